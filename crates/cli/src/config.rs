@@ -119,7 +119,7 @@ fn flags(
                 true => format!("'{key}' has no effect here"),
                 false => {
                     let names: Vec<&str> = server.get_arguments().filter_map(|a| a.get_long()).collect();
-                    let near = dipper_sql::parser::near_match(&flag, &names);
+                    let near = dipper_base::near::closest(&flag, names.iter().copied());
                     let near = near.map(|n| format!("; did you mean '{}'?", n.replace('-', "_"))).unwrap_or_default();
                     format!("'{key}' is unknown, and has no effect{near}")
                 }

@@ -321,7 +321,7 @@ async fn in_process(
     let request = StreamLoadRequest::from_headers(given).map_err(|e| e.to_string())?;
     let spec = LoadSpec {
         kind: LoadKind::File,
-        client: ClientInfo::local(&engine),
+        client: ClientInfo::local(engine.next_connection_id()),
         database: database.into(),
         table: table.into(),
         request,

@@ -206,7 +206,7 @@ fn complete(runner: &Runner, text: &str) -> bool {
     let mut from = 0;
     // Each statement but an unfinished last one ends with its `;`.
     loop {
-        match dipper_sql::parser::skip_statement(text, from, &options) {
+        match dipper_dialect::parser::skip_statement(text, from, &options) {
             Ok(Some(next)) if text[from..next].trim_end().ends_with(';') => from = next,
             Ok(Some(_)) | Err(_) => return false,
             Ok(None) => return true,

@@ -4,8 +4,8 @@ use std::io::{self, BufWriter, Write};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use dipper_base::client::Level;
 use dipper_engine::process::Stop;
-use dipper_engine::session::Level;
 use dipper_engine::{EngineError, Outcome, Rows, Session};
 use futures::StreamExt;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -60,7 +60,7 @@ impl Runner {
         loop {
             // One at a time: SET sql_mode changes how the next one reads.
             let options = self.session.variables().parse_options();
-            let (parsed, next) = match dipper_sql::parser::parse_next(script, from, &options) {
+            let (parsed, next) = match dipper_dialect::parser::parse_next(script, from, &options) {
                 Ok(Some(found)) => found,
                 Ok(None) => return Ok(()),
                 Err(e) => {
@@ -74,7 +74,7 @@ impl Runner {
         }
     }
 
-    fn run(&mut self, source: &str, parsed: &dipper_sql::statement::Parsed, place: &str) -> Result<(), Failed> {
+    fn run(&mut self, source: &str, parsed: &dipper_dialect::statement::Parsed, place: &str) -> Result<(), Failed> {
         if parsed.placeholders > 0 {
             eprintln!("{place}dipper: placeholders (?) can only stand in prepared statements");
             return Err(Failed);
@@ -150,7 +150,7 @@ enum Problem {
 async fn execute(
     session: &mut Session,
     source: &str,
-    parsed: &dipper_sql::statement::Parsed,
+    parsed: &dipper_dialect::statement::Parsed,
     style: Style,
 ) -> Result<String, Problem> {
     let spinner = Spinner::start(style.progress);

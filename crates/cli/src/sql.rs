@@ -77,7 +77,7 @@ pub(crate) fn main(arguments: SqlArguments) -> ExitCode {
         Ok(engine) => engine,
         Err(e) => return fail(&e.to_string()),
     };
-    let mut session = engine.session(ClientInfo::local(&engine));
+    let mut session = engine.session(ClientInfo::local(engine.next_connection_id()));
     if let Some(database) = &arguments.database
         && let Err(e) = runtime.block_on(session.use_database(database))
     {

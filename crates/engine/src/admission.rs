@@ -22,12 +22,12 @@ use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::unnest::UnnestExec;
+use dipper_exec::native::NativeScanExec;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::access::{Connected, Counted, Quota};
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::native::NativeScanExec;
 use crate::variables::Globals;
 
 /// Statements that run at once for each query thread, where nothing is said: enough that some always have work while

@@ -11,7 +11,15 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionState;
 use datafusion::execution::{FunctionRegistry, SessionStateBuilder};
 use datafusion::prelude::SessionConfig;
+use dipper_base::client::ClientInfo;
+use dipper_base::names::CATALOG;
 use dipper_cache::{CacheOptions, DataCache, IoContext, Populate};
+use dipper_exec::spill::{BATCHES_PER_FILE, SpillFiles};
+use dipper_lake::catalogs::Lake;
+use dipper_lake::catalogs::iceberg::Places;
+use dipper_node::location::{self, DataLocation, Opened, RemoteOptions};
+use dipper_node::tables::alters::Alters;
+use dipper_node::tables::volumes::Volumes;
 use dipper_store::backup::{BackupError, Copied};
 use dipper_store::catalog::Catalog;
 use dipper_store::probed::ProbedStore;
@@ -21,21 +29,16 @@ use object_store::ObjectStore;
 
 use crate::access::Access;
 use crate::admission::{Admission, Class};
-use crate::catalogs::ExternalCatalogs;
-use crate::catalogs::iceberg::Places;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::stores::Stores;
 use crate::files::{FileAccess, cannot};
 use crate::load::Loads;
 use crate::load::records::LoadRecords;
-use crate::location::{self, DataLocation, Opened, RemoteOptions};
-use crate::native::{Alters, NativeTables, Volumes};
+use crate::native::NativeTables;
 use crate::point::PointEngine;
 use crate::process::Processes;
 use crate::profile::{self, Profile, Profiles};
-use crate::query::CATALOG;
-use crate::session::{ClientInfo, Session};
-use crate::spill::{BATCHES_PER_FILE, SpillFiles};
+use crate::session::Session;
 use crate::temporary;
 use crate::user_locks::UserLocks;
 use crate::variables::Globals;
@@ -107,8 +110,7 @@ pub struct Engine {
     pub(crate) stores: Arc<Stores>,
     /// Of a database in a bucket.
     pub(crate) proof: Option<Arc<ProbedStore>>,
-    pub(crate) external: ExternalCatalogs,
-    pub(crate) places: Places,
+    pub(crate) lake: Arc<Lake>,
     pub(crate) globals: Arc<Globals>,
     pub(crate) processes: Arc<Processes>,
     pub(crate) profiles: Profiles,
@@ -152,7 +154,7 @@ impl Engine {
     }
 
     async fn opened(options: EngineOptions) -> Result<Arc<Engine>> {
-        crate::io::follow_spawned_tasks();
+        dipper_exec::io::follow_spawned_tasks();
         let threads = options
             .threads
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
@@ -193,8 +195,7 @@ impl Engine {
             points,
             stores,
             proof,
-            external: ExternalCatalogs::default(),
-            places,
+            lake: Arc::new(Lake::new(places, io.handle().clone())),
             options,
             catalog,
             globals,
@@ -318,7 +319,7 @@ impl Engine {
 
     /// Memory for the long rows of one load, out of the budget of all statements.
     pub(crate) fn text_memory(&self) -> Arc<dyn dipper_text::Memory> {
-        crate::scan::PoolMemory::of(&self.template.runtime_env().memory_pool, "long rows of a load")
+        dipper_exec::scan::PoolMemory::of(&self.template.runtime_env().memory_pool, "long rows of a load")
     }
 
     /// The query threads.
@@ -516,19 +517,19 @@ fn template(runtime: Arc<RuntimeEnv>, locks: &Arc<UserLocks>) -> Result<SessionS
     let builder = SessionStateBuilder::new_with_default_features()
         .with_config(config)
         .with_runtime_env(runtime)
-        .with_query_planner(Arc::new(crate::columns::Planner))
-        .with_optimizer_rules(crate::coop::while_wanted(crate::rules::rules()))
-        .with_physical_optimizer_rules(crate::pushdown::rules())
-        .with_physical_optimizer_rule(Arc::new(crate::coop::GiveWay))
-        .with_physical_optimizer_rule(Arc::new(crate::windows::ChargeWindows));
+        .with_query_planner(Arc::new(dipper_exec::planner::Planner))
+        .with_optimizer_rules(dipper_exec::coop::while_wanted(dipper_exec::rules::logical::rules()))
+        .with_physical_optimizer_rules(dipper_exec::rules::pushdown::rules())
+        .with_physical_optimizer_rule(Arc::new(dipper_exec::coop::GiveWay))
+        .with_physical_optimizer_rule(Arc::new(dipper_exec::rules::windows::ChargeWindows));
     let mut builder = dipper_sql::charter::install(builder);
     for rule in &mut builder.analyzer().get_or_insert_default().rules {
-        *rule = crate::coop::analyzed_while_wanted(Arc::clone(rule));
+        *rule = dipper_exec::coop::analyzed_while_wanted(Arc::clone(rule));
     }
     let mut state = builder.build();
     dipper_sql::functions::register_all(&mut state)?;
-    dipper_sql::functions::give_up_when(crate::coop::has_ended);
-    FunctionRegistry::register_udf(&mut state, Arc::new(crate::sleep::udf()))?;
+    dipper_sql::functions::give_up_when(dipper_exec::coop::has_ended);
+    FunctionRegistry::register_udf(&mut state, Arc::new(dipper_exec::sleep::udf()))?;
     for function in crate::user_locks::functions(locks) {
         FunctionRegistry::register_udf(&mut state, Arc::new(function))?;
     }

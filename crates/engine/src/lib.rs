@@ -1,4 +1,4 @@
-//! Sessions, catalogs, plans and scans: the only crate that knows both DataFusion and dipper's own storage.
+//! Sessions, catalogs, plans and statements.
 //!
 //! ```text
 //! Engine ── shared by all sessions: catalog, memory pool, function registry, CPU threads, running statements
@@ -10,9 +10,7 @@
 //! |---|---|
 //! | `access` | who may do what? |
 //! | `admission` | which statements run at once, and which wait? |
-//! | [`files`] | which files does a path mean, and may they be read? |
 //! | [`tables`] | how does a definition in the catalog, or a path in FROM, become a table? |
-//! | [`scan`] | how are text files scanned inside a DataFusion plan? |
 //! | [`load`] | what happens to the bytes of a load? |
 //! | [`point`] | how are rows looked up by key without a planner? |
 //! | [`statements`] | what does each statement that is not a query do? |
@@ -25,69 +23,38 @@
 mod access;
 mod admission;
 mod catalogs;
-mod columns;
-mod conditions;
-mod coop;
-mod correlated;
-mod dependencies;
 mod engine;
-pub mod error;
-pub mod files;
-mod filters;
-mod forget;
-mod grouping;
 mod held;
-mod in_lists;
 mod info_schema;
-mod io;
 pub mod load;
-mod location;
 pub mod native;
-mod near;
-mod null_joins;
-mod orders;
-mod outer_joins;
-mod passing;
 pub mod point;
 pub mod process;
 pub mod profile;
-mod pull_up;
-mod pushdown;
 mod query;
 pub mod reference;
-mod repeatable;
-mod reports;
-mod reread;
-pub mod result;
-mod rules;
-pub mod scan;
 mod secrets;
 pub mod session;
-mod sink;
-mod sleep;
-mod spill;
 pub mod statements;
 pub mod tables;
 mod temporary;
-mod top_rows;
 #[cfg(test)]
 mod trouble;
 mod uncommitted;
 mod user_locks;
 pub mod variables;
-mod windows;
-mod words;
 
 pub use access::Connected;
+pub use dipper_base::client::ClientInfo;
+pub use dipper_base::preempt;
+pub use dipper_base::secret::Secret;
+pub use dipper_lake::result::{self, Column, Done, Outcome, Rows};
+pub use dipper_lake::sink::as_names;
+pub use dipper_node::error::{self, EngineError, Result};
+pub use dipper_node::files::{self, FileAccess};
+pub use dipper_node::location::{DataLocation, RemoteOptions};
 pub use dipper_store::backup::Copied;
-pub use dipper_store::preempt;
-pub use dipper_store::secret::Secret;
 pub use engine::{Engine, EngineOptions, backup, check, default_memory_bytes, restore, set_nice};
-pub use error::{EngineError, Result};
-pub use files::FileAccess;
 pub use held::Held;
-pub use location::{DataLocation, RemoteOptions};
-pub use result::{Column, Done, Outcome, Rows};
-pub use session::{ClientInfo, Selected, Session};
-pub use sink::as_names;
+pub use session::{Selected, Session};
 pub use statements::like;

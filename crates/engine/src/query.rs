@@ -14,14 +14,20 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, UserDefinedLogicalNodeCore};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement as DfStatement;
-use dipper_cache::IoContext;
+use dipper_base::names::CATALOG;
+use dipper_cache::{IoContext, Populate};
+use dipper_dialect::statement::{QueryText, Scope};
+use dipper_exec::coop::{Run, at_length, still_wanted};
+use dipper_exec::native::NativeProvider;
+use dipper_exec::on_cpu::{on_cpu, panicked};
+use dipper_exec::rules::correlated::outer_columns;
+use dipper_lake::read::ReadContext;
 use dipper_sql::charter::compute::{ComputeColumns, ItemPlanner};
 use dipper_sql::charter::session::{Context, VarValue, Variables};
 use dipper_sql::charter::wide::{PickColumns, Picking, WIDE};
 use dipper_sql::charter::{prepare_query, visible_name};
 use dipper_sql::functions::datetime;
 use dipper_sql::functions::{LostValues, Memory, SessionInfo};
-use dipper_sql::statement::{QueryText, Scope};
 use dipper_store::catalog::access::Rights;
 use dipper_store::catalog::{CatalogState, TableId, View};
 use dipper_store::segment::Readers;
@@ -33,13 +39,10 @@ use sqlparser::ast::{ExprWithAlias, Query};
 
 use crate::access::{self, Quota};
 use crate::admission::Class;
-use crate::coop::{Run, at_length, still_wanted};
-use crate::correlated::outer_columns;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, MIXED_WITH_AGGREGATES, NOT_GROUPED, Result};
 use crate::files::listings::Listings;
 use crate::load::body_table::BodyTable;
-use crate::native::NativeProvider;
 use crate::profile::{QueryId, Recorder, Task, profiled};
 use crate::result::{Column, Rows};
 use crate::session::Session;
@@ -141,7 +144,7 @@ impl QueryContext {
             own,
             changed: None,
             hidden_columns: session.variables.flag("show_hidden_columns"),
-            io: crate::io::context(&session.variables),
+            io: io_context(&session.variables),
             past_memory: false,
             listings: Arc::default(),
             query: session.query,
@@ -174,6 +177,22 @@ impl QueryContext {
         match self.past_memory {
             true => self.engine.native.forgetful_readers(),
             false => self.engine.native.readers(),
+        }
+    }
+
+    /// What reading files and external tables needs of the statement.
+    pub(crate) fn read(self: &Arc<Self>) -> ReadContext {
+        let context = Arc::clone(self);
+        ReadContext {
+            lake: Arc::clone(&self.engine.lake),
+            stores: Arc::clone(&self.engine.stores),
+            access: self.engine.options.access.clone(),
+            listings: Arc::clone(&self.listings),
+            readers: Arc::clone(self.readers()),
+            session: Arc::new(move || session_state(&context, &TableSet::default())),
+            string_view: self.variables.string_view(),
+            time_zone: self.variables.time_zone(),
+            hive_settings: self.variables.hive_settings(),
         }
     }
 
@@ -395,7 +414,7 @@ fn rerun(
 ) -> BoxFuture<'static, Result<(Rows, Vec<String>)>> {
     Box::pin(async move {
         let catalog = context.engine.catalog.refresh().await?;
-        context.engine.external.forget();
+        context.engine.lake.forget();
         let context = context.as_ref().clone();
         let snapshots = context.first_snapshots();
         let context = QueryContext { catalog, snapshots, listings: Arc::default(), ..context };
@@ -424,42 +443,6 @@ async fn run_once(context: Arc<QueryContext>, query: QueryText, params: Vec<VarV
         }),
     )
     .await
-}
-
-/// Runs `work` on these threads of the engine; it is cancelled when the returned future is dropped. A panic is an error of
-/// this statement only.
-pub(crate) async fn on_cpu<T: Send + 'static>(
-    cpu: &tokio::runtime::Handle,
-    work: impl Future<Output = Result<T>> + Send + 'static,
-) -> Result<T> {
-    struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
-    impl<T> Drop for AbortOnDrop<T> {
-        fn drop(&mut self) {
-            self.0.abort();
-        }
-    }
-    let run = Run::default();
-    let mut task = AbortOnDrop(match IoContext::current() {
-        Some(io) => cpu.spawn(run.scope(io.scope(work))),
-        None => cpu.spawn(run.scope(work)),
-    });
-    match (&mut task.0).await {
-        Ok(result) => result,
-        Err(e) if e.is_panic() => Err(panicked(&*e.into_panic())),
-        Err(_) => Err(EngineError::new(ErrorKind::Killed, "the server is shutting down")),
-    }
-}
-
-/// What a panic said.
-pub(crate) fn panic_text(payload: &(dyn std::any::Any + Send)) -> &str {
-    let text = payload.downcast_ref::<&str>().copied();
-    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
-}
-
-pub(crate) fn panicked(payload: &(dyn std::any::Any + Send)) -> EngineError {
-    let what = panic_text(payload);
-    tracing::error!(what, "a statement panicked");
-    EngineError::new(ErrorKind::Internal, format!("internal error: {what}; please report it with the statement"))
 }
 
 /// Runs a physical plan on the threads [for it](Engine::threads_of), as soon as it is [admitted](crate::admission), and
@@ -626,11 +609,26 @@ fn analyzed(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?)
 }
 
+/// How a statement with these variables reads remote stores.
+fn io_context(variables: &SessionVariables) -> Arc<IoContext> {
+    let populate = match variables.text("populate_datacache_mode").to_ascii_lowercase().as_str() {
+        _ if !variables.flag("enable_populate_datacache") => Populate::Never,
+        "always" => Populate::Always,
+        "never" => Populate::Never,
+        _ => Populate::Auto,
+    };
+    // StarRocks' switch, and Doris's two.
+    let uses = variables.flag("enable_scan_datacache") && !variables.flag("disable_file_cache");
+    Arc::new(IoContext {
+        bypass: !uses,
+        populate: if uses { populate } else { Populate::Never },
+        synchronous: !variables.flag("enable_datacache_async_populate_mode"),
+        ..IoContext::default()
+    })
+}
+
 /// Who names a hidden column sees them all.
 const HIDDEN_PREFIX: &str = "__DORIS_";
-
-/// A name that DataFusion sees as `internal.database.table`.
-pub(crate) const CATALOG: &str = "internal";
 
 /// Settings of this session, and the tables of this query, over the shared functions and rules.
 pub(crate) fn session_state(context: &Arc<QueryContext>, tables: &TableSet) -> SessionState {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use dipper_store::secret::Secret;
+use dipper_base::secret::Secret;
 use regex::Regex;
 
 /// `'...secret...' = 'value'`, and the same of passwords, tokens and access keys.

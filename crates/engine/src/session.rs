@@ -8,11 +8,14 @@ use std::time::{Duration, Instant};
 
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
+use dipper_base::client::{ClientInfo, Level, Warning};
+use dipper_dialect::parser::ParseOptions;
+use dipper_dialect::statement::{Name, Parsed, QueryText, Statement};
+use dipper_exec::on_cpu::panicked;
+use dipper_exec::scan::worker::Aborting;
 use dipper_sql::charter::session::VarValue;
 use dipper_sql::charter::table_refs;
 use dipper_sql::functions::LostValues;
-use dipper_sql::parser::ParseOptions;
-use dipper_sql::statement::{Name, Parsed, QueryText, Statement};
 use dipper_store::catalog::access::{Privileges, Rights};
 use dipper_store::catalog::{CatalogState, TableId};
 use futures::StreamExt;
@@ -33,7 +36,6 @@ use crate::process::{Process, ProcessGuard, Stop};
 use crate::profile::QueryId;
 use crate::query::{self, QueryContext, QueryStream};
 use crate::result::{Column, Outcome, Rows};
-use crate::scan::worker::Aborting;
 use crate::statements::{self, Transaction};
 use crate::temporary::Temporaries;
 use crate::user_locks::HeldLocks;
@@ -41,56 +43,6 @@ use crate::variables::{QUERY_TIMEOUT_MAX, Variables};
 
 /// `ER_TRUNCATED_WRONG_VALUE`.
 const TRUNCATED_WRONG_VALUE: u16 = 1292;
-
-/// Database of sessions that have selected none in `dipper sql`; always there.
-pub const DEFAULT_DATABASE: &str = "default";
-
-/// Who a session is for.
-#[derive(Debug, Clone)]
-pub struct ClientInfo {
-    /// From [`Engine::next_connection_id`].
-    pub connection_id: u32,
-    /// User name.
-    pub user: String,
-    /// `host:port` of the client, or `localhost` in process.
-    pub host: String,
-    /// Database selected at the start.
-    pub database: Option<String>,
-}
-
-impl ClientInfo {
-    /// The user of this process itself, as in `dipper sql`.
-    pub fn local(engine: &Engine) -> Self {
-        ClientInfo {
-            connection_id: engine.next_connection_id(),
-            user: "root".into(),
-            host: "localhost".into(),
-            database: Some(DEFAULT_DATABASE.into()),
-        }
-    }
-}
-
-/// How serious a [`Warning`] is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Level {
-    /// Worth knowing.
-    Note,
-    /// Something was not done as asked.
-    Warning,
-    /// The statement failed.
-    Error,
-}
-
-/// What SHOW WARNINGS tells about the last statement.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Warning {
-    /// How serious.
-    pub level: Level,
-    /// MySQL code.
-    pub code: u16,
-    /// What.
-    pub message: String,
-}
 
 /// A statement prepared by text (`PREPARE name FROM ...`).
 #[derive(Debug, Clone)]
@@ -349,7 +301,7 @@ impl Session {
     /// # Errors
     /// It does not parse.
     pub fn parse(&self, sql: &str) -> Result<Vec<Parsed>> {
-        Ok(dipper_sql::parser::parse(sql, &self.parse_options())?)
+        Ok(dipper_dialect::parser::parse(sql, &self.parse_options())?)
     }
 
     /// [`parse`](Self::parse) of a long text on a thread that nobody else waits for.
@@ -358,9 +310,9 @@ impl Session {
     /// The text does not parse.
     pub async fn parse_elsewhere(&self, sql: &str) -> Result<Vec<Parsed>> {
         let (sql, options) = (sql.to_string(), self.parse_options());
-        let parsing = self.engine.short().spawn_blocking(move || dipper_sql::parser::parse(&sql, &options));
+        let parsing = self.engine.short().spawn_blocking(move || dipper_dialect::parser::parse(&sql, &options));
         let stopped = |e: tokio::task::JoinError| match e.try_into_panic() {
-            Ok(panic) => query::panicked(&*panic),
+            Ok(panic) => panicked(&*panic),
             Err(_) => EngineError::new(ErrorKind::Killed, "the server is shutting down"),
         };
         Ok(parsing.await.map_err(stopped)??)
@@ -461,7 +413,7 @@ impl Session {
             Some(catalog) => {
                 let definition = catalogs::named(state, &catalog)?;
                 if !is_virtual {
-                    catalogs::check_database(&self.engine, &definition, database).await?;
+                    self.engine.lake.check_database(&definition, database).await?;
                 }
                 self.select(Some(catalog), Some(database.to_string()));
             }
@@ -803,7 +755,7 @@ impl Drop for Hinted<'_> {
 
 /// Statements that show the warnings of the one before.
 fn keeps_warnings(statement: &Statement) -> bool {
-    use dipper_sql::statement::ShowKind;
+    use dipper_dialect::statement::ShowKind;
     matches!(statement, Statement::Show(s) if matches!(s.kind, ShowKind::Warnings { .. } | ShowKind::Errors { .. }))
 }
 

@@ -29,7 +29,7 @@ async fn open(dir: &Path) -> Session {
         ..EngineOptions::default()
     };
     let engine = Engine::open(options).await.expect("an engine");
-    engine.session(ClientInfo::local(&engine))
+    engine.session(ClientInfo::local(engine.next_connection_id()))
 }
 
 async fn run(session: &mut Session, sql: &str) -> Vec<Vec<Option<String>>> {
@@ -436,7 +436,7 @@ fn a_revoked_privilege_is_gone_at_once() {
         run(&mut root, "create user u identified by 'p'").await;
         run(&mut root, "grant select on `default`.t to u").await;
         let engine = root.engine().clone();
-        let local = ClientInfo::local(&engine);
+        let local = ClientInfo::local(engine.next_connection_id());
         let mut user = engine.session(ClientInfo { user: "u".into(), host: "127.0.0.1:1".into(), ..local });
         const TEXT: &str = "select v from t where k = 1";
         assert_eq!(run(&mut user, TEXT).await, [[Some("10".to_string())]]);

@@ -50,7 +50,7 @@ impl Bench {
 }
 
 fn session(engine: &Arc<Engine>) -> Session {
-    engine.session(ClientInfo::local(engine))
+    engine.session(ClientInfo::local(engine.next_connection_id()))
 }
 
 async fn run(session: &mut Session, sql: &str) -> String {

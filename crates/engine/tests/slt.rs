@@ -27,7 +27,7 @@ struct Database {
 
 impl Database {
     fn new(engine: &Arc<Engine>, dir: &Arc<tempfile::TempDir>) -> Database {
-        let session = engine.session(ClientInfo::local(engine));
+        let session = engine.session(ClientInfo::local(engine.next_connection_id()));
         Database { session, others: HashMap::new(), dir: Arc::clone(dir), columns: Vec::new() }
     }
 }

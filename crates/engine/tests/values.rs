@@ -31,7 +31,7 @@ async fn ask(session: &mut Session, sql: &str) -> Result<String, String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn literals_are_stored_as_the_planner_stores_them() {
     let engine = Engine::open(EngineOptions { threads: Some(2), ..EngineOptions::default() }).await.unwrap();
-    let mut session = engine.session(ClientInfo::local(&engine));
+    let mut session = engine.session(ClientInfo::local(engine.next_connection_id()));
     ask(&mut session, "CREATE DATABASE d").await.unwrap();
     ask(&mut session, "USE d").await.unwrap();
     let mut rng = StdRng::seed_from_u64(9);

@@ -19,12 +19,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
+use dipper_base::types::SqlType;
 use dipper_load::{Load, LoadOptions, LoadTarget, body};
 use dipper_store::catalog::TableId;
 use dipper_store::local::LocalStore;
 use dipper_store::table::Table;
 use dipper_store::table::schema::{Bounds, Distribution, Model, Partition, TableColumn, TableSchema};
-use dipper_store::types::SqlType;
 use dipper_text::{
     Compression, Dialect, FileInput, FileSource, HiveDialect, MemorySource, Scan, ScanOptions, ScanQueue, Source,
 };

@@ -8,9 +8,9 @@ use arrow_array::types::{Decimal128Type, Decimal256Type};
 use arrow_array::{Array, ArrayRef, RecordBatch, StringViewArray};
 use arrow_buffer::i256;
 use arrow_schema::{Schema, SchemaRef};
-use dipper_store::sketch::{HyperLogLog, bitmap_from_bytes};
+use dipper_base::sketch::{HyperLogLog, bitmap_from_bytes};
+use dipper_base::types::SqlType;
 use dipper_store::table::schema::TableSchema;
-use dipper_store::types::SqlType;
 
 use crate::LoadError;
 

@@ -9,8 +9,8 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use dipper_base::preempt;
 use dipper_store::chain::TxnId;
-use dipper_store::preempt;
 use dipper_store::route::{NewPartition, Routed, Router, dynamic::auto_buckets};
 use dipper_store::segment::{WriteOptions, encode_segment};
 use dipper_store::table::schema::{Aggregate, Model, Partition, TableSchema};
@@ -330,7 +330,7 @@ impl Load {
         strict: bool,
         into: &mut Checked,
     ) -> Result<(), LoadError> {
-        preempt::point();
+        preempt::yield_point();
         let Checked { report, parts } = into;
         add(&self.counters.rows_pushed, batch.num_rows() as u64);
         let filled = self.fill_auto_increment(batch)?;

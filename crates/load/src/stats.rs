@@ -2,7 +2,7 @@
 
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::DataType;
-use dipper_store::sketch::{HyperLogLog, STATS_PRECISION};
+use dipper_base::sketch::{HyperLogLog, STATS_PRECISION};
 use dipper_store::table::data::ColumnStats;
 use dipper_store::table::merge_stats;
 use dipper_store::table::schema::TableSchema;

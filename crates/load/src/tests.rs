@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringViewArray};
+use dipper_base::types::SqlType;
 use dipper_store::catalog::TableId;
 use dipper_store::route::{Routed, Router};
 use dipper_store::segment::{ObjectReader, PageCache, Scan};
@@ -16,7 +17,6 @@ use dipper_store::table::schema::{
     TableColumn, TableSchema,
 };
 use dipper_store::table::{Rowset, Table};
-use dipper_store::types::SqlType;
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use proptest::prelude::*;

@@ -11,10 +11,10 @@ use arrow_array::{
 };
 use arrow_buffer::{BooleanBufferBuilder, i256};
 use arrow_schema::DataType;
+use dipper_base::types::SqlType;
 use dipper_store::segment::row::{NotARow, RowLayout, RowWriter, bitmap_len, text};
 use dipper_store::segment::{ObjectReader, Scan, added_default};
 use dipper_store::table::schema::TableSchema;
-use dipper_store::types::SqlType;
 
 use crate::value::days_from_civil;
 use crate::{PointError, Result};

@@ -7,6 +7,7 @@ use std::task::Poll;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, Int8Array, Int64Array, RecordBatch, StringViewArray};
+use dipper_base::types::SqlType;
 use dipper_load::{Load, LoadOptions, LoadTarget};
 use dipper_store::catalog::TableId;
 use dipper_store::key::KeyValue;
@@ -18,7 +19,6 @@ use dipper_store::table::schema::{
     Bounds, ColumnId, DELETE_SIGN, Distribution, Model, Partition, TableColumn, TableSchema,
 };
 use dipper_store::table::{Rowset, Table, TableChange};
-use dipper_store::types::SqlType;
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use proptest::prelude::*;

@@ -1,8 +1,8 @@
 //! Values that clients give, as values of key columns.
 
 use arrow_buffer::i256;
+use dipper_base::types::SqlType;
 use dipper_store::key::KeyValue;
-use dipper_store::types::SqlType;
 
 /// A constant of a statement or a value of its placeholder.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use arrow::datatypes::DataType;
 use async_trait::async_trait;
+use dipper_dialect::statement::{Parsed, Statement};
 use dipper_engine::load::infile::Infile;
 use dipper_engine::point::{PointPlan, PointRows, PointStatement};
 use dipper_engine::process::Stop;
@@ -20,7 +21,6 @@ use dipper_mysql::{
 };
 use dipper_point::Value;
 use dipper_sql::charter::{digits_of, has_several_digits, several_digits_shown};
-use dipper_sql::statement::{Parsed, Statement};
 use futures::StreamExt;
 use parking_lot::Mutex;
 

@@ -1,11 +1,5 @@
-//! The SQL dialect: statements, charter, functions.
-//!
-//! [`parser::parse`] turns text into [`statement::Statement`]s; queries inside them are `sqlparser` trees.
+//! The meaning of SQL over DataFusion: [`charter`] (MySQL's and Doris's rules for names, types and operators) and
+//! [`functions`]. Statements are read by `dipper-dialect`.
 
-mod chains;
 pub mod charter;
-pub mod error;
 pub mod functions;
-pub mod parser;
-pub mod statement;
-pub use dipper_store::types;

@@ -9,11 +9,11 @@ use arrow::datatypes::{DataType, Float32Type, Float64Type, TimestampMicrosecondT
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use dipper_dialect::error::SqlError;
+use dipper_dialect::parser::{ParseOptions, parse};
+use dipper_dialect::statement::{Assignment, Literal, QueryText, Scope, SetValue, Statement};
 use dipper_sql::charter::session::{Context, ResolvedTable, Schemas, TableRef, VarValue, Variables};
 use dipper_sql::charter::{Prepared, configure, install, prepare_query, text};
-use dipper_sql::error::SqlError;
-use dipper_sql::parser::{ParseOptions, parse};
-use dipper_sql::statement::{Assignment, Literal, QueryText, Scope, SetValue, Statement};
 use sqllogictest::{DBOutput, DefaultColumnType};
 
 struct Session {

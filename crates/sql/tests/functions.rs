@@ -11,13 +11,13 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::Statement as DfStatement;
+use dipper_dialect::error::SqlError;
+use dipper_dialect::parser::{ParseOptions, parse};
+use dipper_dialect::statement::{Scope, Statement};
 use dipper_sql::charter::session::{Context, ResolvedTable, Schemas, TableRef, VarValue, Variables};
 use dipper_sql::charter::{configure, install, prepare_query};
-use dipper_sql::error::SqlError;
 use dipper_sql::functions::args::to_text;
 use dipper_sql::functions::{SessionInfo, register_all};
-use dipper_sql::parser::{ParseOptions, parse};
-use dipper_sql::statement::{Scope, Statement};
 use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Runner};
 use sqlparser::ast::Statement as SqlStatement;
 

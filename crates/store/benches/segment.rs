@@ -10,6 +10,7 @@ use arrow_array::builder::{
 };
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use dipper_base::types::SqlType;
 use dipper_store::chain::TxnId;
 use dipper_store::key::KeyEncoder;
 use dipper_store::mow;
@@ -19,7 +20,6 @@ use dipper_store::segment::{
 use dipper_store::table::SegmentRef;
 use dipper_store::table::data::{DataObject, ObjectId, SegmentId, Tablet};
 use dipper_store::table::schema::{Model, TableColumn, TableSchema};
-use dipper_store::types::SqlType;
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutPayload};

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use async_trait::async_trait;
+use dipper_base::types::SqlType;
 use dipper_store::catalog::TableId;
 use dipper_store::local::LocalStore;
 use dipper_store::table::data::{DataObject, ObjectId, Rows, Segment, SegmentId, Tablet};
 use dipper_store::table::schema::{Bounds, Distribution, Model, Partition, TableColumn, TableSchema};
 use dipper_store::table::{Deletes, Replace, Rowset, Table, TableState};
-use dipper_store::types::SqlType;
 use futures::stream::BoxStream;
 use object_store::path::Path;
 use object_store::{

@@ -25,8 +25,7 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::i256;
-
-use crate::types::SqlType;
+use dipper_base::types::SqlType;
 
 /// Why a key could not be encoded or decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,7 +1,6 @@
 //! Tables on an object store: durable local store, version chains, the catalog, native tables.
 
 pub mod backup;
-mod bitmap_union;
 pub mod catalog;
 pub mod chain;
 pub mod check;
@@ -13,13 +12,9 @@ pub mod merge;
 pub mod mow;
 pub mod nodes;
 mod now;
-pub mod preempt;
 pub mod probed;
 pub mod route;
-pub mod secret;
 pub mod segment;
-pub mod sketch;
 pub mod table;
-pub mod types;
 pub mod upload;
 pub mod volumes;

@@ -18,6 +18,7 @@ use std::task::Poll;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int8Type;
 use arrow_array::{ArrayRef, RecordBatch};
+use dipper_base::preempt;
 use futures::future::Either;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use object_store::path::Path;
@@ -25,7 +26,6 @@ use roaring::RoaringBitmap;
 use tokio::runtime::Handle;
 
 use crate::key::{KeyEncoder, Keys};
-use crate::preempt;
 use crate::segment::{KeyIter, ObjectReader, Readers, Result, Scan, SegmentError, key_hash};
 use crate::table::SegmentRef;
 use crate::table::data::{DataObject, ObjectId, Rows, SegmentId, Tablet};
@@ -343,7 +343,7 @@ impl NewKeys {
     fn walk(&self, run: usize, blocks: Vec<KeyIter>, old: &mut Vec<(usize, usize, u32)>) -> Result<()> {
         let mut at = 0;
         for mut block in blocks {
-            preempt::point();
+            preempt::yield_point();
             while let Some((key, row)) = block.advance()? {
                 let wanted = head(key);
                 while at < self.len() && (self.heads[at] < wanted || self.heads[at] == wanted && self.get(at) < key) {
@@ -388,7 +388,7 @@ impl Matches {
         if !probed.is_empty() {
             for at in 0..keys.len() {
                 if at.is_multiple_of(PROBES_BETWEEN_POINTS) {
-                    preempt::point();
+                    preempt::yield_point();
                 }
                 let key = keys.get(at);
                 let hash = key_hash(key);

@@ -1,6 +1,7 @@
 use std::collections::HashMap;
 
 use arrow_array::{ArrayRef, Int8Array, Int32Array, Int64Array, StringViewArray};
+use dipper_base::types::SqlType;
 use object_store::memory::InMemory;
 use object_store::{Extensions, ObjectStore, ObjectStoreExt, PutPayload};
 use rand::rngs::StdRng;
@@ -10,7 +11,6 @@ use super::*;
 use crate::segment::tests::make::{TABLET, object_id, sorted, table};
 use crate::segment::{Fetcher, ObjectBuilder, PageCache, WriteOptions, encode_segment};
 use crate::table::schema::Model;
-use crate::types::SqlType;
 
 /// (key, sequence, delete sign) of each row of each segment of a load, in its order.
 type Load = Vec<Vec<(i64, Option<i32>, bool)>>;

@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use dipper_base::types::SqlType;
 use dipper_store::catalog::{Catalog, CatalogChange, TableId};
 use dipper_store::chain::{Options, probe_put_if_absent};
 use dipper_store::labels::{Acquired, LabelStatus, Labels};
 use dipper_store::table::data::{DataObject, ObjectId, Rows, Segment, SegmentId, Tablet};
 use dipper_store::table::schema::{Bounds, Model, Partition, TableColumn, TableSchema};
 use dipper_store::table::{Deletes, Replace, Rowset, Table, TableError, TableState, vacuum_data};
-use dipper_store::types::SqlType;
 use futures::StreamExt;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};

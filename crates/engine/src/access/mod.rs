@@ -15,7 +15,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dipper_sql::statement::privilege_name;
+use dipper_base::client::ClientInfo;
+use dipper_base::names::CATALOG;
+use dipper_dialect::statement::privilege_name;
 use dipper_store::catalog::access::{ANY_HOST, Accounts, Privileges, Rights, User};
 use dipper_store::catalog::{CatalogState, TableId};
 use futures::FutureExt;
@@ -25,14 +27,12 @@ use parking_lot::Mutex;
 pub(crate) use needs::guard;
 pub use quota::Connected;
 pub(crate) use quota::{
-    BEHIND_WITH, Counted, EXEC_MEM_LIMIT, EXEC_MEM_MIN, Hourly, MAX_QUERY_INSTANCES, MAX_USER_CONNECTIONS,
-    QUERY_TIMEOUT, Quota, limit, task_context,
+    BEHIND_WITH, Counted, EXEC_MEM_MIN, Hourly, MAX_QUERY_INSTANCES, MAX_USER_CONNECTIONS, QUERY_TIMEOUT, Quota, limit,
+    task_context,
 };
 
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::query::CATALOG;
-use crate::session::ClientInfo;
 
 /// Who does not wait for the store sees what other processes did to the catalog after this time at the latest, where the
 /// store answers.
@@ -259,7 +259,8 @@ pub(crate) fn sees(rights: &Rights, state: &CatalogState, object: &Object) -> bo
             Some(database) => rights.sees_database(database),
             // Always there, and empty: there is nothing to hide.
             None => {
-                name == crate::session::DEFAULT_DATABASE || rights.on_catalog(CATALOG).intersects(Privileges::OBJECT)
+                name == dipper_base::names::DEFAULT_DATABASE
+                    || rights.on_catalog(CATALOG).intersects(Privileges::OBJECT)
             }
         },
         Object::Catalog(name) if name != CATALOG => rights.sees_external(name, None),

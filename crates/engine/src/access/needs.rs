@@ -1,6 +1,7 @@
 //! Which privileges a statement needs before it does anything.
 
-use dipper_sql::statement::{
+use dipper_base::names::CATALOG;
+use dipper_dialect::statement::{
     DatabaseAlteration, DescribeTarget, Name, ObjectKind, Show, ShowKind, Statement, TableChange,
 };
 use dipper_store::catalog::CatalogState;
@@ -8,7 +9,6 @@ use dipper_store::catalog::access::Privileges;
 
 use super::{Object, check, check_seen};
 use crate::error::Result;
-use crate::query::CATALOG;
 use crate::session::Session;
 
 /// One thing that a statement needs.

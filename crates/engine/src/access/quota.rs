@@ -12,6 +12,7 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{FairSpillPool, MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionState;
+use dipper_base::names::EXEC_MEM_LIMIT;
 use dipper_store::catalog::access::Accounts;
 use parking_lot::Mutex;
 
@@ -21,8 +22,6 @@ use crate::error::{EngineError, ErrorKind, Result};
 pub(crate) const MAX_USER_CONNECTIONS: &str = "max_user_connections";
 /// Connections of a user that may run a statement at once, of those that [admission](crate::admission) counts.
 pub(crate) const MAX_QUERY_INSTANCES: &str = "max_query_instances";
-/// Bytes that a plan of a user may use.
-pub(crate) const EXEC_MEM_LIMIT: &str = "exec_mem_limit";
 
 /// Seconds that a user's sessions begin with as `query_timeout`.
 pub(crate) const QUERY_TIMEOUT: &str = "query_timeout";
@@ -357,7 +356,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn so_many_statements_of_a_user_run_at_once() {
         let engine = Engine::open(EngineOptions { threads: Some(2), ..EngineOptions::default() }).await.unwrap();
-        let client = |user: &str| ClientInfo { user: user.into(), ..ClientInfo::local(&engine) };
+        let client = |user: &str| ClientInfo { user: user.into(), ..ClientInfo::local(engine.next_connection_id()) };
         let mut root = engine.session(client("root"));
         for sql in [
             "create table t (k int) duplicate key(k) distributed by hash(k) buckets 1",

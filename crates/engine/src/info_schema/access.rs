@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use dipper_sql::statement::privilege_name;
+use dipper_base::names::CATALOG;
+use dipper_dialect::statement::privilege_name;
+use dipper_lake::sheet::{Cell, Sheet};
 use dipper_store::catalog::access::{Grants, Privileges, Scope, User};
 
-use super::sheet::{Cell, Sheet};
 use super::{CATALOG_NAME, Wanted};
 use crate::access::BEHIND_WITH;
 use crate::error::Result;
-use crate::query::{CATALOG, QueryContext};
+use crate::query::QueryContext;
 
 /// The accounts that the user of the query may see.
 fn users(context: &QueryContext) -> impl Iterator<Item = &Arc<User>> {

@@ -5,10 +5,10 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use super::sheet::Kind;
 use super::{
     Fill, INFORMATION_SCHEMA, MYSQL, PERFORMANCE_SCHEMA, Virtual, access, config, of_mysql, of_starrocks, server,
 };
+use dipper_lake::sheet::Kind;
 
 /// Database, table, columns, rows.
 pub(super) type Brief = (&'static str, &'static str, &'static str, Fill);

@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use dipper_dialect::parser::ParseOptions;
+use dipper_dialect::statement::Statement;
+use dipper_lake::sheet::{Cell, Sheet, wall_clock_text, wall_clock_us};
 use dipper_sql::charter::session::TableRef;
 use dipper_sql::charter::table_refs;
-use dipper_sql::parser::ParseOptions;
-use dipper_sql::statement::Statement;
 use dipper_store::catalog::access::Privileges;
 use dipper_store::catalog::{Table, TableDef};
 use dipper_store::table::TableState;
@@ -15,7 +16,6 @@ use dipper_store::table::schema::{ColumnId, Distribution, Model, TableSchema};
 
 use super::facts::Facts;
 use super::objects::{catalog_tables, wanted_states};
-use super::sheet::{Cell, Sheet, wall_clock_text, wall_clock_us};
 use super::{CATALOG_NAME, NATIVE_ENGINE, Wanted};
 use crate::access::{self, Object};
 use crate::error::Result;
@@ -154,7 +154,7 @@ fn view_reads(context: &QueryContext, wanted: &Wanted, mut put: impl FnMut([&str
             continue;
         }
         let options = ParseOptions::from_sql_mode(&view.sql_mode);
-        let parsed = dipper_sql::parser::parse(&view.sql, &options).unwrap_or_default();
+        let parsed = dipper_dialect::parser::parse(&view.sql, &options).unwrap_or_default();
         let Some(Statement::Query(query)) = parsed.into_iter().next().map(|p| p.statement) else { continue };
         for reference in table_refs(&query) {
             let TableRef::Named { name, maybe_cte: false, .. } = reference else { continue };

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
+use dipper_lake::sheet::{Cell, Sheet};
 use dipper_store::catalog::ExternalCatalog;
 use dipper_store::catalog::access::{Privileges, Rights};
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::objects::{FILES_ENGINE, push_columns, push_schema, push_table, virtual_tables};
-use super::sheet::{Cell, Sheet};
 use super::{INFORMATION_SCHEMA, MYSQL, Wanted, columns as describe};
-use crate::catalogs;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::query::QueryContext;
@@ -22,7 +21,7 @@ const ASKED_AT_ONCE: usize = 16;
 /// # Errors
 /// The other side does not answer.
 pub(crate) async fn databases(engine: &Engine, rights: &Rights, catalog: &ExternalCatalog) -> Result<Vec<String>> {
-    let mut names = catalogs::databases(engine, catalog).await?;
+    let mut names = engine.lake.databases(catalog).await?;
     names.retain(|name| rights.sees_external(&catalog.name, Some(name)));
     names.extend([INFORMATION_SCHEMA, MYSQL].map(str::to_string));
     names.sort();
@@ -40,7 +39,7 @@ pub(crate) async fn tables(
     catalog: &ExternalCatalog,
     database: &str,
 ) -> Result<Vec<(String, bool)>> {
-    let mut all = catalogs::tables(engine, catalog, database).await?;
+    let mut all = engine.lake.tables(catalog, database).await?;
     all.retain(|(name, _)| rights.on_external(&catalog.name, database, Some(name)).intersects(Privileges::OBJECT));
     Ok(all)
 }
@@ -80,7 +79,7 @@ pub(super) async fn rows(
         "columns" => {
             let found = wanted_tables(context, catalog, wanted).await?;
             let asked = found.iter().map(async |(database, table, _)| {
-                let described = catalogs::find(&context.engine, catalog, database, table).await;
+                let described = context.engine.lake.find(catalog, database, table).await;
                 (database, table, described.and_then(|found| found.columns()))
             });
             let asked: Vec<_> = asked.collect();

@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 
+use dipper_lake::sheet::{Cell, wall_clock_us};
 use dipper_store::table::TableState;
 use dipper_store::table::schema::PartitionId;
-
-use super::sheet::{Cell, wall_clock_us};
 
 /// Counts of a table or of a partition.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use datafusion::catalog::TableProvider;
 use datafusion::datasource::MemTable;
-use dipper_sql::statement::Properties;
+use dipper_dialect::statement::Properties;
+use dipper_lake::sheet::{Cell, Kind, Sheet};
 
-use super::sheet::{Cell, Kind, Sheet};
 use super::{CATALOG_NAME, nodes};
 use crate::access::{self, Object};
 use crate::catalogs;
@@ -179,7 +179,7 @@ fn all_catalogs(context: &QueryContext) -> Sheet {
     let seen = |name: &str| access::sees(&context.rights, &context.catalog, &Object::Catalog(name.to_string()));
     for catalog in context.catalog.catalogs.values().filter(|c| seen(&c.name)) {
         let kind = catalog.properties.get("type").cloned();
-        for (key, value) in catalogs::properties::masked(&catalog.properties) {
+        for (key, value) in dipper_lake::catalogs::properties::masked(&catalog.properties) {
             sheet.push([
                 Cell::Int(i64::try_from(catalog.id.0).unwrap_or(i64::MAX)),
                 (&catalog.name).into(),

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::sheet::Kind;
 use super::{Fill, INFORMATION_SCHEMA, Virtual, access, keys, loads, measures, objects, server};
+use dipper_lake::sheet::Kind;
 
 type HeadColumn = (&'static str, Kind);
 

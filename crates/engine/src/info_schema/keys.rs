@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
+use dipper_lake::sheet::{Cell, Sheet};
 use dipper_store::catalog::Table;
 use dipper_store::table::TableState;
 use dipper_store::table::schema::{Index, Model, TableColumn};
 
 use super::objects::{catalog_tables, wanted_states};
-use super::sheet::{Cell, Sheet};
 use super::{CATALOG_NAME, Wanted};
 use crate::error::Result;
 use crate::query::QueryContext;

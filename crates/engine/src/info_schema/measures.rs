@@ -3,19 +3,19 @@
 
 use std::sync::Arc;
 
+use dipper_base::sketch::HyperLogLog;
 use dipper_store::catalog::Table;
 use dipper_store::catalog::access::Privileges;
-use dipper_store::sketch::HyperLogLog;
 use dipper_store::table::data::Tablet;
 
 use super::config::natives;
 use super::server::{millis, status};
-use super::sheet::{Cell, Sheet, wall_clock_us};
 use super::{CATALOG_NAME, NATIVE_ENGINE, Wanted};
 use crate::error::Result;
 use crate::profile::{Profile, Task};
 use crate::query::QueryContext;
 use crate::variables::Variables;
+use dipper_lake::sheet::{Cell, Sheet, wall_clock_us};
 
 /// The number of the one node.
 const NODE: Cell = Cell::Int(0);
@@ -129,7 +129,7 @@ pub(crate) fn verbose(variables: &Variables) -> impl Iterator<Item = [Cell; 4]> 
         let changed = default.as_ref().is_some_and(|default| *default != value);
         [name.into(), value.into(), default.into(), if changed { "1" } else { "0" }.into()]
     };
-    variables.list(dipper_sql::statement::Scope::Session).into_iter().map(row)
+    variables.list(dipper_dialect::statement::Scope::Session).into_iter().map(row)
 }
 
 pub(super) fn verbose_variables(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
@@ -154,7 +154,7 @@ pub(super) fn system_variables(context: &QueryContext, _: &Wanted, sheet: &mut S
 
 /// Words of SQL, and which of them are no names unless they are quoted.
 pub(super) fn keywords(_: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
-    for (word, reserved) in dipper_sql::parser::keywords() {
+    for (word, reserved) in dipper_dialect::parser::keywords() {
         sheet.push([word.into(), Cell::Int(i64::from(reserved)), word.into()]);
     }
     Ok(())

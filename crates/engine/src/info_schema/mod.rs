@@ -20,10 +20,7 @@ mod objects;
 mod of_mysql;
 mod of_starrocks;
 mod server;
-pub(crate) mod sheet;
-pub(crate) mod types;
-
-use std::borrow::Cow;
+pub(crate) use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -35,18 +32,18 @@ use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use dipper_lake::sheet::{self, Head, Sheet};
 use dipper_store::catalog::ExternalCatalog;
 use futures::future::BoxFuture;
 
 use crate::error::{EngineError, Result};
 use crate::query::QueryContext;
-use sheet::{Head, Sheet};
 
 pub(crate) use objects::{FILES_ENGINE, NATIVE_ENGINE, comment_and_facts, databases, states};
 pub(crate) use server::{PRIVILEGES, engines, is_default as is_default_collation, millis, processes, status};
 
 /// The catalog's name in information_schema, as in Doris.
-pub(crate) const CATALOG_NAME: &str = crate::query::CATALOG;
+pub(crate) const CATALOG_NAME: &str = dipper_base::names::CATALOG;
 
 /// Name of the standard's virtual database.
 pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";

@@ -1,6 +1,7 @@
 //! Facts of this process under the names that Doris has for the nodes of a cluster.
 
-use super::sheet::{Cell, Head, Kind, Sheet, wall_clock_text};
+use dipper_lake::sheet::{Cell, Head, Kind, Sheet, wall_clock_text};
+
 use crate::engine::Engine;
 use crate::variables::Variables;
 

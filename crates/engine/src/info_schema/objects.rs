@@ -3,23 +3,23 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use dipper_base::names::DEFAULT_DATABASE;
+use dipper_lake::files::define;
+use dipper_lake::sheet::{Cell, Sheet, wall_clock_us};
 use dipper_store::catalog::access::{Privileges, Rights};
 use dipper_store::catalog::{CatalogState, Table, TableDef, TableId};
 use dipper_store::table::TableState;
 use dipper_store::table::schema::PartitionKind;
 use futures::stream::{self, StreamExt};
 
-use super::columns::ColumnInfo;
 use super::facts::Facts;
-use super::sheet::{Cell, Sheet, wall_clock_us};
-use super::{CATALOG_NAME, INFORMATION_SCHEMA, MYSQL, Wanted, columns as describe, types};
+use super::{CATALOG_NAME, INFORMATION_SCHEMA, MYSQL, Wanted, columns as describe};
 use crate::access::{self, Object};
 use crate::error::Result;
 use crate::files::partitions::directory_name;
 use crate::query::QueryContext;
 use crate::secrets;
-use crate::session::DEFAULT_DATABASE;
-use crate::tables::define;
+use dipper_lake::columns::ColumnInfo;
 
 /// Names of all databases that somebody may see: those of the catalog, `default`, and the virtual ones.
 pub(crate) fn databases(catalog: &CatalogState, rights: &Rights) -> BTreeSet<String> {
@@ -62,7 +62,7 @@ pub(super) fn push_table(
 /// Rows of `columns`: those of one table, by catalog, database and name.
 pub(super) fn push_columns(name: [&str; 3], columns: Vec<ColumnInfo>, sheet: &mut Sheet) {
     for (at, column) in columns.into_iter().enumerate() {
-        let facts = types::facts(&column.type_text);
+        let facts = dipper_lake::types::facts(&column.type_text);
         let text = |value: &str| if facts.is_text { Cell::from(value) } else { Cell::Null };
         let mut row: Vec<Cell> = name.map(Cell::from).into();
         row.extend([
@@ -265,7 +265,7 @@ pub(super) async fn partitions(context: &Arc<QueryContext>, wanted: &Wanted, she
             push(Cell::Null, Cell::Null, Cell::Null, Cell::Null, Cell::Null);
             continue;
         }
-        let found = match define::local_partitions(context, external) {
+        let found = match define::local_partitions(&context.read(), external) {
             Ok(found) => found,
             Err(e) => {
                 tracing::debug!(%database, table = %table.name, error = %e, "left out of information_schema.partitions");

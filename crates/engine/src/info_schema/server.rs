@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use dipper_sql::statement::Scope;
+use dipper_dialect::statement::Scope;
+use dipper_lake::sheet::{Cell, Sheet};
 use dipper_store::catalog::access::{Privileges, Rights};
 
 use super::Wanted;
-use super::sheet::{Cell, Sheet};
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::query::QueryContext;

@@ -16,8 +16,9 @@ use datafusion::error::Result as DfResult;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::stream::RecordBatchReceiverStream;
 use datafusion::physical_plan::streaming::PartitionStream;
+use dipper_dialect::statement::Properties;
+use dipper_lake::files::schema_option;
 use dipper_load::body::BodySource;
-use dipper_sql::statement::Properties;
 use dipper_store::chain::TxnId;
 use dipper_text::json::text::Step;
 use dipper_text::{
@@ -32,7 +33,6 @@ use super::source::{PIECE_BYTES, ROW_BYTES_MAX, dialect, from_text, too_bad};
 use super::times::Times;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::tables::schema_option;
 
 /// Name of the table function.
 pub(crate) const FUNCTION: &str = "http_stream";

@@ -6,10 +6,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use dipper_base::client::ClientInfo;
+use dipper_dialect::statement::{Insert, Parsed, Properties, Statement};
 use dipper_load::body::BodySource;
 use dipper_sql::charter::session::TableRef;
 use dipper_sql::charter::table_refs;
-use dipper_sql::statement::{Insert, Parsed, Properties, Statement};
 use dipper_store::chain::TxnId;
 use dipper_store::labels::LabelStatus;
 use dipper_store::table::schema::Model;
@@ -26,7 +27,7 @@ use crate::access;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::result::Outcome;
-use crate::session::{ClientInfo, Session};
+use crate::session::Session;
 use crate::statements::qualified;
 
 /// Runs an INSERT over a body. `request` holds what the headers say beside the statement.

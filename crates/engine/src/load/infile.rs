@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use dipper_sql::statement::{LoadColumn, LoadData, OnDuplicate, Parsed};
+use dipper_base::client::{Level, Warning};
+use dipper_dialect::statement::{LoadColumn, LoadData, OnDuplicate, Parsed};
 use dipper_store::table::schema::{Model, TableSchema};
 use dipper_text::hive::charset::Charset;
 use futures::{Stream, StreamExt};
@@ -28,7 +29,7 @@ use crate::access::Hourly;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::{FileAccess, cannot, check_regular};
 use crate::result::{Done, Outcome};
-use crate::session::{Level, Session, Warning};
+use crate::session::Session;
 use crate::statements::{check_transaction, qualified};
 
 /// PROPERTIES that a load of text has something for.

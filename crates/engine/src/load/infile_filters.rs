@@ -4,7 +4,7 @@
 use std::io;
 
 use bytes::Bytes;
-use dipper_sql::statement::LoadData;
+use dipper_dialect::statement::LoadData;
 use dipper_text::hive::charset::Charset;
 
 use super::request::CsvLayout;

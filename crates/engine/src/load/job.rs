@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use dipper_base::client::ClientInfo;
 use dipper_load::body::BodySource;
 use dipper_load::{Flexible, Load, LoadOptions, LoadTarget, Partial};
 use dipper_store::catalog::access::Privileges;
@@ -31,7 +32,7 @@ use crate::access::{self, Hourly, Object};
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::native;
-use crate::session::{ClientInfo, Session};
+use crate::session::Session;
 use crate::uncommitted::{Part, Slot};
 
 /// What a load is, before its body comes.

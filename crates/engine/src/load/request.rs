@@ -595,7 +595,7 @@ impl<'a> Given<'a> {
                 begins || known.split_once('.').is_some_and(|(_, last)| last == name)
             };
             let near = (names.iter().copied().find(spelled))
-                .or_else(|| dipper_sql::parser::near_match(name, &names).filter(|_| name.len() >= 4))
+                .or_else(|| dipper_base::near::closest(name, names.iter().copied()).filter(|_| name.len() >= 4))
                 .or_else(|| names.iter().copied().find(part));
             if let Some(near) = near {
                 return invalid(format!("unknown header '{name}'; did you mean '{near}'?"));

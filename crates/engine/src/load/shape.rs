@@ -23,20 +23,21 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::sql::parser::Statement as DfStatement;
+use dipper_base::names::CATALOG;
+use dipper_base::types::SqlType;
+use dipper_dialect::statement::Statement;
 use dipper_load::Given;
 use dipper_sql::charter::prepare_query;
 use dipper_sql::charter::session::Context;
 use dipper_sql::charter::text::format_datetime;
-use dipper_sql::statement::Statement;
 use dipper_store::table::schema::{Aggregate, DELETE_SIGN, DefaultValue, Model, SEQUENCE, TableColumn, TableSchema};
-use dipper_store::types::SqlType;
 use sqlparser::ast::{Expr, visit_expressions};
 
 use super::op;
 use super::request::{ColumnItem, Format, MergeType, StreamLoadRequest, UpdateMode};
 use super::times::Times;
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::query::{CATALOG, QueryContext, session_state};
+use crate::query::{QueryContext, session_state};
 use crate::session::Session;
 use crate::statements::{Now, changed_at, default_value, stored};
 use crate::tables::{FILES_SCHEMA, TableSet};
@@ -114,7 +115,7 @@ fn invalid(message: impl Into<String>) -> EngineError {
 }
 
 fn no_column(name: &str, table: &TableSchema, header: &str) -> EngineError {
-    let near = crate::near::closest(name, table.columns.iter().map(|c| c.name.as_str()));
+    let near = dipper_base::near::closest(name, table.columns.iter().map(|c| c.name.as_str()));
     let hint = near.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
     EngineError::new(
         ErrorKind::NoColumn,
@@ -125,7 +126,7 @@ fn no_column(name: &str, table: &TableSchema, header: &str) -> EngineError {
 /// Names in an expression, lower case.
 fn names_in(text: &str, session: &Session, header: &str) -> Result<HashSet<String>> {
     let options = session.variables().parse_options();
-    let expr = dipper_sql::parser::parse_expr(text, &options)
+    let expr = dipper_dialect::parser::parse_expr(text, &options)
         .map_err(|e| EngineError::new(ErrorKind::Syntax, format!("'{header}': {e}")))?;
     let mut names = HashSet::new();
     let _ = visit_expressions(&expr, |e| {

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use dipper_base::client::ClientInfo;
 use dipper_store::catalog::TableId;
 use dipper_store::catalog::access::Privileges;
 use dipper_store::chain::TxnId;
@@ -30,7 +31,6 @@ use super::two_phase::{End, TwoPhase, TxnName, end};
 use crate::access::{self, Object};
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::session::ClientInfo;
 use crate::uncommitted::{Slot, Uncommitted};
 
 /// Time for a transaction up to its `prepare` where `begin` names none, as StarRocks' `stream_load_default_timeout_second`.

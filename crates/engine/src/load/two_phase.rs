@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use dipper_base::client::ClientInfo;
 use dipper_store::catalog::access::Privileges;
 use dipper_store::catalog::{Database, TableId};
 use dipper_store::chain::TxnId;
-use dipper_store::labels::{Attempt, LabelError, LabelStatus};
+use dipper_store::labels::{Attempt, LabelStatus};
 use dipper_store::table::Table;
 use dipper_store::table::schema::Model;
 use futures::future::BoxFuture;
@@ -15,8 +16,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt};
 use super::answer::txn_number;
 use crate::access::{self, Object};
 use crate::engine::Engine;
-use crate::error::{EngineError, ErrorKind, Result};
-use crate::session::ClientInfo;
+use crate::error::{EngineError, Result};
 
 /// Which prepared load.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,18 +34,6 @@ pub enum TwoPhase {
     Commit,
     /// It is forgotten.
     Abort,
-}
-
-impl From<LabelError> for EngineError {
-    fn from(e: LabelError) -> Self {
-        match e {
-            LabelError::Table(e) => e.into(),
-            LabelError::Invalid { .. } | LabelError::InUse { .. } | LabelError::Collision { .. } => {
-                EngineError::new(ErrorKind::Invalid, e.to_string())
-            }
-            _ => EngineError::new(ErrorKind::Storage, e.to_string()),
-        }
-    }
 }
 
 /// What is known of a transaction that somebody wants to end.

@@ -188,10 +188,10 @@ fn wall_clock(zone: Option<&str>) -> NaiveDateTime {
 
 #[cfg(test)]
 mod tests {
+    use dipper_base::types::SqlType;
     use dipper_store::catalog::TableId;
     use dipper_store::table::schema::{Model, TableColumn, TableSchema};
     use dipper_store::table::{Replace, Rowset};
-    use dipper_store::types::SqlType;
 
     use super::*;
 

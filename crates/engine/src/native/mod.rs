@@ -1,48 +1,26 @@
 //! Native tables in queries and statements.
 //!
 //! - `registry.rs`: handles of tables that are open in this process, and how loads of any kind are published
-//! - `provider.rs`: a table as DataFusion sees it · `aggregate.rs`: AGGREGATE tables, merged as they are read
-//! - `volumes.rs`: where tables are, other than beside the catalog
 //! - `background.rs`: compaction, vacuum, dynamic partitions
-//! - `scan.rs`: the scan operator · `morsels.rs`, `run.rs`: how it runs · `prune.rs`: what it can leave out
-//! - `settings.rs`: variables that it acts on · `alters.rs`: changes of columns that were made
 
-mod aggregate;
-mod alters;
 mod background;
-mod morsels;
-mod provider;
-mod prune;
 mod registry;
-mod run;
-mod scan;
-mod settings;
-mod statistics;
-mod volumes;
 
-pub(crate) use alters::{Alter, Alters};
 pub(crate) use background::dynamic_partitions;
-pub(crate) use provider::{Columns, NativeProvider, ROW_COLUMN, SEGMENT_COLUMN};
+use dipper_dialect::statement::QueryText;
+use dipper_exec::native::{Columns, NativeProvider, merged};
 pub(crate) use registry::NativeTables;
-pub(crate) use scan::NativeScanExec;
-pub(crate) use settings::ScanSettings;
-pub(crate) use volumes::{BUILTIN_VOLUME, ENABLED, Uncached, Volumes, is_enabled};
 
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::datatypes::Field;
 use datafusion::catalog::TableProvider;
-use dipper_sql::charter::DIGITS_KEY;
 use dipper_sql::charter::session::TableRef;
 use dipper_sql::charter::table_refs;
-use dipper_sql::statement::QueryText;
 use dipper_store::catalog::{CatalogState, Table as CatalogTable, TableId};
-use dipper_store::table::schema::{Model, TableColumn};
-use dipper_store::table::{SegmentRef, TableState};
-use dipper_store::types::SqlType;
-use dipper_text::hive::TYPE_KEY;
+use dipper_store::table::TableState;
+use dipper_store::table::schema::Model;
 use futures::future::{Either, select};
 
 use crate::engine::Engine;
@@ -79,7 +57,7 @@ pub(crate) async fn provider(
     let partitions = partitions.iter().filter(|name| *name != CHANGED).cloned().collect();
     let provider = NativeProvider::new(&table.name, handle, state, readers, columns, partitions, after);
     match merge {
-        true => aggregate::merged(provider),
+        true => merged(provider),
         false => Ok(Arc::new(provider)),
     }
 }
@@ -158,46 +136,5 @@ pub(crate) async fn refresh(context: &QueryContext, query: &QueryText) -> Result
             Ok(catalog)
         }
         Either::Right((_, catalog)) => Ok(catalog.await?),
-    }
-}
-
-/// The segments of a snapshot, oldest first. A row's [`SEGMENT_COLUMN`] is the place of its segment in this list.
-pub(crate) fn by_age(state: &TableState) -> Vec<SegmentRef<'_>> {
-    let mut all: Vec<_> = state.segments().collect();
-    all.sort_by_key(|s| (s.seq, s.id));
-    all
-}
-
-/// A field that holds structs, with the digits of DATETIME in them. It has their names and comments from Arrow's type.
-fn with_digits(field: Field, text: String) -> Field {
-    match text.contains("datetime") {
-        true => field.with_metadata([(DIGITS_KEY.to_string(), text)].into()),
-        false => field,
-    }
-}
-
-/// A column in a result. What its SQL type says beyond Arrow's is in the metadata.
-pub(crate) fn field(column: &TableColumn) -> Field {
-    let field = column.field();
-    match &column.data_type {
-        SqlType::Char(_)
-        | SqlType::Varchar(_)
-        | SqlType::Json
-        | SqlType::DateTime(_)
-        | SqlType::Hll
-        | SqlType::Bitmap
-        | SqlType::Time(_) => {
-            let text = column.data_type.to_string();
-            field.with_metadata([(TYPE_KEY.to_string(), text)].into())
-        }
-        SqlType::Array(_) | SqlType::Map(..) => match column.data_type.to_string() {
-            // The digits of DATETIME.
-            text if text.contains("datetime") && !text.contains("struct<") => {
-                field.with_metadata([(TYPE_KEY.to_string(), text)].into())
-            }
-            text => with_digits(field, text),
-        },
-        SqlType::Struct(_) => with_digits(field, column.data_type.to_string()),
-        _ => field,
     }
 }

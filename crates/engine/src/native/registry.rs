@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use dipper_exec::io;
+use dipper_node::tables::volumes::Volumes;
 use dipper_store::catalog::TableId;
 use dipper_store::compact::Compactor;
 use dipper_store::mow;
@@ -15,9 +17,7 @@ use object_store::ObjectStore;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
-use super::volumes::Volumes;
 use crate::error::Result;
-use crate::io;
 
 /// One part in so many of the cache keeps footers and indexes.
 const OPEN_SHARE: usize = 4;

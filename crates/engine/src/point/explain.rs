@@ -4,10 +4,10 @@
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
+use dipper_dialect::parser::ParseOptions;
+use dipper_dialect::statement::{QueryText, Statement};
 use dipper_sql::charter::session::TableRef;
 use dipper_sql::charter::table_refs;
-use dipper_sql::parser::ParseOptions;
-use dipper_sql::statement::{QueryText, Statement};
 use dipper_store::catalog::{CatalogState, TableId};
 use sqlparser::ast::{
     BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Query, SetExpr, TableFactor, TableWithJoins,
@@ -134,7 +134,7 @@ impl Found<'_> {
             }
             let Some(view) = table.as_view().filter(|_| deep > 0) else { continue };
             self.view.get_or_insert(name.object().to_string());
-            let parsed = dipper_sql::parser::parse(&view.sql, &ParseOptions::from_sql_mode(&view.sql_mode));
+            let parsed = dipper_dialect::parser::parse(&view.sql, &ParseOptions::from_sql_mode(&view.sql_mode));
             let Some(Statement::Query(inner)) = parsed.ok().and_then(|mut p| p.pop()).map(|p| p.statement) else {
                 continue;
             };

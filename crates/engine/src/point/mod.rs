@@ -28,11 +28,11 @@ use std::sync::{Arc, Weak};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use dipper_base::preempt;
+use dipper_dialect::statement::{QueryText, Statement};
 use dipper_point::{PointTable, Points, Value};
 use dipper_sql::charter::session::VarValue;
-use dipper_sql::statement::{QueryText, Statement};
 use dipper_store::catalog::TableId;
-use dipper_store::preempt;
 use dipper_store::segment::Readers;
 use futures::future::BoxFuture;
 use parking_lot::RwLock;
@@ -275,7 +275,7 @@ impl PointStatement {
 }
 
 /// The text that a statement is remembered by: `text` without constants, and what decides how it reads.
-fn key(session_database: Option<&str>, options: &dipper_sql::parser::ParseOptions, out: &mut String) {
+fn key(session_database: Option<&str>, options: &dipper_dialect::parser::ParseOptions, out: &mut String) {
     out.push(match (options.ansi_quotes, options.no_backslash_escapes, options.pipes_as_concat) {
         (false, false, false) => '0',
         (true, false, false) => '1',

@@ -7,6 +7,7 @@ use std::task::Poll;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
+use dipper_base::names::CATALOG;
 use dipper_point::{Bound, HeldView, PointTable, Projection, Row, Shape, Value, View, arrays, bind};
 use dipper_sql::charter::session::VarValue;
 use dipper_store::catalog::access::Privileges;
@@ -21,7 +22,7 @@ use super::recognise::{Condition, Found, Item, Lookup, No, Source};
 use super::residual::Residual;
 use crate::access::{self, Object};
 use crate::error::{EngineError, Result};
-use crate::query::{self, QueryContext};
+use crate::query::QueryContext;
 use crate::result::{Column, Rows};
 use crate::session::Session;
 
@@ -122,13 +123,13 @@ pub(super) type Definition = (TableId, u64);
 pub(super) async fn plan(
     context: &Arc<QueryContext>,
     lookup: &Lookup<'_>,
-    query: &dipper_sql::statement::QueryText,
+    query: &dipper_dialect::statement::QueryText,
 ) -> Result<Planned> {
     let engine = &context.engine;
     let version = engine.catalog.version();
     let catalog = engine.catalog.snapshot();
     let name = &lookup.table;
-    if name.catalog().is_some_and(|c| c != query::CATALOG) {
+    if name.catalog().is_some_and(|c| c != CATALOG) {
         return Ok(Planned::No(None, None));
     }
     let Some(database) = name.database().or(context.database.as_deref()) else { return Ok(Planned::No(None, None)) };

@@ -1,8 +1,8 @@
 //! Whether a query asks for rows by their whole key, from its tree alone.
 
+use dipper_dialect::statement::{Name, QueryText};
 use dipper_sql::charter::session::{TableRef, VarValue};
 use dipper_sql::charter::table_refs;
-use dipper_sql::statement::{Name, QueryText};
 use dipper_store::table::schema::TableSchema;
 use sqlparser::ast::{
     BinaryOperator, Distinct, Expr, GroupByExpr, Ident, LimitClause, Query, Select, SelectItem,

@@ -11,9 +11,10 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema};
 use datafusion::datasource::MemTable;
 use datafusion::physical_plan::execute_stream;
+use dipper_dialect::statement::QueryText;
+use dipper_exec::on_cpu::on_cpu;
 use dipper_point::Shape;
 use dipper_sql::charter::session::VarValue;
-use dipper_sql::statement::QueryText;
 use futures::TryStreamExt;
 use parking_lot::Mutex;
 use sqlparser::ast::{BinaryOperator, Expr as AstExpr, SetExpr, Value, ValueWithSpan, Visit, Visitor};
@@ -55,7 +56,7 @@ pub(super) async fn columns(context: &Arc<QueryContext>, query: &QueryText) -> R
     let query = with_condition(query, None);
     let context = Arc::clone(context);
     let threads = context.engine.short().clone();
-    query::on_cpu(&threads, async move {
+    on_cpu(&threads, async move {
         let planned = match query::plan(&context, &query, None).await {
             // A `?` whose type does not follow from what is around it: NULL has every type.
             Err(_) => query::plan(&context, &query, Some(&vec![VarValue::Null; usize::from(u16::MAX)])).await?,
@@ -90,7 +91,7 @@ impl Residual {
     ) -> Result<(Vec<Column>, Vec<RecordBatch>)> {
         let definition = shape.schema();
         let fields: Vec<Field> =
-            shape.columns().iter().map(|c| crate::native::field(&definition.columns[*c])).collect();
+            shape.columns().iter().map(|c| dipper_exec::native::field(&definition.columns[*c])).collect();
         let schema = Arc::new(Schema::new(fields));
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch = RecordBatch::try_new_with_options(schema, columns, &options)
@@ -105,7 +106,7 @@ impl Residual {
         let (columns, batches) = match known {
             Some(known) => {
                 let (columns, context) = (known.columns.clone(), Arc::clone(context));
-                let (known, batch) = query::on_cpu(&threads, async move {
+                let (known, batch) = on_cpu(&threads, async move {
                     let batch = known.run(batch, &context.lost)?;
                     Ok((known, batch))
                 })
@@ -117,7 +118,7 @@ impl Residual {
                 let provider = Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch.clone()]])?);
                 let tables = TableSet::one(&self.query, &self.database, &self.table, provider);
                 let (context, query, variables) = (Arc::clone(context), self.query.clone(), variables.to_vec());
-                let (columns, batches, compiled) = query::on_cpu(&threads, async move {
+                let (columns, batches, compiled) = on_cpu(&threads, async move {
                     // What the plan counts must not be this statement's, since others will run it.
                     let own = Arc::new(QueryContext { lost: Arc::default(), ..context.as_ref().clone() });
                     let planned = query::plan_over(&own, &query, Some(&variables), &tables).await?;

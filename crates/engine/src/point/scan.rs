@@ -6,9 +6,9 @@
 
 use std::borrow::Cow;
 
+use dipper_dialect::parser::ParseOptions;
 use dipper_point::Value;
 use dipper_sql::charter::session::VarValue;
-use dipper_sql::parser::ParseOptions;
 
 /// Longer statements are not looked at.
 pub(super) const TEXT_BYTES_MAX: usize = 16 << 10;

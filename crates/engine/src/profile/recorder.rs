@@ -9,6 +9,7 @@ use arrow::record_batch::RecordBatch;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use dipper_cache::IoContext;
+use dipper_exec::scan::profile::{Remote, verdict};
 use dipper_load::LoadProfile;
 use futures::{Stream, StreamExt};
 
@@ -16,7 +17,6 @@ use super::{Operator, Profile, Task};
 use crate::engine::Engine;
 use crate::error::{EngineError, Result};
 use crate::query::{QueryContext, QueryStream};
-use crate::scan::profile::{Remote, verdict};
 
 /// Bytes of a statement that are kept, and of what an operator says of itself.
 const TEXT_BYTES: usize = 4096;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use dipper_sql::statement::{CatalogAlteration, Name, ObjectKind, Properties};
+use dipper_dialect::statement::{CatalogAlteration, Name, ObjectKind, Properties};
 use dipper_store::catalog::{CatalogChange, ExternalCatalogChange, TableId};
 
 use crate::catalogs::{self, Place};
@@ -22,8 +22,8 @@ pub(super) fn now_ms() -> i64 {
 }
 
 fn warn_of_unknown(session: &mut Session, properties: &BTreeMap<String, String>) {
-    for key in properties.keys().filter(|key| !catalogs::properties::is_known(key)) {
-        super::warn_of_unknown(session, key, catalogs::properties::KNOWN.into_iter().chain(USUAL_NAMES));
+    for key in properties.keys().filter(|key| !dipper_lake::catalogs::properties::is_known(key)) {
+        super::warn_of_unknown(session, key, dipper_lake::catalogs::properties::KNOWN.into_iter().chain(USUAL_NAMES));
     }
     if properties.contains_key("hadoop.username") {
         session
@@ -39,7 +39,7 @@ pub(super) async fn create(
     properties: &Properties,
 ) -> Result<Outcome> {
     let properties: BTreeMap<String, String> = properties.iter().cloned().collect();
-    catalogs::check(&properties)?;
+    dipper_lake::catalogs::check(&properties)?;
     warn_of_unknown(session, &properties);
     let change = ExternalCatalogChange::Create {
         id: TableId::fresh(),
@@ -67,7 +67,7 @@ pub(super) async fn alter(session: &mut Session, name: &str, change: &CatalogAlt
                     "the type of catalog '{name}' cannot be changed; drop it and create another"
                 )));
             }
-            catalogs::check(&after)?;
+            dipper_lake::catalogs::check(&after)?;
             warn_of_unknown(session, &properties);
             ExternalCatalogChange::SetProperties { name, properties, at_ms: now_ms() }
         }
@@ -122,7 +122,7 @@ pub(super) async fn selectable(session: &Session, name: &str) -> Result<Option<S
         let state = session.engine.catalog.refresh().await?;
         let catalog = catalogs::seen(&state, &*session.rights(&state)?, name)?;
         // A catalog that this version cannot read is refused here already.
-        session.engine.external.connector(&catalog)?;
+        session.engine.lake.connector(&catalog)?;
     }
     Ok(to)
 }
@@ -135,20 +135,20 @@ pub(super) async fn refresh(session: &mut Session, kind: Option<ObjectKind>, nam
         None => {
             if !catalogs::is_internal(name.object()) {
                 let catalog = catalogs::named(&state, name.object())?;
-                session.engine.external.connector(&catalog)?.forget(None, None);
+                session.engine.lake.connector(&catalog)?.forget(None, None);
             }
         }
         Some(ObjectKind::Database) => {
             let catalog = name.database().or(session.catalog.as_deref()).filter(|c| !catalogs::is_internal(c));
             if let Some(catalog) = catalog {
                 let catalog = catalogs::named(&state, catalog)?;
-                session.engine.external.connector(&catalog)?.forget(Some(name.object()), None);
+                session.engine.lake.connector(&catalog)?.forget(Some(name.object()), None);
             }
         }
         Some(_) => {
             if let Place::External { catalog, database } = session.place(name).await? {
                 let database = database.ok_or_else(|| catalogs::no_database_selected(name))?;
-                session.engine.external.connector(&catalog)?.forget(Some(&database), Some(name.object()));
+                session.engine.lake.connector(&catalog)?.forget(Some(&database), Some(name.object()));
             }
         }
     }

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use dipper_sql::statement::{
+use dipper_base::names::{BUILTIN_VOLUME, CATALOG, DEFAULT_DATABASE};
+use dipper_dialect::statement::{
     ColumnDef, CreateExternalTable, CreateView, DatabaseAlteration, Literal, Name, ObjectKind, Properties, QueryText,
     RowFormat, StoredAs, TableChange,
 };
+use dipper_lake::files::define::{self, FORMAT_PARQUET, FORMAT_TEXT, LAZY_SIMPLE_SERDE, hive_spelling};
 use dipper_store::catalog::{
     CatalogChange, Column, ExternalTable, OnExists, Table, TableDef, TableKind, View, ViewColumn,
 };
@@ -18,11 +20,9 @@ use super::{own_name, partitions, qualified, table_properties};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::local_path;
 use crate::files::stores::{is_remote, store_properties};
-use crate::native::BUILTIN_VOLUME;
 use crate::query;
 use crate::result::{Done, Outcome};
-use crate::session::{DEFAULT_DATABASE, Session};
-use crate::tables::define::{self, FORMAT_PARQUET, FORMAT_TEXT, LAZY_SIMPLE_SERDE, hive_spelling};
+use crate::session::Session;
 
 /// Commits changes of one statement. The database `default` is made with its first table.
 pub(super) async fn commit(session: &Session, database: &str, mut changes: Vec<CatalogChange>) -> Result<()> {
@@ -50,7 +50,7 @@ fn refuse_external(session: &Session, database: &Name) -> Result<()> {
     Err(EngineError::unsupported(format!(
         "database '{}' would be in catalog '{catalog}', which can only be read; SWITCH {} first",
         database.object(),
-        query::CATALOG
+        CATALOG
     )))
 }
 
@@ -165,7 +165,7 @@ pub(super) async fn create_table(session: &mut Session, create: &CreateExternalT
     let change = CatalogChange::create(&database, &name, TableDef::External(table), on_exists);
     commit(session, &database, vec![change]).await?;
     if let Some(query) = &create.query {
-        let insert = dipper_sql::statement::Insert {
+        let insert = dipper_dialect::statement::Insert {
             table: own_name(&database, &name),
             overwrite: false,
             replace: false,
@@ -353,8 +353,7 @@ async fn check_view(session: &Session, query: &QueryText, names: &[ViewColumn]) 
     if !crate::catalogs::is_internal(session.catalog()) {
         return Err(EngineError::unsupported(format!(
             "a view is made while catalog '{}' is selected, in which it looks up its names; SWITCH {} first",
-            query::CATALOG,
-            query::CATALOG
+            CATALOG, CATALOG
         )));
     }
     // Others, who read the view, do not see this session's temporary tables.
@@ -538,7 +537,7 @@ pub(super) async fn alter_table(
 fn apply(table: &mut ExternalTable, change: &TableChange) -> Result<()> {
     let position = |columns: &[Column], name: &str| {
         columns.iter().position(|c| c.name.eq_ignore_ascii_case(name)).ok_or_else(|| {
-            let near = crate::near::closest(name, columns.iter().map(|c| c.name.as_str()));
+            let near = dipper_base::near::closest(name, columns.iter().map(|c| c.name.as_str()));
             let hint = near.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
             EngineError::new(ErrorKind::NoColumn, format!("Unknown column '{name}'{hint}"))
         })

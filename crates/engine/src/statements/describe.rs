@@ -1,18 +1,20 @@
 //! DESCRIBE, and SHOW COLUMNS, which says the same in MySQL's words.
 
-use dipper_sql::statement::{DescribeTarget, Name};
+use dipper_dialect::statement::{DescribeTarget, Name};
+use dipper_exec::on_cpu::on_cpu;
+use dipper_lake::sheet::{Cell, Sheet};
+use dipper_lake::types::type_text;
 
 use super::qualified;
 use super::show::like;
 use crate::catalogs::{self, Place};
 use crate::error::Result;
-use crate::info_schema::columns::{self, ColumnInfo};
-use crate::info_schema::sheet::{Cell, Sheet};
-use crate::info_schema::types::type_text;
+use crate::info_schema::columns;
 use crate::query;
 use crate::result::Outcome;
 use crate::session::Session;
 use crate::tables;
+use dipper_lake::columns::ColumnInfo;
 
 /// Runs DESCRIBE: Doris's columns; with `extended` the comments too.
 pub(super) async fn describe(session: &mut Session, target: &DescribeTarget, extended: bool) -> Result<Outcome> {
@@ -73,24 +75,24 @@ pub(super) async fn columns(session: &Session, table: &Name, full: bool) -> Resu
 async fn of_table(session: &Session, name: &Name) -> Result<Vec<ColumnInfo>> {
     if let Place::External { catalog, database } = session.place(name).await? {
         let database = database.ok_or_else(|| catalogs::no_database_selected(name))?;
-        let found = catalogs::find(&session.engine, &catalog, &database, name.object()).await?;
+        let found = session.engine.lake.find(&catalog, &database, name.object()).await?;
         return found.columns();
     }
     let (database, object) = qualified(session, name)?;
     let context = session.query_context().await?;
     let threads = session.engine.short().clone();
-    query::on_cpu(&threads, async move {
+    on_cpu(&threads, async move {
         let described = columns::columns(&context, &database, &object).await?;
         described.ok_or_else(|| tables::no_such_table(&context, Some(&database), &object))
     })
     .await
 }
 
-async fn of_query(session: &Session, query: &dipper_sql::statement::QueryText) -> Result<Vec<ColumnInfo>> {
+async fn of_query(session: &Session, query: &dipper_dialect::statement::QueryText) -> Result<Vec<ColumnInfo>> {
     let context = session.query_context_for(query).await?;
     let threads = session.engine.short().clone();
     let query = query.clone();
-    query::on_cpu(&threads, async move {
+    on_cpu(&threads, async move {
         let planned = query::plan(&context, &query, Some(&[])).await?;
         let info = |c: crate::result::Column| {
             let (type_text, nullable) = (type_text(&c.field), c.field.is_nullable());

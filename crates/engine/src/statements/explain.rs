@@ -8,8 +8,9 @@ use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::RecordBatch;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
+use dipper_dialect::statement::{Insert, QueryText, Statement};
+use dipper_exec::on_cpu::on_cpu;
 use dipper_sql::charter::session::VarValue;
-use dipper_sql::statement::{Insert, QueryText, Statement};
 use futures::StreamExt;
 use serde_json::json;
 
@@ -80,7 +81,7 @@ pub(super) async fn explain(
     let threads = session.engine.short().clone();
     let work = async move { text(&context, &query, params, analyze, verbose, logical_only).await };
     // What planning reads counts, too.
-    let lines = query::on_cpu(&threads, io.scope(work)).await?;
+    let lines = on_cpu(&threads, io.scope(work)).await?;
     let lines = match point {
         Some(point) => beside_scan(&lines, &point),
         None => lines,
@@ -98,7 +99,7 @@ async fn json(session: &Session, query: &QueryText, params: Vec<VarValue>) -> Re
         let block = json!({ "query_block": { "select_id": 1, "plan": operator(&physical) } });
         serde_json::to_string_pretty(&block).map_err(|e| EngineError::new(ErrorKind::Internal, e.to_string()))
     };
-    let text = query::on_cpu(session.engine.short(), io.scope(work)).await?;
+    let text = on_cpu(session.engine.short(), io.scope(work)).await?;
     rows(&[&text])
 }
 

@@ -8,9 +8,16 @@ use arrow::array::{ArrayRef, Int64Array, StringArray, UInt32Array};
 use arrow::compute::take_record_batch;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
+use dipper_base::unescape::unescape;
+use dipper_dialect::statement::{OutfileFields, Properties, QueryText, SelectIntoOutfile};
+use dipper_exec::on_cpu::on_cpu;
+use dipper_lake::sink::{
+    MadeDirectories, MySqlDialect, NewFile, OutputFormat, Place, parquet_codec, publish_drawn, text_compression,
+    unique_suffix,
+};
+use dipper_lake::types::type_text;
 use dipper_sql::charter::as_shown;
 use dipper_sql::charter::casts::cast_values;
-use dipper_sql::statement::{OutfileFields, Properties, QueryText, SelectIntoOutfile};
 use dipper_text::dialect::{CsvDialect, HiveDialect, LineEnd};
 use dipper_text::source::Compression;
 use dipper_text::write::CsvWriter;
@@ -20,14 +27,9 @@ use super::insert::files::{PARTITIONS_MAX, groups};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::partitions::directory_name;
 use crate::files::stores::{StoreProperties, is_s3_property, store_properties};
-use crate::info_schema::types::type_text;
 use crate::query::{self, QueryContext};
 use crate::result::{Column, Done, Outcome, Rows};
 use crate::session::Session;
-use crate::sink::{
-    MadeDirectories, MySqlDialect, NewFile, OutputFormat, Place, parquet_codec, publish_drawn, text_compression,
-    unique_suffix,
-};
 
 /// What a finished export says.
 struct Written {
@@ -222,7 +224,7 @@ async fn export(session: &Session, source: &QueryText, export: Export) -> Result
     let context = session.query_context().await?;
     let cpu = session.engine.cpu().clone();
     let source = source.clone();
-    query::on_cpu(&cpu, async move { write(&context, &source, &export).await }).await
+    on_cpu(&cpu, async move { write(&context, &source, &export).await }).await
 }
 
 async fn write(context: &Arc<QueryContext>, source: &QueryText, export: &Export) -> Result<Written> {
@@ -588,33 +590,4 @@ impl Options {
             ..CsvDialect::default()
         })
     }
-}
-
-/// `\t`, `\n`, `\r`, `\\`, `\0`, `\x01` in delimiters, as Doris writes them.
-pub(crate) fn unescape(text: &str) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len());
-    let bytes = text.as_bytes();
-    let mut i = 0;
-    while i < bytes.len() {
-        let hex =
-            |at: usize| bytes.get(at..at + 2).and_then(|h| u8::from_str_radix(std::str::from_utf8(h).ok()?, 16).ok());
-        match (bytes[i], bytes.get(i + 1)) {
-            (b'\\', Some(b't')) => out.push(b'\t'),
-            (b'\\', Some(b'n')) => out.push(b'\n'),
-            (b'\\', Some(b'r')) => out.push(b'\r'),
-            (b'\\', Some(b'0')) => out.push(0),
-            (b'\\', Some(b'\\')) => out.push(b'\\'),
-            (b'\\', Some(b'x' | b'X')) if hex(i + 2).is_some() => {
-                out.extend(hex(i + 2));
-                i += 2;
-            }
-            (byte, _) => {
-                out.push(byte);
-                i += 1;
-                continue;
-            }
-        }
-        i += 2;
-    }
-    out
 }

@@ -16,7 +16,9 @@ mod table_properties;
 mod transaction;
 mod volumes;
 
-pub(crate) use export::unescape;
+use dipper_base::names;
+use dipper_dialect::statement::{Name, Parsed, QueryText, Statement};
+use dipper_exec::on_cpu::on_cpu;
 pub(crate) use insert::stored;
 pub(crate) use native::{Now, changed_at, default_value, drop_tables, range_text};
 pub use show::like;
@@ -27,7 +29,6 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use dipper_sql::charter::session::VarValue;
-use dipper_sql::statement::{Name, Parsed, QueryText, Statement};
 use dipper_store::catalog::TableId;
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -48,7 +49,8 @@ const WARNING: u16 = 1105;
 
 /// Says of a property that none of `known` is that it is kept and shown.
 fn warn_of_unknown<'a>(session: &mut Session, key: &str, known: impl IntoIterator<Item = &'a str>) {
-    let near = crate::near::closest(key, known).map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+    let near =
+        dipper_base::near::closest(key, known).map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
     session.warn(WARNING, format!("property '{key}' is unknown: it is kept and shown, and has no effect{near}"));
 }
 
@@ -308,7 +310,7 @@ async fn describe_planned(session: &mut Session, source: &str, parsed: &Parsed) 
             let query = q.clone();
             let threads = session.engine.short().clone();
             let placeholders = parsed.placeholders;
-            let columns = query::on_cpu(&threads, async move {
+            let columns = on_cpu(&threads, async move {
                 let planned = match query::plan(&context, &query, None).await {
                     // A `?` whose type does not follow from what is around it: NULL has every type.
                     Err(_) if placeholders > 0 => {
@@ -364,15 +366,15 @@ pub(crate) fn qualified(session: &Session, name: &Name) -> Result<(String, Strin
         Place::External { catalog, .. } => Err(EngineError::unsupported(format!(
             "'{name}' is in the external catalog '{}', which can only be read; SWITCH {} or write {}.database.table",
             catalog.name,
-            query::CATALOG,
-            query::CATALOG
+            names::CATALOG,
+            names::CATALOG
         ))),
     }
 }
 
 /// The name of an object in dipper's own catalog, whichever catalog is selected.
 pub(crate) fn own_name(database: &str, object: &str) -> Name {
-    Name([query::CATALOG, database, object].map(str::to_string).into())
+    Name([names::CATALOG, database, object].map(str::to_string).into())
 }
 
 /// Tables that SYNC reads at once.
@@ -382,7 +384,7 @@ const SYNCED_AT_ONCE: usize = 64;
 /// come after it see that, whatever age they put up with.
 async fn sync(engine: &Engine) -> Result<()> {
     engine.stores.known().forget();
-    engine.external.forget();
+    engine.lake.forget();
     let state = engine.catalog.snapshot();
     let named: HashSet<TableId> = state.tables().map(|(_, table)| table.id).collect();
     let mut open = engine.native.open_tables();

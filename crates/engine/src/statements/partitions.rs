@@ -4,7 +4,10 @@
 //! with a location elsewhere. So nothing has to be repaired for a new directory to be seen; MSCK REPAIR says what there
 //! is, and forgets added ones whose directory is gone.
 
-use dipper_sql::statement::{Literal, Name};
+use std::sync::Arc;
+
+use dipper_dialect::statement::{Literal, Name};
+use dipper_lake::files::define;
 use dipper_store::catalog::{CatalogChange, ExternalTable, Partition, Table};
 
 use super::ddl::{absolute, commit, external, partition_values, reachable};
@@ -16,7 +19,6 @@ use crate::files::{cannot, local_path};
 use crate::query::QueryContext;
 use crate::result::{Done, Outcome};
 use crate::session::Session;
-use crate::tables::define;
 
 pub(super) async fn repair(session: &mut Session, name: &Name, _add: bool, drop: bool) -> Result<Outcome> {
     let (database, table, definition) = external(session, name).await?;
@@ -30,7 +32,9 @@ pub(super) async fn repair(session: &mut Session, name: &Name, _add: bool, drop:
         let mut gone = Vec::new();
         for (values, partition) in &definition.partitions {
             let is_there = match &partition.location {
-                Some(location) if is_remote(location) => define::has_files(&context, &definition, location).await?,
+                Some(location) if is_remote(location) => {
+                    define::has_files(&context.read(), &definition, location).await?
+                }
                 Some(location) => local_path(location)?.exists(),
                 None => own.have(&definition, values)?,
             };
@@ -48,7 +52,7 @@ pub(super) async fn repair(session: &mut Session, name: &Name, _add: bool, drop:
     }
     let context = session.query_context().await?;
     let (_, _, definition) = external(session, name).await?;
-    let found = define::partitions(&context, &definition).await?.len();
+    let found = define::partitions(&context.read(), &definition).await?.len();
     let info = format!("{found} partitions, {dropped} dropped");
     Ok(Outcome::Done(Done { info, ..Done::default() }))
 }
@@ -72,9 +76,9 @@ enum Own {
 }
 
 impl Own {
-    async fn of(context: &QueryContext, table: &ExternalTable) -> Result<Self> {
+    async fn of(context: &Arc<QueryContext>, table: &ExternalTable) -> Result<Self> {
         Ok(match is_remote(&table.location) {
-            true => Own::Far(define::partitions_below(context, table).await?),
+            true => Own::Far(define::partitions_below(&context.read(), table).await?),
             false => Own::Local,
         })
     }
@@ -106,7 +110,7 @@ pub(super) async fn add(
     }
     reachable(session, &place, &definition.properties)?;
     if location.is_none() {
-        if Own::of(&*session.query_context().await?, definition).await?.have(definition, &values)? {
+        if Own::of(&session.query_context().await?, definition).await?.have(definition, &values)? {
             return match if_not_exists {
                 true => Ok(()),
                 false => Err(EngineError::invalid(format!(
@@ -141,7 +145,7 @@ pub(super) async fn drop(
     let place = own_place(definition, &values)?;
     let given = definition.partitions.get(&values).and_then(|partition| partition.location.as_deref());
     let is_elsewhere = given.is_some_and(|location| location.trim_end_matches('/') != place);
-    if !is_elsewhere && Own::of(&*session.query_context().await?, definition).await?.have(definition, &values)? {
+    if !is_elsewhere && Own::of(&session.query_context().await?, definition).await?.have(definition, &values)? {
         return Err(EngineError::unsupported(format!(
             "partition '{place}' is a directory of an external table, whose files are not dipper's to delete; remove the directory"
         )));

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use dipper_dialect::parser::ParseOptions;
+use dipper_dialect::statement::{Parsed, PrepareSource, Statement};
 use dipper_sql::charter::session::VarValue;
-use dipper_sql::parser::ParseOptions;
-use dipper_sql::statement::{Parsed, PrepareSource, Statement};
 
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::query::var_value;
@@ -56,7 +56,7 @@ pub(super) async fn execute(session: &mut Session, name: &str, using: &[String])
 }
 
 fn parse(text: &str, options: &ParseOptions) -> Result<Parsed> {
-    let mut statements = dipper_sql::parser::parse(text, options)?;
+    let mut statements = dipper_dialect::parser::parse(text, options)?;
     match (statements.pop(), statements.len()) {
         (Some(parsed), 0) => Ok(parsed),
         (last, before) => {

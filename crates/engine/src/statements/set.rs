@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::common::ScalarValue;
+use dipper_base::names;
+use dipper_dialect::parser::ParseOptions;
+use dipper_dialect::statement::{Assignment, Literal, QueryText, Scope, SetValue, Statement};
 use dipper_sql::charter::table_refs;
-use dipper_sql::parser::ParseOptions;
-use dipper_sql::statement::{Assignment, Literal, QueryText, Scope, SetValue, Statement};
 use dipper_store::catalog::CatalogChange;
 use dipper_store::catalog::access::Privileges;
 use futures::StreamExt;
@@ -26,7 +27,7 @@ struct Pending {
     variables: Variables,
     globals: Vec<Checked>,
     user: Vec<(String, ScalarValue)>,
-    warnings: Vec<crate::session::Warning>,
+    warnings: Vec<dipper_base::client::Warning>,
     passwords: Vec<CatalogChange>,
     /// Whether the next transaction only reads.
     reads_only: Option<bool>,
@@ -109,7 +110,7 @@ impl Pending {
                 }
                 if *scope == Scope::Session && name.eq_ignore_ascii_case(CATALOG) {
                     self.catalog =
-                        Some(catalogs::selectable(session, value.as_deref().unwrap_or(query::CATALOG)).await?);
+                        Some(catalogs::selectable(session, value.as_deref().unwrap_or(names::CATALOG)).await?);
                     return Ok(());
                 }
                 self.variable(*scope, name, value.as_deref())
@@ -246,7 +247,7 @@ impl Pending {
 
 /// `SELECT word`.
 fn select(word: &str, options: &ParseOptions) -> Result<QueryText> {
-    match dipper_sql::parser::parse(&format!("SELECT {word}"), options)?.into_iter().next().map(|p| p.statement) {
+    match dipper_dialect::parser::parse(&format!("SELECT {word}"), options)?.into_iter().next().map(|p| p.statement) {
         Some(Statement::Query(query)) => Ok(query),
         _ => Err(EngineError::invalid(format!("'{word}' is not a value"))),
     }

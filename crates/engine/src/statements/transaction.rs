@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
+use dipper_dialect::statement::{Assignment, Name, ObjectKind, SetValue, Statement};
 use dipper_sql::charter::table_refs;
-use dipper_sql::statement::{Assignment, Name, ObjectKind, SetValue, Statement};
 use dipper_store::catalog::{Table as CatalogTable, TableId};
 use dipper_store::table::TableState;
 

@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use dipper_base::names::BUILTIN_VOLUME;
+use dipper_base::secret::Secret;
 use dipper_cache::{IoContext, Populate};
-use dipper_sql::statement::{Properties, QueryText};
+use dipper_dialect::statement::{Properties, QueryText};
+use dipper_lake::sheet::{Cell, Kind, Sheet};
+use dipper_node::tables::volumes::{ENABLED, is_enabled};
 use dipper_store::catalog::{CatalogChange, Database, TableId, Volume};
-use dipper_store::secret::Secret;
 use dipper_store::volumes::STORAGE_VOLUME;
 
 use crate::error::{EngineError, Result};
 use crate::files::stores::{USUAL_NAMES, is_s3, is_s3_property};
-use crate::info_schema::sheet::{Cell, Kind, Sheet};
-use crate::native::{BUILTIN_VOLUME, ENABLED, is_enabled};
 use crate::query::{self, QueryContext};
 use crate::result::Outcome;
 use crate::secrets::is_secret;

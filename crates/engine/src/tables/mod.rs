@@ -1,14 +1,7 @@
 //! From names, paths and table functions in a query to tables that DataFusion can scan.
 
-pub mod define;
-mod file_set;
-mod instants;
-mod parquet;
-mod parquet_statistics;
-mod path;
-mod text;
+mod instant;
 mod view;
-mod widen;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,27 +12,22 @@ use datafusion::common::Column;
 use datafusion::datasource::{ViewTable, provider_as_source};
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::{Expr, LogicalPlanBuilder, lit};
+use dipper_base::names::{CATALOG, DEFAULT_DATABASE};
+use dipper_dialect::error::SqlError;
+use dipper_dialect::statement::{Name, Properties, QueryText};
+use dipper_lake::catalogs::iceberg::about::About;
+use dipper_lake::files::{self, PATH_FUNCTIONS, define};
 use dipper_sql::charter::session::{ResolvedTable, Schemas, TableRef, TableVersion};
 use dipper_sql::charter::table_refs;
-use dipper_sql::error::SqlError;
-use dipper_sql::statement::{Name, Properties, QueryText};
 use dipper_store::catalog::access::Privileges;
 use dipper_store::catalog::{CatalogState, TableDef};
 
-pub use file_set::FileSet;
-pub(crate) use file_set::{Pruner, covers, typed};
-pub(crate) use instants::{CONVERT_TZ, by_the_clock};
-pub use path::PATH_FUNCTIONS;
-pub(crate) use path::schema_option;
-
 use crate::access::{self, Object};
-use crate::catalogs::iceberg::about::About;
 use crate::catalogs::{self, Place};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::info_schema::functions;
 use crate::load::http_stream;
-use crate::query::{CATALOG, QueryContext};
-use crate::session::DEFAULT_DATABASE;
+use crate::query::QueryContext;
 
 /// Whether a database of this name is there: one of the catalog, `default`, or one of the virtual ones.
 pub(crate) fn database_exists(state: &CatalogState, name: &str) -> bool {
@@ -121,7 +109,7 @@ impl TableSet {
                 }
                 TableRef::Path(path) => {
                     outside(context, path)?;
-                    let provider = path::from_path(context, path).await?;
+                    let provider = files::from_path(&context.read(), path).await?;
                     Found::unnamed(path.clone(), provider)
                 }
                 TableRef::Function { name, properties, arguments } if PATH_FUNCTIONS.contains(&name.as_str()) => {
@@ -131,7 +119,7 @@ impl TableSet {
                         )));
                     }
                     outside(context, name)?;
-                    let provider = path::from_function(context, name, properties).await?;
+                    let provider = files::from_function(&context.read(), name, properties).await?;
                     Found::unnamed(format!("{name}#{i}"), provider)
                 }
                 TableRef::Function { name, properties, .. } if name == http_stream::FUNCTION => {
@@ -349,7 +337,8 @@ async fn named(
             }
             // Two states of a table in one statement are two tables for the planner.
             let state = version.map(ToString::to_string);
-            Ok(match catalogs::provider(context, &external, (&database, &table), version).await {
+            let at = instant::at(context, version).await?;
+            Ok(match dipper_lake::catalogs::provider(&context.read(), &external, (&database, &table), &at).await {
                 Ok(provider) if state.is_some() => {
                     let table = format!("{table}\u{1}{}", state.unwrap_or_default());
                     Found::Table { catalog, database, table, provider }
@@ -403,7 +392,7 @@ pub(crate) async fn find(
     }
     let Some(found) = context.catalog.table(database, table).cloned() else { return Ok(None) };
     match &found.def {
-        TableDef::External(external) => Ok(Some(define::provider(context, &found.name, external).await?)),
+        TableDef::External(external) => Ok(Some(define::provider(&context.read(), &found.name, external).await?)),
         TableDef::View(definition) => Ok(Some(view::provider(context, database, &found.name, definition).await?)),
         TableDef::Native => Ok(Some(crate::native::provider(context, &found, &[]).await?)),
     }
@@ -425,7 +414,7 @@ pub(crate) fn no_such_table(context: &QueryContext, database: Option<&str>, tabl
         let rights = &context.rights;
         d.tables.values().filter(move |t| !t.is_temporary() && rights.sees_table(d.id, t.id)).map(|t| t.name.as_str())
     });
-    if let Some(near) = crate::near::closest(table, seen) {
+    if let Some(near) = dipper_base::near::closest(table, seen) {
         message.push_str(&format!("; did you mean '{near}'?"));
     }
     EngineError::new(ErrorKind::NoTable, message)

@@ -6,8 +6,8 @@ use datafusion::catalog::TableProvider;
 use datafusion::catalog::view::ViewTable;
 use datafusion::common::Column;
 use datafusion::logical_expr::{Expr, LogicalPlanBuilder};
+use dipper_dialect::statement::Statement;
 use dipper_sql::charter::wide::WIDE;
-use dipper_sql::statement::Statement;
 use dipper_store::catalog::View;
 
 use crate::error::{EngineError, Result};
@@ -29,7 +29,7 @@ pub(super) async fn provider(
         )));
     }
     let inner = Arc::new(context.for_view(view)?);
-    let parsed = dipper_sql::parser::parse(&view.sql, &inner.variables.parse_options())?;
+    let parsed = dipper_dialect::parser::parse(&view.sql, &inner.variables.parse_options())?;
     let Some(Statement::Query(query)) = parsed.into_iter().next().map(|p| p.statement) else {
         return Err(EngineError::invalid(format!("view '{database}.{name}' holds no query: {}", view.sql)));
     };

@@ -20,7 +20,9 @@ use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool, UnboundedMem
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionState;
 use datafusion::physical_plan::displayable;
-use dipper_sql::statement::{QueryText, Statement};
+use dipper_base::client::ClientInfo;
+use dipper_dialect::statement::{QueryText, Statement};
+use dipper_exec::spill::SpillFiles;
 use futures::StreamExt;
 use futures::future::join_all;
 use tokio::time::timeout;
@@ -30,8 +32,7 @@ use crate::engine::{Engine, EngineOptions};
 use crate::error::{EngineError, ErrorKind};
 use crate::query::{self, on_cpu, panic_text, plan, start};
 use crate::result::Outcome;
-use crate::session::{ClientInfo, Session};
-use crate::spill::SpillFiles;
+use crate::session::Session;
 
 /// Seconds in which a statement ends, on a machine that is busy with other tests.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -347,7 +348,7 @@ fn statements_in_trouble_end() {
     let (rounds, wrong) = runtime.block_on(async {
         let options = EngineOptions { threads: Some(4), memory_bytes: Some(1 << 30), ..EngineOptions::default() };
         let engine = Engine::open(options).await.unwrap();
-        let mut session = engine.session(ClientInfo::local(&engine));
+        let mut session = engine.session(ClientInfo::local(engine.next_connection_id()));
         run(&mut session, TABLES).await;
         let plenty = Resources::new(0, 0, 0, Dice::new(0));
         let mut cases = Vec::new();

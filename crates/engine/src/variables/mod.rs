@@ -20,15 +20,15 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 use datafusion::common::ScalarValue;
-use dipper_sql::parser::ParseOptions;
-use dipper_sql::statement::Scope;
+use dipper_base::client::{Level, Warning};
+use dipper_dialect::parser::ParseOptions;
+use dipper_dialect::statement::Scope;
+use dipper_exec::native::ScanSettings;
 use dipper_text::hive::EXTENDED_BOOLEAN;
 use dipper_text::scan::Strings;
 use parking_lot::RwLock;
 
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::native::ScanSettings;
-use crate::session::{Level, Warning};
 use definitions::{Definition, Effect, Kind, Settable};
 
 pub(crate) use definitions::QUERY_TIMEOUT_MAX;
@@ -369,7 +369,7 @@ impl Variables {
             ));
         }
         let mut message = format!("Unknown system variable '{name}': stored without effect");
-        if let Some(near) = crate::near::closest(&name, definitions::all().map(|(name, _)| name)) {
+        if let Some(near) = dipper_base::near::closest(&name, definitions::all().map(|(name, _)| name)) {
             message.push_str(&format!("; did you mean '{near}'?"));
         }
         let warning = Some(Warning { level: Level::Warning, code: ER_UNKNOWN_VARIABLE, message });

@@ -1,13 +1,13 @@
 //! `WITH c (x) AS (SELECT 1 a, 2 b)` and `(SELECT 1 a, 2 b) AS c (x)`: columns behind those that are named keep their names
 //! (Doris); DataFusion wants a name for each.
 
+use dipper_dialect::error::SqlError;
+use dipper_dialect::walk::{self, Change, Look};
 use sqlparser::ast::{Ident, Query, TableAlias, TableAliasColumnDef, TableFactor};
 
 use super::names::visible;
 use super::scope::Environment;
 use super::session::Context;
-use super::walk::{self, Change, Look};
-use crate::error::SqlError;
 
 /// Names all columns where some are named.
 ///

@@ -1,13 +1,14 @@
 //! CASE as DataFusion plans it fast and right.
 
+use dipper_dialect::error::SqlError;
+use dipper_dialect::tree::{call, function_name};
 use sqlparser::ast::{self, BinaryOperator, CaseWhen, Expr, UnaryOperator, Value};
 
 use super::once::Form;
-use super::rewrite::{call, function_name, nested};
+use super::rewrite::nested;
 use super::row_comparisons::comparison;
-use super::walk;
-use crate::error::SqlError;
 use crate::functions;
+use dipper_dialect::walk;
 
 /// CASE with these conditions and results.
 pub(super) fn case(whens: Vec<(Expr, Expr)>, otherwise: Option<Expr>) -> Expr {

@@ -1,7 +1,7 @@
 //! Long chains of arithmetic as a loop.
 //!
 //! `a + b + c ...` of thousands of operands would be a tree as deep as they are many, and planning a tree takes time with the
-//! square of its depth. [`crate::chains`] makes one call of such a chain. Here each operator is planned by itself, over what
+//! square of its depth. [`dipper_dialect::chains`] makes one call of such a chain. Here each operator is planned by itself, over what
 //! the operators in front of it give and its own operand, as [`CharterPlanner`] plans one of two columns of those types.
 //! When all types are known each becomes a [`Step`], and the call a loop over the steps. So the values, types and errors are
 //! those of an evaluation from left to right.
@@ -25,11 +25,11 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercionRewriter;
 use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
+use dipper_dialect::chains::{CHAIN, operator};
 use sqlparser::ast::BinaryOperator;
 
 use super::casts::{self, Stage};
 use super::operators::CharterPlanner;
-use crate::chains::{CHAIN, operator};
 
 /// The name under which a step knows what the steps in front of it give.
 const LEFT: &str = "left";

@@ -7,8 +7,7 @@ use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
-
-use crate::error::SqlError;
+use dipper_dialect::error::SqlError;
 
 /// Which operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -18,13 +18,13 @@ use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercionRewriter;
+use dipper_dialect::error::SqlError;
+use dipper_dialect::walk::{self, Look};
 use sqlparser::ast;
 
 use super::casts::{Stage, rewrite_expr};
 use super::declared;
 use super::nesting::is_subquery;
-use super::walk::{self, Look};
-use crate::error::SqlError;
 
 /// Who plans expressions of the text.
 pub trait ItemPlanner {

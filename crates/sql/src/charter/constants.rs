@@ -1,18 +1,19 @@
 //! Variables and parameters become literals, before anything else asks what is a literal: a bound value then means what the
 //! same literal means.
 
+use dipper_dialect::chains::CHAIN;
+use dipper_dialect::error::SqlError;
+use dipper_dialect::statement::Scope;
+use dipper_dialect::tree::function_name;
+use dipper_dialect::walk::{self, Change};
 use sqlparser::ast::{
     BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident, LimitClause,
     NamedWindowDefinition, NamedWindowExpr, Query, Select, UnaryOperator, Value, WindowFrameBound, WindowSpec,
     WindowType,
 };
 
-use super::rewrite::{function_name, is_arithmetic};
+use super::rewrite::is_arithmetic;
 use super::session::{VarValue, Variables};
-use super::walk::{self, Change};
-use crate::chains::CHAIN;
-use crate::error::SqlError;
-use crate::statement::Scope;
 
 /// Puts literals in the place of `@x`, `@@x` and `?`; without `parameters` those stay. `0x41` becomes a number where numbers
 /// are wanted, which parameters of bytes do not.

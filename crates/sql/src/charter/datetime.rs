@@ -8,10 +8,10 @@ use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
+use dipper_base::types::SqlType;
 
 use super::operators::DATETIME;
 use super::typed::TYPE_KEY;
-use crate::types::SqlType;
 
 /// The function's name.
 pub const ROUND_NAME: &str = "dipper_datetime";

@@ -15,12 +15,12 @@ use datafusion::logical_expr::expr::{AggregateFunction, Cast, ScalarFunction, Tr
 use datafusion::logical_expr::{
     Aggregate, BinaryExpr, Expr, ExprSchemable, JoinType, LogicalPlan, Operator, Projection, Window,
 };
-use dipper_store::types::SqlType;
+use dipper_base::types::SqlType;
+use dipper_dialect::parser::parse_type;
 
 use super::operators::Class;
 use super::typed::{CAST_NAME, DIGITS_KEY, TYPE_KEY, Typed};
 use crate::functions::{datetime, is_bytes};
-use crate::parser::parse_type;
 
 /// DATETIME without digits.
 const SECONDS: &str = "datetime";

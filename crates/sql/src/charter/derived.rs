@@ -6,14 +6,15 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::{DFSchema, DataFusionError, Result};
 use datafusion::logical_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
 use datafusion::logical_expr::{Expr, LogicalPlan};
+use dipper_dialect::error::SqlError;
+use dipper_dialect::tree;
+use dipper_dialect::walk::{self, Change};
 use sqlparser::ast::{self, Cte, Query, SelectItem, SetExpr, TableFactor, TableWithJoins};
 
 use super::compute::ItemPlanner;
 use super::names::duplicate_name;
-use super::walk::{self, Change};
 use super::wide::{Picking, WIDE};
 use super::{tables, unions, wide_marks};
-use crate::error::SqlError;
 
 /// Makes a derived table of each common table expression with `*`: [`DerivedPlanner`] sees only those.
 pub(super) fn expressions(query: &mut Query) {
@@ -24,11 +25,11 @@ pub(super) fn expressions(query: &mut Query) {
             let with = query.with.iter_mut().filter(|with| !with.recursive);
             for Cte { alias, query, .. } in with.flat_map(|with| &mut with.cte_tables) {
                 if alias.columns.is_empty() && has_wildcard_over_several(&query.body) {
-                    let alias = tables::alias(alias.name.clone());
-                    let inner = std::mem::replace(query.as_mut(), tables::select(Vec::new(), Vec::new()));
+                    let alias = tree::alias(alias.name.clone());
+                    let inner = std::mem::replace(query.as_mut(), tree::select(Vec::new(), Vec::new()));
                     let relation = tables::derived(inner, alias);
                     let from = TableWithJoins { relation, joins: Vec::new() };
-                    **query = tables::select(vec![SelectItem::Wildcard(Default::default())], vec![from]);
+                    **query = tree::select(vec![SelectItem::Wildcard(Default::default())], vec![from]);
                 }
             }
             Ok(())

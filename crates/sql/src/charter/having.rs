@@ -5,14 +5,15 @@
 //! - Without groups and aggregates it is one more condition on rows (Doris's rule HAVING_TO_FILTER). An aggregate in
 //!   ORDER BY makes a group of all rows, too; a column that HAVING names then is that of any row, and NULL of none.
 
+use dipper_dialect::error::SqlError;
+use dipper_dialect::tree::function_name;
+use dipper_dialect::walk::{self, Change, Look};
 use sqlparser::ast::{BinaryOperator, Expr, Function, GroupByExpr, OrderByKind, Query, Select, SelectItem, SetExpr};
 
 use super::grouping_keys::key_name;
 use super::loose_groups;
 use super::nesting::is_subquery;
-use super::rewrite::{binary, function_name, nested};
-use super::walk::{self, Change, Look};
-use crate::error::SqlError;
+use super::rewrite::{binary, nested};
 use crate::functions;
 
 /// Rewrites HAVING of a query itself, before anything in it is.

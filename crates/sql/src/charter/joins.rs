@@ -8,18 +8,19 @@
 
 use std::collections::HashMap;
 
+use dipper_dialect::error::SqlError;
+use dipper_dialect::tree::{self, function_name};
+use dipper_dialect::walk::{self, Change, Look};
 use sqlparser::ast::{
     BinaryOperator, Expr, Ident, JoinConstraint, JoinOperator, OneOrManyWithParens, Query, Select, SelectItem, SetExpr,
     TableFactor, TableWithJoins, Value,
 };
 
 use super::names::{MARK, own_name, visible};
-use super::rewrite::{binary, function_name};
+use super::rewrite::binary;
 use super::scope::{self, Column, Columns, Environment};
 use super::session::{Context, TableRef};
 use super::tables;
-use super::walk::{self, Change, Look};
-use crate::error::SqlError;
 use crate::functions;
 
 /// Rewrites all such joins of a query.
@@ -161,7 +162,7 @@ impl Joins<'_> {
                 TableFactor::Derived { alias, .. } | TableFactor::Table { alias, .. } if unnamed => {
                     self.named += 1;
                     let name = Ident::with_quote('"', format!("table{MARK}{}", self.named));
-                    *alias = Some(tables::alias(name));
+                    *alias = Some(tree::alias(name));
                 }
                 _ => {}
             }
@@ -211,11 +212,11 @@ impl Joins<'_> {
             let from = std::mem::replace(
                 table_with_joins.as_mut(),
                 TableWithJoins {
-                    relation: tables::derived(tables::select(Vec::new(), Vec::new()), None),
+                    relation: tables::derived(tree::select(Vec::new(), Vec::new()), None),
                     joins: Vec::new(),
                 },
             );
-            *factor = tables::derived(tables::select(items, vec![from]), alias);
+            *factor = tables::derived(tree::select(items, vec![from]), alias);
         }
         self.environment.factor(factor)
     }

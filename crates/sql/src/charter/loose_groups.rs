@@ -6,18 +6,18 @@
 
 use std::collections::HashSet;
 
+use dipper_dialect::error::SqlError;
+use dipper_dialect::tree::{call, function_name};
+use dipper_dialect::walk::{self, Change};
 use sqlparser::ast::{Expr, GroupByExpr, Ident, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins};
 
 use super::grouping_keys::key_place;
 use super::having;
 use super::names::own_name;
 use super::nesting::is_subquery;
-use super::rewrite::{call, function_name};
 use super::scope::{self, Environment};
 use super::session::Context;
 use super::tables;
-use super::walk::{self, Change};
-use crate::error::SqlError;
 use crate::functions;
 
 /// Gives keys that are columns the name of their table where an item of the select list has the name, too: in

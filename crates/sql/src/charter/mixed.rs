@@ -20,13 +20,13 @@ use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
 use datafusion::logical_expr::{Case, Expr, ExprSchemable};
+use dipper_dialect::chains::CHAIN;
+use dipper_dialect::error::SqlError;
+use dipper_dialect::tree;
+use dipper_dialect::walk::{self, Change};
 use sqlparser::ast;
 
 use super::operators::{Class, cast_to, int_literal};
-use super::tables;
-use super::walk::{self, Change};
-use crate::chains::CHAIN;
-use crate::error::SqlError;
 use crate::functions::is_bytes;
 
 /// The type of one column for values of these types; `None` where DataFusion's own choice serves.
@@ -212,7 +212,7 @@ pub(super) fn kind(expr: &ast::Expr) -> Option<Kind> {
 fn row_select(row: Vec<ast::Expr>) -> ast::SetExpr {
     let item = |(at, expr)| ast::SelectItem::ExprWithAlias { expr, alias: format!("column{}", at + 1).as_str().into() };
     let items = row.into_iter().enumerate().map(item).collect();
-    *tables::select(items, Vec::new()).body
+    *tree::select(items, Vec::new()).body
 }
 
 fn rows_as_union(body: &mut ast::SetExpr) {

@@ -8,6 +8,10 @@
 
 use std::collections::{HashMap, HashSet};
 
+use dipper_dialect::error::SqlError;
+use dipper_dialect::statement::QueryText;
+use dipper_dialect::tree;
+use dipper_dialect::walk::{self, Change, Look};
 use sqlparser::ast::{
     self, Expr, Ident, JoinConstraint, JoinOperator, ObjectNamePart, Query, Select, SelectItem, SetExpr, TableFactor,
     Value,
@@ -16,10 +20,7 @@ use sqlparser::ast::{
 use sqlparser::tokenizer::Span;
 
 use super::session::{Context, ResolvedTable, TableRef};
-use super::walk::{self, Change, Look};
-use super::{rewrite, tables};
-use crate::error::SqlError;
-use crate::statement::QueryText;
+use super::tables;
 
 /// Separates an output name from the number that makes it unique. Cannot be typed in an identifier by accident.
 pub(super) const MARK: char = '\u{1}';
@@ -219,7 +220,7 @@ pub(super) fn bare_calls(query: &mut Query, names: &Names) {
                 && let Some(name) = BARE_CALLS.iter().find(|name| name.eq_ignore_ascii_case(value))
                 && !self.0.canonical.contains_key(*name)
             {
-                *expr = rewrite::call(name, Vec::new());
+                *expr = tree::call(name, Vec::new());
             }
             Ok(())
         }
@@ -529,7 +530,7 @@ pub(super) fn resolve(query: &mut Query, names: &Names, found: &Tables, ansi_quo
 
         fn after_table_factor(&mut self, factor: &mut TableFactor) -> Result<(), SqlError> {
             if let Some(Some(wrap)) = self.wraps.pop() {
-                let unnamed = tables::derived(tables::select(Vec::new(), Vec::new()), tables::alias(Ident::new("")));
+                let unnamed = tables::derived(tree::select(Vec::new(), Vec::new()), tree::alias(Ident::new("")));
                 *factor = renamed(std::mem::replace(factor, unnamed), wrap.visible, &wrap.columns);
             }
             Ok(())
@@ -590,5 +591,5 @@ fn renamed(inner: TableFactor, visible: Ident, columns: &[(String, String)]) -> 
         })
         .collect();
     let from = vec![ast::TableWithJoins { relation: inner, joins: Vec::new() }];
-    tables::derived(tables::select(projection, from), tables::alias(visible))
+    tables::derived(tree::select(projection, from), tree::alias(visible))
 }

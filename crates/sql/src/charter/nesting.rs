@@ -3,13 +3,12 @@
 use std::collections::HashSet;
 use std::ptr;
 
+use dipper_dialect::error::SqlError;
+use dipper_dialect::tree::function_name;
+use dipper_dialect::walk::{self, Look};
 use sqlparser::ast::{
     BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Query, Select, UnaryOperator,
 };
-
-use super::rewrite::function_name;
-use super::walk::{self, Look};
-use crate::error::SqlError;
 
 /// Subqueries in conditions and select lists of one another. DataFusion checks each level together with all below it, twice:
 /// 16 levels take half a second, 20 take ten. Subqueries in FROM do not count.

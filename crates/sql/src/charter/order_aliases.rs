@@ -4,15 +4,15 @@
 //! DataFusion adds it to the select list to sort by it, where it would stand beside `a`, or takes the item for it. So the
 //! item gets another name. A subquery whose item it is becomes one level deeper and gives the name back.
 
+use dipper_dialect::error::SqlError;
+use dipper_dialect::tree::{self, function_name};
+use dipper_dialect::walk::{self, Change, Look};
 use sqlparser::ast::{Expr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, TableWithJoins, Value};
 
 use super::grouping_keys::key_name;
 use super::names::{MARK, own_name, visible};
 use super::nesting::is_subquery;
-use super::rewrite::function_name;
 use super::tables;
-use super::walk::{self, Change, Look};
-use crate::error::SqlError;
 use crate::functions;
 
 /// Renames such items of the outermost query, whose headers are known, and of all others.
@@ -97,7 +97,7 @@ fn restore(query: &mut Query) {
         .collect();
     // Beside `*` nothing is given back: what reads the item by its name is refused.
     let Some(items) = items else { return };
-    let inner = std::mem::replace(query, tables::select(items, Vec::new()));
+    let inner = std::mem::replace(query, tree::select(items, Vec::new()));
     if let SetExpr::Select(select) = query.body.as_mut() {
         select.from.push(TableWithJoins { relation: tables::derived(inner, None), joins: Vec::new() });
     }

@@ -17,6 +17,11 @@
 //! | `HAVING` | names of the select list are what they stand for, see [`super::having`] |
 //! | `WHERE x`, `x AND y` | conditions become boolean where they are used |
 
+use dipper_base::types::SqlType;
+use dipper_dialect::error::SqlError;
+use dipper_dialect::parser::{TYPE_NAME, parse_type};
+use dipper_dialect::tree::{call, function_name};
+use dipper_dialect::walk::{self, Change};
 use sqlparser::ast::{
     self, AccessExpr, BinaryOperator, CastKind, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr,
     GroupByWithModifier, Ident, JoinConstraint, JoinOperator, LimitClause, Offset, OffsetRows, Query, Select, SetExpr,
@@ -26,12 +31,8 @@ use sqlparser::ast::{
 use super::cases::{case, choice, is_simple, sheltered};
 use super::once::Form;
 use super::row_comparisons::{comparison, in_list};
-use super::walk::{self, Change};
 use super::{grouping_keys, having, row_subqueries};
-use crate::error::SqlError;
 use crate::functions::{self, CAST_JSON};
-use crate::parser::{TYPE_NAME, parse_type};
-use crate::types::SqlType;
 
 /// Functions whose first argument is a unit without quotes.
 const UNIT_FIRST: &[&str] = &["timestampdiff", "timestampadd"];
@@ -59,32 +60,6 @@ pub(super) fn nested(expr: Expr) -> Expr {
 
 fn string(text: impl Into<String>) -> Expr {
     Expr::value(Value::SingleQuotedString(text.into()))
-}
-
-/// A call `name(args)`.
-pub(crate) fn call(name: &str, args: Vec<Expr>) -> Expr {
-    Expr::Function(ast::Function {
-        name: ast::ObjectName::from(vec![Ident::new(name)]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(ast::FunctionArgumentList {
-            duplicate_treatment: None,
-            args: args.into_iter().map(|e| FunctionArg::Unnamed(FunctionArgExpr::Expr(e))).collect(),
-            clauses: Vec::new(),
-        }),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    })
-}
-
-/// The lower-case name of a function called without a schema.
-pub(super) fn function_name(function: &ast::Function) -> Option<String> {
-    match function.name.0.as_slice() {
-        [part] => part.as_ident().map(|i| i.value.to_ascii_lowercase()),
-        _ => None,
-    }
 }
 
 /// The arguments, if all are plain expressions.

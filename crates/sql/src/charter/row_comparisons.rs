@@ -13,12 +13,13 @@
 
 use std::collections::HashSet;
 
+use dipper_dialect::chains::balance;
+use dipper_dialect::error::SqlError;
+use dipper_dialect::tree::function_name;
 use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value};
 
 use super::mixed::kind;
-use super::rewrite::{binary, function_name, nested, plain_args};
-use crate::chains::balance;
-use crate::error::SqlError;
+use super::rewrite::{binary, nested, plain_args};
 
 /// The values of `(a, b)` or `ROW(a, b)`; `None` of what is no row.
 fn values(expr: &Expr) -> Option<Vec<Expr>> {

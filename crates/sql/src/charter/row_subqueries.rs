@@ -3,6 +3,7 @@
 //! It is TRUE where a row of the subquery equals in all columns; else NULL where a row differs in none for certain; else
 //! FALSE. A condition asks only whether it is TRUE (or, below NOT, whether it is FALSE), so one EXISTS says it there.
 
+use dipper_dialect::tree;
 use sqlparser::ast::{
     BinaryOperator, Expr, Ident, Query, SelectItem, SetExpr, TableAliasColumnDef, TableWithJoins, UnaryOperator, Value,
 };
@@ -68,7 +69,7 @@ fn not(expr: Expr) -> Expr {
 /// Whether the subquery has a row that equals (`certain`), or one that does not differ for certain.
 fn exists(row: &[Expr], subquery: &Query, certain: bool) -> Expr {
     let name = |i: usize| Ident::with_quote('"', format!("{ROWS}_{i}"));
-    let mut alias = tables::alias(Ident::with_quote('"', ROWS));
+    let mut alias = tree::alias(Ident::with_quote('"', ROWS));
     alias.columns = (0..row.len()).map(|i| TableAliasColumnDef { name: name(i), data_type: None }).collect();
     let equal = row.iter().enumerate().map(|(i, x)| {
         let equal = binary(nested(x.clone()), BinaryOperator::Eq, Expr::Identifier(name(i)));
@@ -80,7 +81,7 @@ fn exists(row: &[Expr], subquery: &Query, certain: bool) -> Expr {
     let selection = equal.reduce(|all, next| binary(all, BinaryOperator::And, next));
     let rows = TableWithJoins { relation: tables::derived(subquery.clone(), alias), joins: Vec::new() };
     let one = SelectItem::UnnamedExpr(Expr::value(Value::Number("1".into(), false)));
-    let mut query = tables::select(vec![one], vec![rows]);
+    let mut query = tree::select(vec![one], vec![rows]);
     if let SetExpr::Select(select) = query.body.as_mut() {
         select.selection = selection;
     }

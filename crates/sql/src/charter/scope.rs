@@ -5,16 +5,16 @@
 
 use std::collections::HashSet;
 
+use dipper_dialect::error::SqlError;
+use dipper_dialect::tree::call;
 use sqlparser::ast::{
     Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins,
 };
 
 use super::names::{own_name, visible};
-use super::rewrite::call;
 use super::session::{Context, Schemas, TableRef};
 use super::tables;
-use crate::error::SqlError;
 
 /// A column as `SELECT *` shows it.
 #[derive(Debug, Clone)]

@@ -2,10 +2,9 @@
 
 use std::fmt;
 
+use dipper_dialect::error::SqlError;
+use dipper_dialect::statement::{Name, Properties, Scope};
 use sqlparser::ast;
-
-use crate::error::SqlError;
-use crate::statement::{Name, Properties, Scope};
 
 /// The value of a variable or of a `?`.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,11 +3,10 @@
 //! DataFusion's planner keeps one list of such names and refuses one that is there twice. So an inner name that an outer
 //! query has too becomes another, with the written one as its alias where it is read.
 
+use dipper_dialect::error::SqlError;
+use dipper_dialect::tree;
+use dipper_dialect::walk::{self, Change};
 use sqlparser::ast::{Ident, ObjectName, Query, TableFactor};
-
-use super::tables;
-use super::walk::{self, Change};
-use crate::error::SqlError;
 
 /// Renames what hides another name.
 pub(super) fn rename(query: &mut Query) {
@@ -67,7 +66,7 @@ impl Change for Reading {
             && part.as_ident().is_some_and(|ident| ident.value == self.written.value)
         {
             *name = ObjectName::from(vec![self.new.clone()]);
-            alias.get_or_insert_with(|| tables::alias(self.written.clone()));
+            alias.get_or_insert_with(|| tree::alias(self.written.clone()));
         }
         Ok(())
     }

@@ -6,11 +6,11 @@ use arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, RecordBatchOpt
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::Result;
-use dipper_store::types::SqlType;
+use dipper_base::types::SqlType;
+use dipper_dialect::parser::parse_type;
 
 use super::casts::texts_of;
 use super::declared::{digits_of, said};
-use crate::parser::parse_type;
 
 /// A batch in which values of DATETIME of known digits are texts with these digits, for writers that know of none. `fields`
 /// are those of the result.

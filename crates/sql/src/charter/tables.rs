@@ -2,17 +2,17 @@
 
 use std::collections::HashSet;
 
+use dipper_dialect::error::SqlError;
+use dipper_dialect::statement::Name;
+use dipper_dialect::tree;
+use dipper_dialect::walk::{self, Look};
 use sqlparser::ast::{
-    self, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, Query, Select, SelectItem, SetExpr, TableAlias,
-    TableFactor, TableWithJoins, Value,
+    self, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, Query, TableAlias, TableFactor, Value,
 };
 
 use sqlparser::tokenizer::Span;
 
 use super::session::{TableRef, TableVersion};
-use super::walk::{self, Look};
-use crate::error::SqlError;
-use crate::statement::Name;
 
 /// Names of all common table expressions of a query, at any depth.
 pub(super) fn cte_names(query: &Query) -> HashSet<String> {
@@ -153,7 +153,7 @@ pub(super) fn set_reference(factor: &mut TableFactor, reference: &[String]) {
     if let TableFactor::Table { name, args, partitions, version, alias, .. } = factor {
         // The table keeps its own name for what qualifies columns by it.
         if (version.take().is_some() || !partitions.is_empty()) && alias.is_none() {
-            *alias = name.0.last().and_then(|p| p.as_ident()).cloned().map(self::alias);
+            *alias = name.0.last().and_then(|p| p.as_ident()).cloned().map(tree::alias);
         }
         *name = exact_name(reference);
         *args = None;
@@ -172,53 +172,6 @@ pub(super) fn visible_name(factor: &TableFactor) -> Option<Ident> {
             alias.as_ref().map(|a| a.name.clone())
         }
         _ => None,
-    }
-}
-
-/// An alias without columns.
-pub(super) fn alias(name: Ident) -> TableAlias {
-    TableAlias { explicit: true, name, columns: Vec::new(), at: None }
-}
-
-/// `SELECT projection FROM from`.
-pub(super) fn select(projection: Vec<SelectItem>, from: Vec<TableWithJoins>) -> Query {
-    let select = Select {
-        select_token: ast::helpers::attached_token::AttachedToken::empty(),
-        optimizer_hints: Vec::new(),
-        distinct: None,
-        select_modifiers: None,
-        top: None,
-        top_before_distinct: false,
-        projection,
-        exclude: None,
-        into: None,
-        from,
-        lateral_views: Vec::new(),
-        prewhere: None,
-        selection: None,
-        connect_by: Vec::new(),
-        group_by: ast::GroupByExpr::Expressions(Vec::new(), Vec::new()),
-        cluster_by: Vec::new(),
-        distribute_by: Vec::new(),
-        sort_by: Vec::new(),
-        having: None,
-        named_window: Vec::new(),
-        qualify: None,
-        window_before_qualify: false,
-        value_table_mode: None,
-        flavor: ast::SelectFlavor::Standard,
-    };
-    Query {
-        with: None,
-        body: Box::new(SetExpr::Select(Box::new(select))),
-        order_by: None,
-        limit_clause: None,
-        fetch: None,
-        locks: Vec::new(),
-        for_clause: None,
-        settings: None,
-        format_clause: None,
-        pipe_operators: Vec::new(),
     }
 }
 

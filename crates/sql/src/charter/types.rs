@@ -6,12 +6,12 @@ use arrow::datatypes::FieldRef;
 use datafusion::common::datatype::DataTypeExt;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::logical_expr::planner::TypePlanner;
+use dipper_base::types::SqlType;
+use dipper_dialect::parser::{TYPE_NAME, parse_type};
 use sqlparser::ast;
 
 use super::operators::DATETIME;
 use super::typed::TYPE_KEY;
-use crate::parser::{TYPE_NAME, parse_type};
-use crate::types::SqlType;
 
 /// Our own types, and DATETIME and TIMESTAMP as microseconds.
 #[derive(Debug, Default)]

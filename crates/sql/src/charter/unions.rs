@@ -16,6 +16,9 @@ use datafusion::logical_expr::expr_rewriter::coerce_plan_expr_for_schema;
 use datafusion::logical_expr::planner::RelationPlannerContext;
 use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, LogicalPlanBuilder, Union};
 use datafusion::optimizer::analyzer::type_coercion::coerce_union_schema;
+use dipper_dialect::error::SqlError;
+use dipper_dialect::tree;
+use dipper_dialect::walk::{self, Change, Look};
 use sqlparser::ast::{
     ObjectNamePart, Query, SelectItem, SetExpr, SetOperator, SetQuantifier, TableFactor, TableWithJoins,
 };
@@ -24,9 +27,7 @@ use super::mixed::charter_type;
 use super::names::MARK;
 use super::operators::cast_to;
 use super::typed::{TYPE_KEY, Typed};
-use super::walk::{self, Change, Look};
 use super::{tables, wide_marks};
-use crate::error::SqlError;
 
 /// Makes a relation of each set operation, except those that the planner knows as the two halves of a recursion.
 pub(super) fn relations(query: &mut Query) {
@@ -105,13 +106,13 @@ fn relation(body: &mut SetExpr, is_wide: bool) {
             SetExpr::Values(sqlparser::ast::Values { explicit_row: false, value_keyword: false, rows: Vec::new() });
         let operation = derived(std::mem::replace(body, empty), is_wide);
         let from = TableWithJoins { relation: operation, joins: Vec::new() };
-        *body = *tables::select(vec![SelectItem::Wildcard(Default::default())], vec![from]).body;
+        *body = *tree::select(vec![SelectItem::Wildcard(Default::default())], vec![from]).body;
     }
 }
 
 /// A set expression as a relation without a name; `is_wide`: it has very many columns.
 fn derived(body: SetExpr, is_wide: bool) -> TableFactor {
-    let mut query = tables::select(Vec::new(), Vec::new());
+    let mut query = tree::select(Vec::new(), Vec::new());
     *query.body = body;
     tables::derived(if is_wide { wide_marks::marked(query) } else { query }, None)
 }

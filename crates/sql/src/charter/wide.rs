@@ -16,6 +16,7 @@ use datafusion::logical_expr::{
     Expr as Planned, Extension, LogicalPlan, LogicalPlanBuilder, SortExpr, UserDefinedLogicalNode,
     UserDefinedLogicalNodeCore,
 };
+use dipper_dialect::tree;
 use sqlparser::ast::{
     Expr, Ident, JoinConstraint, JoinOperator, LimitClause, ObjectName, OrderBy, OrderByExpr, OrderByKind, Query,
     Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins, Value, ValueWithSpan,
@@ -23,7 +24,6 @@ use sqlparser::ast::{
 };
 
 use super::compute::{ComputeColumns, Item, ItemPlanner, Places};
-use super::tables;
 
 /// Columns from which on a query is planned so.
 pub const WIDE: usize = 256;
@@ -64,7 +64,7 @@ impl Picking {
         }
         let (order, (skip, fetch)) = (order_of(query.order_by.as_ref())?, limits_of(query.limit_clause.as_ref())?);
         let constant = SelectItem::UnnamedExpr(Expr::value(Value::Number("1".into(), false)));
-        let mut narrow = tables::select(vec![constant], select.from.clone());
+        let mut narrow = tree::select(vec![constant], select.from.clone());
         if let SetExpr::Select(own) = narrow.body.as_mut() {
             own.selection = select.selection.clone();
             own.select_token = select.select_token.clone();
@@ -455,8 +455,8 @@ mod tests {
     use datafusion::logical_expr::logical_plan::table_scan;
 
     use super::*;
-    use crate::parser::{ParseOptions, parse};
-    use crate::statement::Statement;
+    use dipper_dialect::parser::{ParseOptions, parse};
+    use dipper_dialect::statement::Statement;
 
     fn query(sql: &str) -> Query {
         match parse(sql, &ParseOptions::default()).unwrap().remove(0).statement {

@@ -3,14 +3,15 @@
 //! The planner of relations sees a derived table before anything in it is planned, so what is known of its width is written
 //! into its tree: as a setting, which no query of ours has.
 
+use dipper_dialect::error::SqlError;
+use dipper_dialect::tree;
+use dipper_dialect::walk::{self, Change, Look};
 use sqlparser::ast::{Expr, Ident, ObjectNamePart, Query, Select, SetExpr, Setting, TableFactor, Value, With};
 
 use super::scope::Environment;
 use super::session::Context;
-use super::walk::{self, Change, Look};
 use super::wide::{self, WIDE};
 use super::{tables, unions};
-use crate::error::SqlError;
 
 /// The setting of a query that has very many columns.
 const MARK: &str = "dipper_wide";
@@ -86,7 +87,7 @@ impl Change for Marks<'_> {
     fn query(&mut self, query: &mut Query) -> Result<(), SqlError> {
         self.environment.enter(query)?;
         if query.settings.is_none() && self.is_wide(&query.body)? {
-            *query = marked(std::mem::replace(query, tables::select(Vec::new(), Vec::new())));
+            *query = marked(std::mem::replace(query, tree::select(Vec::new(), Vec::new())));
         }
         Ok(())
     }
@@ -148,7 +149,7 @@ impl Change for Expressions {
         let TableFactor::Table { name, alias, args: None, .. } = factor else { return Ok(()) };
         let [ObjectNamePart::Identifier(name)] = name.0.as_slice() else { return Ok(()) };
         if let Some((_, query)) = self.wide.iter().rev().find(|(wide, _)| *wide == name.value) {
-            let alias = alias.take().unwrap_or_else(|| tables::alias(name.clone()));
+            let alias = alias.take().unwrap_or_else(|| tree::alias(name.clone()));
             *factor = tables::derived(query.clone(), alias);
         }
         Ok(())
@@ -158,8 +159,8 @@ impl Change for Expressions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parser::{ParseOptions, parse};
-    use crate::statement::Statement;
+    use dipper_dialect::parser::{ParseOptions, parse};
+    use dipper_dialect::statement::Statement;
 
     fn inlined(sql: &str) -> String {
         let mut query = match parse(sql, &ParseOptions::default()).unwrap().remove(0).statement {
@@ -171,7 +172,7 @@ mod tests {
             fn query(&mut self, query: &mut Query) -> Result<(), SqlError> {
                 for cte in query.with.iter_mut().flat_map(|with| &mut with.cte_tables) {
                     if cte.alias.name.value.starts_with('x') {
-                        let inner = std::mem::replace(&mut *cte.query, tables::select(Vec::new(), Vec::new()));
+                        let inner = std::mem::replace(&mut *cte.query, tree::select(Vec::new(), Vec::new()));
                         *cte.query = marked(inner);
                     }
                 }

@@ -6,13 +6,12 @@
 
 use std::collections::HashMap;
 
+use dipper_dialect::error::SqlError;
+use dipper_dialect::walk::{self, Change, Look};
 use sqlparser::ast::{
     Expr, Function, Ident, NamedWindowExpr, OrderByKind, Query, Select, SetExpr, SetOperator, SetQuantifier,
     WindowSpec, WindowType,
 };
-
-use super::walk::{self, Change, Look};
-use crate::error::SqlError;
 
 /// Fills in named windows.
 ///

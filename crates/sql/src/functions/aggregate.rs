@@ -15,6 +15,7 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Expr, ExprSchemable, GroupsAccumulator, ReversedUDAF, SetMonotonicity,
     Signature, StatisticsArgs, Volatility, WindowFunctionDefinition,
 };
+use dipper_base::types::SqlType;
 
 use super::adapted::{Adapted, Takes};
 use super::extreme::{Best, BestRows, is_nested};
@@ -22,7 +23,6 @@ use super::kept::can_keep;
 use super::sketch_aggregate::bitmap_union_count;
 use super::{moments, percentile};
 use crate::charter::TYPE_KEY;
-use crate::types::SqlType;
 
 /// Registers the aggregates of this file.
 ///

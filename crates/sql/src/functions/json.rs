@@ -4,6 +4,7 @@ use arrow::array::{Array, ArrayRef, StringViewArray};
 use arrow::datatypes::DataType;
 use datafusion::common::{Result, exec_err};
 use datafusion::logical_expr::ScalarUDF;
+use dipper_dialect::explode::JSON_ELEMENTS;
 use serde_json::Value;
 
 use super::args::{Args, Col};
@@ -13,7 +14,6 @@ use super::json_path::{
     unquote,
 };
 use super::search::{text_list, text_lists};
-use crate::charter::lateral::JSON_ELEMENTS;
 
 /// Functions of this file.
 pub const DEFS: &[Def] = &[

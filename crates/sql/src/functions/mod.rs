@@ -10,7 +10,7 @@
 //! - text is UTF-8: CHAR gives NULL where it would give other bytes. UNHEX and FROM_BASE64 give BINARY, which is text where its
 //!   bytes are;
 //! - UNIX_TIMESTAMP has no fraction;
-//! - HLL and BITMAP values are shown as their bytes (`dipper_store::sketch`), not as NULL.
+//! - HLL and BITMAP values are shown as their bytes (`dipper_base::sketch`), not as NULL.
 
 mod adapted;
 mod aggregate;
@@ -75,7 +75,6 @@ pub use listed::{Listed, listed};
 pub use lost::LostValues;
 pub(crate) use names::{is_aggregate, is_volatile, own_name};
 pub(crate) use nested::CAST_JSON;
-pub(crate) use rewrite::call;
 pub use rewrite::{rewrite_call, rewrite_calls};
 pub use sketch_aggregate::{bitmap_union, hll_union};
 pub(crate) use whole::Operators;

@@ -330,7 +330,7 @@ mod tests {
     use datafusion::execution::FunctionRegistry;
     use datafusion::logical_expr::registry::MemoryFunctionRegistry;
     use datafusion::physical_expr::expressions::{Column, lit};
-    use dipper_store::sketch::bitmap_to_bytes;
+    use dipper_base::sketch::bitmap_to_bytes;
     use proptest::prelude::*;
 
     use super::*;

@@ -6,6 +6,9 @@
 
 use std::ops::ControlFlow;
 
+use dipper_base::types::SqlType;
+use dipper_dialect::parser::{TYPE_NAME, parse_type};
+use dipper_dialect::tree::call;
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, CastKind, CeilFloorKind, DataType, DateTimeField, DuplicateTreatment, Expr, Function,
     FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident, Interval,
@@ -16,8 +19,6 @@ use super::datetime::TIME_MICROS;
 use super::datetime::parse::{parse_datetime, parse_time};
 use super::datetime::zone::Zone;
 use super::ordered::{IN_ORDER, UNLESS_EMPTY};
-use crate::parser::{TYPE_NAME, parse_type};
-use crate::types::SqlType;
 
 /// The separator where none is given, Doris's since 4.0 and MySQL's.
 const GROUP_CONCAT_SEPARATOR: &str = ",";
@@ -32,24 +33,6 @@ pub fn rewrite_calls<V: VisitMut>(node: &mut V) {
 
 fn text(s: &str) -> Expr {
     Expr::Value(Value::SingleQuotedString(s.to_owned()).into())
-}
-
-/// A call `name(args)`.
-pub fn call(name: &str, args: Vec<Expr>) -> Expr {
-    Expr::Function(Function {
-        name: ObjectName::from(vec![Ident::new(name)]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(FunctionArgumentList {
-            duplicate_treatment: None,
-            args: args.into_iter().map(|e| FunctionArg::Unnamed(FunctionArgExpr::Expr(e))).collect(),
-            clauses: Vec::new(),
-        }),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    })
 }
 
 /// Leaves a placeholder behind.

@@ -1,4 +1,4 @@
-//! Functions of HLL and BITMAP values, which are the bytes of `dipper_store::sketch`.
+//! Functions of HLL and BITMAP values, which are the bytes of `dipper_base::sketch`.
 //!
 //! What NULL gives is Doris's: functions that make or count sets take it for the empty set, so that they fill columns
 //! that cannot be NULL; BITMAP_OR leaves it out; all others give NULL.
@@ -11,7 +11,7 @@ use arrow::array::{ArrayRef, AsArray, BinaryViewArray, BooleanArray, Int64Array,
 use arrow::datatypes::{DataType, UInt64Type};
 use datafusion::common::{DataFusionError, Result, exec_err};
 use datafusion::logical_expr::ReturnFieldArgs;
-use dipper_store::sketch::{
+use dipper_base::sketch::{
     HLL_PRECISION, HyperLogLog, RoaringTreemap, SketchError, bitmap_from_bytes, bitmap_of_one, bitmap_to_bytes,
     hash_bytes,
 };

@@ -14,17 +14,17 @@ use datafusion::common::{DataFusionError, Result, ScalarValue, internal_err, pla
 use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
-use dipper_store::sketch::{
+use dipper_base::sketch::{
     BitmapUnion, HLL_PRECISION, HyperLogLog, RoaringTreemap, SketchError, bitmap_from_bytes, bitmap_to_bytes,
     few_members,
 };
+use dipper_base::types::SqlType;
 
 use super::adapted::Adapted;
 use super::args::to_int;
 use super::moving::moving;
 use super::sketch::check_set;
 use crate::charter::TYPE_KEY;
-use crate::types::SqlType;
 
 /// HLL_UNION: the sketch of all members of sketches.
 pub fn hll_union() -> Arc<AggregateUDF> {

@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use dipper_base::secret::Secret;
 use serde::{Deserialize, Serialize};
 
 use super::access::AccessChange;
 use super::error::{CatalogError, nearest};
 use super::external::ExternalCatalogChange;
 use super::state::{CatalogState, Database, Partition, PartitionValues, Table, TableDef, TableId, TableKind, Volume};
-use crate::secret::Secret;
 
 /// Longest name of a database, table or column, in characters.
 pub const NAME_CHARS_MAX: usize = 256;

@@ -10,12 +10,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use dipper_base::secret::Secret;
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::access::Accounts;
 use super::external::ExternalCatalog;
-use crate::secret::Secret;
 
 /// Identity of a table or view; survives RENAME, never used twice.
 ///

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int8Type, Int32Type, Int64Type};
 use arrow_array::{Array, ArrayRef, Int8Array, Int32Array, Int64Array, RecordBatch, StringViewArray};
+use dipper_base::types::SqlType;
 use futures::TryStreamExt;
 use object_store::memory::InMemory;
 use object_store::{ObjectStore, ObjectStoreExt};
@@ -18,7 +19,6 @@ use crate::segment::{ObjectBuilder, ObjectReader, PageCache, ROW_ADDRESS, Scan, 
 use crate::table::data::{ObjectId, Rows, Tablet};
 use crate::table::schema::*;
 use crate::table::{Deletes, Replace, Rowset, SegmentRef};
-use crate::types::SqlType;
 
 const BUCKETS: i32 = 3;
 

@@ -14,11 +14,11 @@ use arrow_buffer::ArrowNativeType;
 use arrow_ord::ord::make_comparator;
 use arrow_schema::{DataType, SortOptions};
 use arrow_select::take::take;
+use dipper_base::sketch::{SketchError, bitmap_union, hll_union};
+use dipper_base::types::SqlType;
 
 use super::MergeError;
-use crate::sketch::{SketchError, bitmap_union, hll_union};
 use crate::table::schema::{Aggregate, TableColumn, TableSchema};
-use crate::types::SqlType;
 
 /// Merges the rows of each group. `starts`: the first row of each, ascending, the first is 0; rows of a group are in
 /// order of age. NULLs take part only in REPLACE and in sequences; a group without values is NULL.

@@ -8,10 +8,10 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, RecordBatch};
 use arrow_row::{RowConverter, Rows, SortField};
+use dipper_base::types::SqlType;
 
 use super::MergeError;
 use crate::table::schema::TableColumn;
-use crate::types::SqlType;
 
 /// How the keys of some columns are compared: ascending, NULL before all values, strings by bytes.
 pub(super) enum KeyForm {

@@ -23,9 +23,9 @@ use arrow_array::{Array, ArrayRef, RecordBatch, make_array};
 use arrow_data::transform::MutableArrayData;
 use arrow_schema::{ArrowError, SchemaRef};
 use arrow_select::interleave::interleave;
+use dipper_base::preempt;
+use dipper_base::sketch::SketchError;
 
-use crate::preempt;
-use crate::sketch::SketchError;
 use crate::table::schema::{Model, TableSchema};
 
 pub use row_map::RowMap;
@@ -216,7 +216,7 @@ where
         let mut turn = 0u32;
         while let Some(&run) = self.heap.first() {
             if turn.is_multiple_of(PIECES_BETWEEN_POINTS) {
-                preempt::point();
+                preempt::yield_point();
             }
             turn += 1;
             let mut room = self.batch_rows.saturating_sub(self.pending.rows);
@@ -469,7 +469,7 @@ impl Pending {
             false => Vec::new(),
         };
         let column = |i: usize| -> Result<ArrayRef, ArrowError> {
-            preempt::point();
+            preempt::yield_point();
             let arrays = self.slots.iter().map(|s| s.batch.column(i));
             if !indices.is_empty() {
                 return interleave(&arrays.map(|a| a.as_ref()).collect::<Vec<&dyn Array>>(), &indices);

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::*;
 use arrow_buffer::i256;
+use dipper_base::sketch::{HLL_PRECISION, HyperLogLog, bitmap_from_bytes, bitmap_to_bytes, hash_integer};
+use dipper_base::types::SqlType;
 use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use roaring::{RoaringBitmap, RoaringTreemap};
 
 use super::*;
-use crate::sketch::{HLL_PRECISION, HyperLogLog, bitmap_from_bytes, bitmap_to_bytes, hash_integer};
 use crate::table::schema::{Aggregate, TableColumn};
-use crate::types::SqlType;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Value {

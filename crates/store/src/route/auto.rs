@@ -7,11 +7,11 @@ use arrow_array::types::{Date32Type, TimestampMicrosecondType};
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use chrono::{Datelike, NaiveDateTime};
+use dipper_base::types::SqlType;
 
 use super::dynamic::{Unit, date_text};
 use super::{RouteError, text_of};
 use crate::table::schema::{AutoPartition, Bounds, PartitionBy, TableSchema, Values};
-use crate::types::SqlType;
 
 /// A partition that has to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]

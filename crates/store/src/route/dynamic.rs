@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use chrono::{Datelike, Days, Months, NaiveDate, NaiveDateTime, TimeDelta, Timelike, Weekday};
+use dipper_base::types::SqlType;
 
 use super::{NewPartition, RouteError};
 use crate::table::schema::{Bounds, Partition, TableSchema};
-use crate::types::SqlType;
 
 /// A length of time by the calendar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

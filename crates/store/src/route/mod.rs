@@ -23,10 +23,10 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_row::{RowConverter, SortField};
 use arrow_schema::ArrowError;
+use dipper_base::types::SqlType;
 
 use crate::table::data::Tablet;
 use crate::table::schema::{Bounds, ColumnId, Distribution, Partition, PartitionKind, TableSchema};
-use crate::types::SqlType;
 
 pub use auto::NewPartition;
 pub use prune::{Buckets, Constraint};

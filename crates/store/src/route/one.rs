@@ -8,11 +8,11 @@ use arrow_array::types::{
 };
 use arrow_array::{ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, StringViewArray, new_null_array};
 use arrow_buffer::i256;
+use dipper_base::types::SqlType;
 
 use super::{Lookup, NOWHERE, RouteError, Router, find_range, hash};
 use crate::key::KeyValue;
 use crate::table::schema::TableSchema;
-use crate::types::SqlType;
 
 impl Router {
     /// The tablet of a row whose columns have the values that `value` gives by their places in the table; `None` if no

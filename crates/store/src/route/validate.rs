@@ -5,11 +5,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_row::RowConverter;
+use dipper_base::types::SqlType;
 
 use super::{RouteError, bounds_kind, converters, literal, text_of};
 use crate::table::order::{Edge, compare_edges, overlap, sides};
 use crate::table::schema::{Bounds, Partition, PartitionBy, PartitionKind, TableSchema, Values};
-use crate::types::SqlType;
 
 /// The bytes of a tuple of partition values, possibly shorter than the partition columns.
 fn tuple(schema: &TableSchema, by: &PartitionBy, partition: &str, values: &Values) -> Result<Vec<u8>, RouteError> {

@@ -4,9 +4,9 @@ use arrow_array::{Array, ArrayRef, StringArray, new_null_array};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::DataType;
+use dipper_base::types::SqlType;
 
 use super::RouteError;
-use crate::types::SqlType;
 
 /// One value of a type from its text; `None` is NULL. Dates may be written `20240131` as well as `2024-01-31`.
 ///

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use arrow_array::RecordBatch;
 use arrow_schema::{Field, Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
+use dipper_base::types::SqlType;
 use parquet::arrow::{ArrowSchemaConverter, PARQUET_FIELD_ID_META_KEY};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesPtr};
@@ -14,7 +15,6 @@ use parquet::schema::types::SchemaDescPtr;
 use super::{Result, SegmentError, encode};
 use crate::key::KeyEncoder;
 use crate::table::schema::{ColumnId, Model, TableColumn, TableSchema};
-use crate::types::SqlType;
 
 /// Codec of the columns that it makes smaller by enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -8,6 +8,7 @@ use arrow_buffer::BooleanBuffer;
 use arrow_schema::{DataType, Field, Fields};
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
+use dipper_base::preempt;
 use object_store::ObjectStore;
 use object_store::path::Path;
 use parquet::arrow::parquet_to_arrow_schema;
@@ -25,7 +26,6 @@ use super::scan_io::ScanIo;
 use super::trust::Trust;
 use super::write::page_ranges;
 use super::{DIRECTORY_KEY, FORMAT, FORMAT_KEY, Result, SegmentError};
-use crate::preempt;
 use crate::table::data::DataObject;
 use crate::table::schema::{ColumnId, TableColumn};
 
@@ -532,7 +532,7 @@ impl ObjectReader {
                     let place = format_args!("row group {group}, column {column}, page {}", m.slot.1);
                     return Err(self.damaged(place, "its checksum differs"));
                 }
-                preempt::point();
+                preempt::yield_point();
             }
             Ok(buffers)
         };
@@ -673,7 +673,7 @@ impl ObjectReader {
     fn warm_blocks<T>(&self, all: &Blocks<'_, T>) -> Result<()> {
         let mut at = 0;
         while at < all.blocks.len() && self.cache.has_room() {
-            preempt::point();
+            preempt::yield_point();
             let group = self.group(all, at);
             if self.block_now(all.base, &all.place(at)).is_none() {
                 let Some(bytes) = self.fetcher.range_now(&self.path, all.range(&group)) else { return Ok(()) };

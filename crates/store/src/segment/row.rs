@@ -33,9 +33,9 @@ use arrow_array::{
     TimestampMicrosecondArray, UInt64Array,
 };
 use arrow_schema::DataType;
+use dipper_base::types::SqlType;
 
 use super::binary::{Reader, Short};
-use crate::types::SqlType;
 
 /// Columns of a batch, to be written row by row.
 #[derive(Debug)]

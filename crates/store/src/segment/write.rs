@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use arrow_array::{Array, RecordBatch};
 use arrow_select::concat::concat;
 use bytes::Bytes;
+use dipper_base::preempt;
 use parquet::arrow::arrow_writer::{ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::bloom_filter::Sbbf;
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData, SortingColumn};
@@ -21,7 +22,6 @@ use super::options::{Plan, WriteOptions};
 use super::row::RowWriter;
 use super::{Result, SegmentError};
 use crate::key::Keys;
-use crate::preempt;
 use crate::table::data::{Segment, Tablet};
 
 /// Unpacked bytes of a row-store block, about.
@@ -290,7 +290,7 @@ impl SegmentWriter {
         let mut raw = Vec::new();
         let mut row = first_row;
         let mut close = |block: &mut Vec<u8>, offsets: &mut Vec<u32>, block_row: u32| -> Result<()> {
-            preempt::point();
+            preempt::yield_point();
             // Rows behind the table of their ends; the first one starts behind the table.
             raw.clear();
             offsets.iter().for_each(|o| raw.extend(o.to_le_bytes()));
@@ -364,7 +364,7 @@ fn encode_group(
     let mut chunks = Vec::with_capacity(options.parquet.num_columns());
     let mut others = encode_others(options, plan, batches)?.into_iter();
     for leaf in 0..options.parquet.num_columns() {
-        preempt::point();
+        preempt::yield_point();
         let i = options.parquet.get_column_root_idx(leaf);
         if options.others.0.contains(&i) {
             let (from, chunk) = others.next().expect("one chunk for each leaf column");

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use dipper_base::types::SqlType;
 use serde::{Deserialize, Serialize};
 
 use super::data::{ColumnStats, DataObject, ObjectId, Rows, SegmentId, Tablet, arc_list};
@@ -13,7 +14,6 @@ use super::segments::{Item, Part, Segments, entries};
 use super::state::{OUTCOMES_KEPT_MS, Prepared, READING_WINDOW_MS, TableState};
 use super::stats::Stats;
 use crate::chain::{Shared, TxnId};
-use crate::types::SqlType;
 
 /// Rows to delete, by segment.
 pub type Deletes = BTreeMap<SegmentId, Rows>;

@@ -95,7 +95,7 @@ pub struct ColumnStats {
     pub max: Option<String>,
     /// Number of NULLs.
     pub nulls: u64,
-    /// HyperLogLog sketch of the values (`crate::sketch`), empty when there is none.
+    /// HyperLogLog sketch of the values (`dipper_base::sketch`), empty when there is none.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "base64_bytes")]
     pub sketch: Vec<u8>,
 }

@@ -2,8 +2,9 @@
 
 use std::cmp::Ordering;
 
+use dipper_base::types::SqlType;
+
 use super::schema::{Bounds, Values};
-use crate::types::SqlType;
 
 /// Compares two values of a type, given as text in the form of a SQL literal's content; `None` for types without an
 /// order and for text that is no value of the type.

@@ -4,11 +4,12 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use dipper_base::sketch::hll_union;
+use dipper_base::types::SqlType;
+
 use super::data::ColumnStats;
 use super::order::compare_text;
 use super::schema::{ColumnId, TableColumn, TableSchema};
-use crate::sketch::hll_union;
-use crate::types::SqlType;
 
 /// Statistics of a table's columns over all rows that were loaded since it was last empty. Rows that were deleted since
 /// still count: bounds hold all the same, counts are exact while nothing was deleted.

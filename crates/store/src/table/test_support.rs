@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use dipper_base::types::SqlType;
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use roaring::RoaringBitmap;
@@ -14,7 +15,6 @@ use super::schema::{
 use super::{Replace, Rowset, Table};
 use crate::catalog::{Catalog, CatalogChange, OnExists, TableDef};
 use crate::chain::TxnId;
-use crate::types::SqlType;
 
 pub(crate) fn column(id: u32, name: &str, data_type: SqlType) -> TableColumn {
     TableColumn::new(id, name, data_type, true)

@@ -1,6 +1,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use dipper_base::types::SqlType;
 use object_store::ObjectStore;
 
 use super::data::{ColumnStats, DataObject, SegmentId, Tablet};
@@ -9,7 +10,6 @@ use super::test_support::{bits, column, memory, object, partition, range, rowset
 use super::*;
 use crate::catalog::TableId;
 use crate::chain::{ChainError, Options, State};
-use crate::types::SqlType;
 
 async fn table(store: &Arc<dyn ObjectStore>, model: Model) -> Table {
     let partitions = vec![partition(0, "p", Bounds::All)];

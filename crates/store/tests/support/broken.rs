@@ -12,6 +12,8 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use dipper_base::types::SqlType;
+
 use self::input::Choices;
 use arrow_array::builder::{
     Decimal128Builder, Float64Builder, Int32Builder, Int64Builder, ListBuilder, StringViewBuilder,
@@ -34,7 +36,6 @@ use dipper_store::segment::{
 use dipper_store::table::data::{DataObject, ObjectId, Rows, Segment, SegmentId, Tablet};
 use dipper_store::table::schema::{Bounds, Distribution, Model, Partition, TableColumn, TableSchema};
 use dipper_store::table::{Deletes, Replace, Rowset, Table, TableState};
-use dipper_store::types::SqlType;
 use futures::StreamExt;
 use object_store::memory::InMemory;
 use object_store::path::Path;

@@ -6,7 +6,8 @@ mod show;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use dipper_sql::statement::{
+use dipper_base::names::DEFAULT_DATABASE;
+use dipper_dialect::statement::{
     AccessStatement, DefineUser, Grant, GrantOn, Granted, GranteeName, Identified, Name, Properties, SecretText,
     UserName,
 };
@@ -26,7 +27,7 @@ use crate::access::{self, Object};
 use crate::catalogs::{self, Place};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::result::Outcome;
-use crate::session::{DEFAULT_DATABASE, Session};
+use crate::session::Session;
 
 /// `ER_WRONG_USAGE`.
 const WRONG_USAGE: u16 = 1221;

@@ -2,11 +2,12 @@
 
 use std::ops::RangeInclusive;
 
-use dipper_sql::statement::{UserName, privilege_name};
+use dipper_base::names::EXEC_MEM_LIMIT;
+use dipper_dialect::statement::{UserName, privilege_name};
 use dipper_store::catalog::CatalogState;
 use dipper_store::catalog::access::{ANY_HOST, Privileges, Rights, Scope};
 
-use crate::access::{EXEC_MEM_LIMIT, EXEC_MEM_MIN, Hourly, MAX_QUERY_INSTANCES, MAX_USER_CONNECTIONS, QUERY_TIMEOUT};
+use crate::access::{EXEC_MEM_MIN, Hourly, MAX_QUERY_INSTANCES, MAX_USER_CONNECTIONS, QUERY_TIMEOUT};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::session::Session;
 use crate::variables::QUERY_TIMEOUT_MAX;
@@ -118,7 +119,7 @@ pub(super) fn property_warning(key: &str, value: &str) -> Result<Option<String>>
         }
         Some(_) => Some(format!("property '{key}' is stored and shown, without effect here")),
         None => {
-            let near = crate::near::closest(&lower, PROPERTIES.iter().map(|p| p.key));
+            let near = dipper_base::near::closest(&lower, PROPERTIES.iter().map(|p| p.key));
             let near = near.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
             Some(format!("unknown property '{key}': stored and shown, without effect{near}"))
         }

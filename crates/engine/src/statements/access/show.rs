@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use dipper_sql::statement::UserName;
+use dipper_dialect::statement::UserName;
+use dipper_lake::sheet::{Cell, Sheet};
 use dipper_store::catalog::CatalogState;
 use dipper_store::catalog::access::{Grants, Password, Privileges, Rights, Scope, UNBOUNDED, User, account};
 
 use super::names::{self, PROPERTIES, on_text};
 use crate::access::{self, BEHIND_WITH, MAX_USER_CONNECTIONS, Object, connections_max};
 use crate::error::{EngineError, Result};
-use crate::info_schema::sheet::{Cell, Sheet};
 use crate::session::Session;
 
 async fn known(session: &Session) -> Result<(Arc<CatalogState>, Arc<Rights>)> {

@@ -15,9 +15,13 @@ use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
 use datafusion::common::runtime::JoinSet;
 use datafusion::physical_plan::execute_stream_partitioned;
+use dipper_dialect::statement::Insert;
+use dipper_exec::on_cpu::on_cpu;
+use dipper_lake::files::define::{self, FORMAT_TEXT};
+use dipper_lake::files::typed;
+use dipper_lake::sink::{MadeDirectories, NewFile, OutputFormat, Place, parquet_codec, publish_drawn, unique_suffix};
 use dipper_sql::charter::session::VarValue;
 use dipper_sql::functions::LostValues;
-use dipper_sql::statement::Insert;
 use dipper_store::catalog::{ExternalTable, PartitionValues};
 use dipper_text::source::Compression;
 use futures::StreamExt;
@@ -29,9 +33,6 @@ use crate::files::FileAccess;
 use crate::files::partitions::NULL_PARTITION;
 use crate::query::{self, QueryContext};
 use crate::session::Session;
-use crate::sink::{MadeDirectories, NewFile, OutputFormat, Place, parquet_codec, publish_drawn, unique_suffix};
-use crate::tables::define::{self, FORMAT_TEXT};
-use crate::tables::typed;
 
 /// Most partitions that one thread of a statement has open files in.
 pub(in crate::statements) const PARTITIONS_MAX: usize = 1_000;
@@ -53,7 +54,7 @@ pub(super) async fn insert(
     let strict = is_strict(session, insert);
     let (table, insert) = (table.clone(), insert.clone());
     let cpu = session.engine.cpu().clone();
-    query::on_cpu(&cpu, async move {
+    on_cpu(&cpu, async move {
         let partitions = Partitions::find(&context, &table, insert.overwrite).await?;
         let target = Arc::new(Target::try_new(&context, &table, partitions, &insert, strict)?);
         write(&context, &insert.source, params, target, insert.overwrite).await
@@ -90,7 +91,7 @@ enum Source {
 
 impl Target {
     fn try_new(
-        context: &QueryContext,
+        context: &Arc<QueryContext>,
         table: &ExternalTable,
         partitions: Partitions,
         insert: &Insert,
@@ -215,7 +216,7 @@ fn constant(column: &FieldRef, text: Option<String>, strict: bool) -> Result<Sca
 
 async fn write(
     context: &Arc<QueryContext>,
-    source: &dipper_sql::statement::QueryText,
+    source: &dipper_dialect::statement::QueryText,
     params: Vec<VarValue>,
     target: Arc<Target>,
     overwrite: bool,

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Field};
+use dipper_dialect::statement::Insert;
 use dipper_sql::charter::casts::cast_values;
 use dipper_sql::charter::session::VarValue;
 use dipper_sql::functions::LostValues;
-use dipper_sql::statement::Insert;
 use dipper_text::{BadValues, CsvDialect, Cx, InvalidUtf8, Span, Strings, TextBlock, csv_converter};
 
 use super::ddl::table_named;
@@ -121,7 +121,7 @@ fn nested_of_text(array: &ArrayRef, field: &Field) -> Result<(ArrayRef, Vec<usiz
 }
 
 fn sql_type(field: &Field) -> String {
-    crate::info_schema::types::type_text(field).to_uppercase()
+    dipper_lake::types::type_text(field).to_uppercase()
 }
 
 fn incorrect(field: &Field, value: &str) -> String {
@@ -151,7 +151,7 @@ pub(super) fn check_width(wanted: usize, given: usize) -> Result<()> {
 }
 
 pub(super) fn no_column<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> EngineError {
-    let near = crate::near::closest(name, known);
+    let near = dipper_base::near::closest(name, known);
     let hint = near.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
     EngineError::new(ErrorKind::NoColumn, format!("Unknown column '{name}' in 'field list'{hint}"))
 }

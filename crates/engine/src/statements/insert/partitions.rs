@@ -10,14 +10,14 @@ use arrow::array::{Array, ArrayRef, AsArray, StringArray};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::ScalarValue;
+use dipper_lake::files::{define, typed};
+use dipper_lake::sink::Place;
 use dipper_sql::charter::casts::cast_values;
 use dipper_store::catalog::{ExternalTable, PartitionValues};
 
 use crate::error::Result;
 use crate::files::partitions::directory_name;
 use crate::query::QueryContext;
-use crate::sink::Place;
-use crate::tables::{define, typed};
 
 /// Where the partitions of a table are.
 #[derive(Debug)]
@@ -33,14 +33,14 @@ impl Partitions {
     ///
     /// # Errors
     /// The table is not one that is written to, or a directory cannot be read.
-    pub(super) async fn find(context: &QueryContext, table: &ExternalTable, overwrite: bool) -> Result<Self> {
-        let root = define::writable_root(context, table)?;
+    pub(super) async fn find(context: &Arc<QueryContext>, table: &ExternalTable, overwrite: bool) -> Result<Self> {
+        let root = define::writable_root(&context.read(), table)?;
         let columns = define::partition_fields(table)?;
         // A string has one spelling: rows that are only added need not know which directories there are.
         let spellings = columns.iter().any(|column| column.data_type() != &DataType::Utf8);
         let below = spellings || (overwrite && !columns.is_empty());
         let mut known: HashMap<_, Vec<_>> = HashMap::new();
-        for (values, place) in define::partition_places(context, table, below).await? {
+        for (values, place) in define::partition_places(&context.read(), table, below).await? {
             known.entry(normal(&columns, values)?).or_default().push(place);
         }
         Ok(Partitions { root, columns, known })

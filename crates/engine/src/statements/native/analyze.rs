@@ -1,6 +1,6 @@
 //! ANALYZE: there is nothing to gather, each load has told what it brought.
 
-use dipper_sql::statement::{Name, ObjectKind};
+use dipper_dialect::statement::{Name, ObjectKind};
 
 use crate::error::{EngineError, Result};
 use crate::result::Outcome;

@@ -2,21 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use dipper_sql::statement::{
+use dipper_base::names::BUILTIN_VOLUME;
+use dipper_base::types::SqlType;
+use dipper_dialect::statement::{
     ColumnDef, CreateTable, DistributionClause, Model, Name, PartitionClause, PartitionExpr, PartitionKind, WithRollups,
 };
+use dipper_node::tables::volumes::is_enabled;
 use dipper_store::catalog::{CatalogChange, CatalogState, OnExists, TableDef, TableId};
 use dipper_store::table::Table;
 use dipper_store::table::schema::{
     AutoPartition, Bounds, DELETE_SIGN, DefaultValue, Distribution, MADE_BY_PRIMARY_KEY, Partition, PartitionBy,
     SEQUENCE, TableColumn, TableSchema,
 };
-use dipper_store::types::SqlType;
 use dipper_store::volumes::STORAGE_VOLUME;
 
 use super::{indexes, partitions, rollups, rules};
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::native::{BUILTIN_VOLUME, is_enabled};
 use crate::query;
 use crate::result::{Done, Outcome};
 use crate::session::Session;
@@ -150,7 +151,9 @@ async fn make(
         definition.properties.insert(STORAGE_VOLUME.to_string(), volume.clone());
         session.engine.native.volumes().assign(&state, id, volume)?;
     }
-    if session.engine.catalog.snapshot().database(database).is_none() && database != crate::session::DEFAULT_DATABASE {
+    if session.engine.catalog.snapshot().database(database).is_none()
+        && database != dipper_base::names::DEFAULT_DATABASE
+    {
         return Err(session.engine.catalog.snapshot().no_database(database).into());
     }
     let native = &session.engine.native;
@@ -193,7 +196,7 @@ fn volume_of(state: &CatalogState, database: &str, definition: &TableSchema) -> 
 /// Columns with the types that a query gives; strings become VARCHAR keys where they are first, as in Doris.
 async fn columns_of_query(
     session: &Session,
-    source: &dipper_sql::statement::QueryText,
+    source: &dipper_dialect::statement::QueryText,
     names: &[String],
 ) -> Result<Vec<ColumnDef>> {
     let context = session.query_context().await?;
@@ -208,8 +211,8 @@ async fn columns_of_query(
     }
     (columns.into_iter().enumerate())
         .map(|(i, column)| {
-            let text = crate::info_schema::types::type_text(&column.field);
-            let mut data_type = dipper_sql::parser::parse_type(&text)?;
+            let text = dipper_lake::types::type_text(&column.field);
+            let mut data_type = dipper_dialect::parser::parse_type(&text)?;
             if i == 0 && data_type == SqlType::String {
                 data_type = SqlType::Varchar(Some(65533));
             }
@@ -268,7 +271,7 @@ pub(super) fn definition(
         };
         hide(DELETE_SIGN, SqlType::TinyInt, false, Some("0"));
         if let Some(data_type) = properties.get("function_column.sequence_type") {
-            sequence = Some(hide(SEQUENCE, dipper_sql::parser::parse_type(data_type)?, true, None));
+            sequence = Some(hide(SEQUENCE, dipper_dialect::parser::parse_type(data_type)?, true, None));
         }
         if let Some(name) = properties.get("function_column.sequence_col") {
             sequence = Some(named(&columns, name)?.id);
@@ -344,7 +347,7 @@ pub(super) fn column(c: &ColumnDef, id: u32) -> TableColumn {
 
 pub(in crate::statements) fn named<'a>(columns: &'a [TableColumn], name: &str) -> Result<&'a TableColumn> {
     columns.iter().find(|c| c.name.eq_ignore_ascii_case(name)).ok_or_else(|| {
-        let near = crate::near::closest(name, columns.iter().map(|c| c.name.as_str()));
+        let near = dipper_base::near::closest(name, columns.iter().map(|c| c.name.as_str()));
         let hint = near.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
         EngineError::new(ErrorKind::NoColumn, format!("Unknown column '{name}'{hint}"))
     })

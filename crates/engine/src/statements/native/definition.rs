@@ -1,6 +1,6 @@
 //! The definition of a native table as the statement that makes it again.
 
-use dipper_sql::statement::{
+use dipper_dialect::statement::{
     ColumnDef, CreateTable, DistributionClause, IndexDef, KeyClause, Name, PartitionClause, PartitionDef,
     PartitionExpr, PartitionItem, PartitionValue, PartitionValues, RollupDef,
 };

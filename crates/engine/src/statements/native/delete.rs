@@ -8,9 +8,11 @@ use std::sync::Arc;
 use arrow::array::AsArray;
 use arrow::datatypes::UInt32Type;
 use arrow::record_batch::RecordBatch;
+use dipper_dialect::statement::{Delete, QueryText};
+use dipper_exec::native::{ROW_COLUMN, SEGMENT_COLUMN, by_age};
+use dipper_exec::on_cpu::on_cpu;
 use dipper_sql::charter::session::{TableRef, VarValue};
 use dipper_sql::charter::table_refs;
-use dipper_sql::statement::{Delete, QueryText};
 use dipper_store::table::data::{Rows, SegmentId};
 use dipper_store::table::schema::{DELETE_SIGN, Model, TableSchema};
 use dipper_store::table::{Deletes, TableState};
@@ -21,7 +23,7 @@ use sqlparser::ast;
 use super::shape::Now;
 use super::update::{Changed, rewrite};
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::native::{self, CHANGED, ROW_COLUMN, SEGMENT_COLUMN};
+use crate::native::CHANGED;
 use crate::query::{self, ChangedTable, QueryContext};
 use crate::result::{Done, Outcome};
 use crate::session::Session;
@@ -193,7 +195,7 @@ async fn addresses(
     let state = Arc::clone(&changed.state);
     let context = changing(session, changed, read).await?;
     let threads = session.engine.short().clone();
-    query::on_cpu(&threads, async move {
+    on_cpu(&threads, async move {
         let planned = query::plan(&context, &source, Some(&params)).await?;
         let mut stream = query::start(&context, &planned.state, planned.physical().await?).await?;
         let mut found = Addresses::new(&state);
@@ -213,7 +215,7 @@ pub(super) struct Addresses {
 
 impl Addresses {
     pub(super) fn new(state: &TableState) -> Self {
-        let ids: Vec<_> = native::by_age(state).iter().map(|s| s.id).collect();
+        let ids: Vec<_> = by_age(state).iter().map(|s| s.id).collect();
         Addresses { rows: vec![RoaringBitmap::new(); ids.len()], ids }
     }
 

@@ -41,7 +41,7 @@ pub(in crate::statements) async fn discard_missing(
     let ended = futures::future::join_all(ends).await;
     for (table, ended) in gone.iter().zip(ended) {
         if let Err(e) = ended {
-            let place = table.volume.as_deref().unwrap_or(crate::native::BUILTIN_VOLUME);
+            let place = table.volume.as_deref().unwrap_or(dipper_base::names::BUILTIN_VOLUME);
             tracing::warn!(table = %table.id, volume = place, error = %e.message, "a dropped table's rows remain");
             let message = format!(
                 "table '{}' is dropped, but its rows remain in storage volume '{place}' until that can be reached and is vacuumed: {}",

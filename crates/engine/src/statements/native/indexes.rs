@@ -2,9 +2,9 @@
 //!
 //! What a column must be for an index, and what properties an index takes, are Doris's rules; GIN and VECTOR are StarRocks's.
 
-use dipper_sql::statement::{IndexDef, Name};
+use dipper_base::types::SqlType;
+use dipper_dialect::statement::{IndexDef, Name};
 use dipper_store::table::schema::{Index, Model, TableColumn, TableSchema};
-use dipper_store::types::SqlType;
 
 use super::create::named;
 use crate::error::{EngineError, Result};
@@ -252,7 +252,7 @@ fn properties(name: &str, kind: &str, column: &TableColumn, given: &[(String, St
     let Some(rules) = rules(kind) else { return Ok(()) };
     for (key, value) in given {
         let Some((_, rule)) = rules.iter().find(|(known, _)| known.eq_ignore_ascii_case(key)) else {
-            let near = crate::near::closest(key, rules.iter().map(|(known, _)| *known));
+            let near = dipper_base::near::closest(key, rules.iter().map(|(known, _)| *known));
             let hint = near.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
             return invalid(format!("index {name}: {} indexes have no property '{key}'{hint}", kind.to_uppercase()));
         };

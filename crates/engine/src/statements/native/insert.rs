@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::record_batch::RecordBatch;
+use dipper_dialect::statement::{Insert, QueryText};
+use dipper_exec::on_cpu::on_cpu;
 use dipper_sql::charter::session::VarValue;
-use dipper_sql::statement::{Insert, QueryText};
 use dipper_store::catalog::{Table as CatalogTable, TableId};
 use dipper_store::chain::TxnId;
 use dipper_store::labels::{Acquired, Held, LabelStatus};
@@ -139,7 +140,7 @@ async fn insert_once(
     let threads = session.engine.short().clone();
     let statement = session.process().activity().info.unwrap_or_default();
     let (overwrite, id) = (insert.overwrite, table.id);
-    let written = query::on_cpu(&threads, async move {
+    let written = on_cpu(&threads, async move {
         target.recorder = Recorder::begin(&context, Task::Write, &statement);
         // States of the query's own: whether it reads the table is seen from them.
         let context = match overwrite {
@@ -345,7 +346,7 @@ pub(super) async fn fill(
     let target = Target::new(handle, state, shape);
     let (engine, source) = (Arc::clone(&session.engine), source.clone());
     let threads = session.engine.short().clone();
-    let written = query::on_cpu(&threads, async move {
+    let written = on_cpu(&threads, async move {
         let planned = query::plan(&context, &source, None).await?;
         run(&engine, planned, target).await
     });

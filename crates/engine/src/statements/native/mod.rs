@@ -52,7 +52,7 @@ fn partition_ids(state: &TableState, names: &[String]) -> Result<Vec<PartitionId
                 "PARTITION (*), the partitions that the rows fall into, is not supported; name them: PARTITION (p1, p2)",
             )),
             None => {
-                let near = crate::near::closest(name, state.partitions().map(|p| p.name.as_str()));
+                let near = dipper_base::near::closest(name, state.partitions().map(|p| p.name.as_str()));
                 let hint = near.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
                 Err(EngineError::new(ErrorKind::Invalid, format!("partition '{name}' does not exist{hint}")))
             }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use chrono::{NaiveDate, NaiveDateTime};
-use dipper_sql::statement::{PartitionClause, PartitionDef, PartitionItem, PartitionValue, PartitionValues};
+use dipper_base::types::SqlType;
+use dipper_dialect::statement::{PartitionClause, PartitionDef, PartitionItem, PartitionValue, PartitionValues};
 use dipper_store::route::dynamic::{Unit, interval};
 use dipper_store::route::{NewPartition, canonical, less_than, validate_all};
 use dipper_store::table::schema::{Bounds, Partition, PartitionId, PartitionKind, TableSchema, Values};
-use dipper_store::types::SqlType;
 
 use crate::error::{EngineError, Result};
 

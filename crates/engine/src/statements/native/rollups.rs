@@ -1,9 +1,9 @@
 //! Rollups and CLUSTER BY: kept in the definition for the scripts that ask for them. Answers are those of the table itself,
 //! whose rows are sorted by its key.
 
-use dipper_sql::statement::{RollupDef, WithRollups};
+use dipper_base::types::SqlType;
+use dipper_dialect::statement::{RollupDef, WithRollups};
 use dipper_store::table::schema::{Model, Rollup, TableSchema};
-use dipper_store::types::SqlType;
 
 use super::create::named;
 use crate::error::{EngineError, Result};

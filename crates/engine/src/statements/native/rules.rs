@@ -1,10 +1,10 @@
 //! What Doris demands of a table's definition, with its messages where they are known.
 
-use dipper_sql::statement::aggregate_name;
+use dipper_base::types::SqlType;
+use dipper_dialect::statement::aggregate_name;
 use dipper_store::table::schema::{
     Aggregate, DefaultValue, Distribution, Model, PartitionKind, TableColumn, TableSchema,
 };
-use dipper_store::types::SqlType;
 
 use crate::error::{EngineError, ErrorKind, Result};
 

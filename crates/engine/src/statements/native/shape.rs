@@ -7,13 +7,13 @@ use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::array_value_to_string;
 use datafusion::common::ScalarValue;
+use dipper_base::sketch;
+use dipper_base::types::SqlType;
 use dipper_sql::charter::datetime;
 use dipper_sql::functions::LostValues;
 use dipper_sql::functions::datetime::Zone;
 use dipper_store::segment::no_elements;
-use dipper_store::sketch;
 use dipper_store::table::schema::{DELETE_SIGN, DefaultValue, TableColumn, TableSchema};
-use dipper_store::types::SqlType;
 use roaring::RoaringTreemap;
 use sqlparser::ast;
 

@@ -1,6 +1,6 @@
 //! TRUNCATE TABLE.
 
-use dipper_sql::statement::Name;
+use dipper_dialect::statement::Name;
 use dipper_store::table::TableChange;
 
 use crate::error::{EngineError, Result};

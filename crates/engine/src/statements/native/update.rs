@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use arrow::compute::filter_record_batch;
 use arrow::record_batch::RecordBatch;
+use dipper_dialect::statement::{QueryText, Update, is_default};
+use dipper_exec::native::{ROW_COLUMN, SEGMENT_COLUMN};
+use dipper_exec::on_cpu::on_cpu;
 use dipper_sql::charter::session::VarValue;
-use dipper_sql::statement::{QueryText, Update, is_default};
 use dipper_store::catalog::Table as CatalogTable;
 use dipper_store::table::Reads;
 use dipper_store::table::schema::{Model, TableSchema};
@@ -18,7 +20,6 @@ use super::delete::{Addresses, changing, column, with_items};
 use super::shape::{Now, Shape, default_expr, now_expr};
 use super::write::{Kept, Target, run};
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::native::{ROW_COLUMN, SEGMENT_COLUMN};
 use crate::query::{self, ChangedTable};
 use crate::result::{Done, Outcome};
 use crate::session::Session;
@@ -91,7 +92,7 @@ pub(super) async fn rewrite(
         let kept = Kept::of(&target);
         let (engine, params) = (Arc::clone(&session.engine), params.clone());
         let threads = session.engine.short().clone();
-        let written = query::on_cpu(&threads, async move {
+        let written = on_cpu(&threads, async move {
             let planned = query::plan(&context, &source, Some(&params)).await?;
             run(&engine, planned, target).await
         });

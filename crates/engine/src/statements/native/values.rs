@@ -11,9 +11,9 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int64Array, NullArray, StringViewBuilder};
 use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatch;
+use dipper_dialect::parser::ParseOptions;
+use dipper_dialect::statement::{QueryText, Statement, is_default};
 use dipper_sql::charter::session::VarValue;
-use dipper_sql::parser::ParseOptions;
-use dipper_sql::statement::{QueryText, Statement, is_default};
 use dipper_store::table::schema::TableColumn;
 use sqlparser::ast;
 
@@ -166,7 +166,7 @@ fn selects(rows: &[ast::Parens<Vec<ast::Expr>>]) -> Result<Option<Box<ast::SetEx
     if !rows.iter().flat_map(|row| row.iter()).any(has_query) {
         return Ok(None);
     }
-    let parsed = dipper_sql::parser::parse("SELECT 1", &ParseOptions::default())?;
+    let parsed = dipper_dialect::parser::parse("SELECT 1", &ParseOptions::default())?;
     let Some(Statement::Query(one)) = parsed.into_iter().next().map(|p| p.statement) else { return Ok(None) };
     let select = |row: &ast::Parens<Vec<ast::Expr>>| {
         let mut body = one.ast.body.clone();

@@ -10,6 +10,7 @@ use arrow::record_batch::RecordBatch;
 use datafusion::common::runtime::JoinSet;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream, execute_stream_partitioned};
+use dipper_exec::on_cpu::on_cpu;
 use dipper_load::{Filled, Load, LoadOptions, LoadProfile, LoadTarget, Partial, RejectedRow, memory_of};
 use dipper_store::chain::TxnId;
 use dipper_store::table::schema::TableSchema;
@@ -26,7 +27,7 @@ use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::load::group::{self, Share, Shared};
 use crate::profile::Recorder;
-use crate::query::{self, Planned};
+use crate::query::Planned;
 use crate::statements::insert::check_width;
 use crate::uncommitted::{Part, Place, Uncommitted};
 
@@ -283,7 +284,7 @@ pub(super) async fn run(engine: &Arc<Engine>, planned: Planned, mut target: Targ
         write(&of, &planned, plan, target).await
     });
     let written = match class {
-        Class::Long => query::on_cpu(engine.cpu(), work).await,
+        Class::Long => on_cpu(engine.cpu(), work).await,
         Class::Tiny | Class::Short => work.await,
     };
     let Some(mut recorder) = recorder else { return written };

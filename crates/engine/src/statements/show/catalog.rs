@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use dipper_sql::statement::{Literal, Name};
+use dipper_dialect::statement::{Literal, Name};
+use dipper_exec::on_cpu::on_cpu;
+use dipper_lake::files::define;
+use dipper_lake::sheet::{Cell, Kind, Sheet, wall_clock_us};
 use dipper_store::catalog::{ExternalCatalog, Table, TableDef};
 
 use super::{ddl, external, native};
@@ -10,12 +13,11 @@ use crate::catalogs::{self, Place};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::partitions::directory_name;
 use crate::info_schema::facts::Facts;
-use crate::info_schema::sheet::{Cell, Kind, Sheet, wall_clock_us};
 use crate::info_schema::{self, columns};
-use crate::query::{self, QueryContext};
+use crate::query::QueryContext;
 use crate::session::Session;
 use crate::statements::qualified;
-use crate::tables::{self, define};
+use crate::tables;
 
 /// The database that FROM names, or the selected one.
 ///
@@ -260,7 +262,7 @@ pub(super) async fn create_view(session: &Session, name: &Name) -> Result<Sheet>
 pub(super) async fn create_database(session: &Session, name: &Name) -> Result<Sheet> {
     let (database, catalog) = database_place(session, Some(name)).await?;
     if let Some(catalog) = catalog {
-        catalogs::check_database(&session.engine, &catalog, &database).await?;
+        session.engine.lake.check_database(&catalog, &database).await?;
     }
     let state = session.engine.catalog.refresh().await?;
     let mut sheet = Sheet::texts(&["Database", "Create Database"]);
@@ -328,9 +330,9 @@ pub(super) async fn partitions(
     let names: Vec<String> = external.partition_columns.iter().map(|c| c.name.clone()).collect();
     let wanted = wanted(&format!("{database}.{}", name.object()), &names, spec)?;
     let threads = session.engine.short().clone();
-    query::on_cpu(&threads, async move {
+    on_cpu(&threads, async move {
         let mut sheet = Sheet::texts(&["Partition", "Location"]);
-        for (values, location) in define::partition_locations(&context, &external).await? {
+        for (values, location) in define::partition_locations(&context.read(), &external).await? {
             if wanted.iter().all(|(at, value)| &values[*at] == value) {
                 sheet.push([directory_name(&names, &values).into(), location.into()]);
             }

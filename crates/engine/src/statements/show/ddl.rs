@@ -1,10 +1,10 @@
 //! Definitions of the catalog as statements that make them again.
 
-use dipper_sql::statement::Name;
+use dipper_dialect::statement::Name;
+use dipper_lake::files::define::{FORMAT_TEXT, LAZY_SIMPLE_SERDE};
 use dipper_store::catalog::{Column, Database, ExternalTable, View};
 
 use crate::secrets;
-use crate::tables::define::{FORMAT_TEXT, LAZY_SIMPLE_SERDE};
 
 /// Clauses of ROW FORMAT DELIMITED in the order of Hive's grammar, with the property that each stands for.
 const CLAUSES: &[(&str, &str)] = &[

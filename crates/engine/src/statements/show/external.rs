@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use dipper_sql::statement::{Literal, Name};
+use dipper_base::names::CATALOG;
+use dipper_dialect::statement::{Literal, Name};
+use dipper_lake::catalogs::ExternalObject;
+use dipper_lake::catalogs::properties::masked;
+use dipper_lake::sheet::{Cell, Kind, Sheet, wall_clock_text};
 use dipper_store::catalog::ExternalCatalog;
 
 use super::{catalog, ddl};
 use crate::access::{self, Object};
-use crate::catalogs::{self, ExternalObject, Place, properties::masked};
+use crate::catalogs::{self, Place};
 use crate::error::{EngineError, Result};
 use crate::info_schema::external;
-use crate::info_schema::sheet::{Cell, Kind, Sheet, wall_clock_text};
-use crate::query;
 use crate::session::Session;
 
 pub(super) async fn catalogs(session: &Session) -> Result<Sheet> {
@@ -29,7 +31,7 @@ pub(super) async fn catalogs(session: &Session) -> Result<Sheet> {
     let state = session.engine.catalog.refresh().await?;
     let zone = session.variables.time_zone();
     let current = |name: &str| if session.catalog() == name { "Yes" } else { "No" };
-    let own = query::CATALOG;
+    let own = CATALOG;
     sheet.push([
         Cell::Int(0),
         own.into(),
@@ -93,7 +95,7 @@ pub(super) async fn tables(
     catalog: &ExternalCatalog,
     database: &str,
 ) -> Result<Vec<(String, bool)>> {
-    catalogs::check_database(&session.engine, catalog, database).await?;
+    session.engine.lake.check_database(catalog, database).await?;
     let rights = session.rights(&session.engine.catalog.snapshot())?;
     external::tables(&session.engine, &rights, catalog, database).await
 }
@@ -102,9 +104,9 @@ pub(super) async fn tables(
 pub(super) async fn create_table(session: &Session, name: &Name) -> Result<Option<String>> {
     let Place::External { catalog, database } = session.place(name).await? else { return Ok(None) };
     let database = database.ok_or_else(|| catalogs::no_database_selected(name))?;
-    Ok(Some(match catalogs::find(&session.engine, &catalog, &database, name.object()).await? {
+    Ok(Some(match session.engine.lake.find(&catalog, &database, name.object()).await? {
         ExternalObject::Hive(table) => ddl::table(name.object(), &table.definition),
-        ExternalObject::Iceberg(metadata) => catalogs::iceberg::ddl(name.object(), &metadata)?,
+        ExternalObject::Iceberg(metadata) => dipper_lake::catalogs::iceberg::ddl(name.object(), &metadata)?,
     }))
 }
 
@@ -120,7 +122,7 @@ pub(super) async fn partitions(
     let full = format!("{database}.{table}");
     let not_partitioned =
         || EngineError { code: 1505, ..EngineError::invalid(format!("'{full}' is not a partitioned table")) };
-    let found = match catalogs::find(&session.engine, catalog, &database, table).await? {
+    let found = match session.engine.lake.find(catalog, &database, table).await? {
         ExternalObject::Hive(found) => found,
         ExternalObject::Iceberg(metadata) => {
             if !spec.is_empty() {
@@ -128,7 +130,7 @@ pub(super) async fn partitions(
                     "SHOW PARTITIONS of '{full}' PARTITION (...): of an Iceberg table all are shown"
                 )));
             }
-            let parts = catalogs::partitions(&session.engine, catalog, metadata).await?.ok_or_else(not_partitioned)?;
+            let parts = session.engine.lake.partitions(catalog, metadata).await?.ok_or_else(not_partitioned)?;
             let mut sheet = Sheet::new(&[("Partition", Kind::Text), ("Records", Kind::UInt), ("Files", Kind::UInt)]);
             let int = |n: u64| Cell::Int(i64::try_from(n).unwrap_or(i64::MAX));
             for (name, rows, files) in parts {
@@ -143,11 +145,13 @@ pub(super) async fn partitions(
     }
     let wanted = catalog::wanted(&full, &columns, spec)?;
     let context = session.query_context().await?;
-    let connector = context.connector(catalog)?;
+    let connector = context.engine.lake.connector(catalog)?;
     let place = (database.as_str(), table);
-    let mut all = catalogs::hive::provider::partitions(&context, &connector, place, columns.len()).await?;
+    let mut all =
+        dipper_lake::catalogs::hive::provider::partitions(&context.read(), &connector, place, columns.len()).await?;
     all.retain(|p| wanted.iter().all(|(at, value)| &p.values[*at] == value));
-    let locations = catalogs::hive::provider::locations(&context, &connector, place, &found, &all).await?;
+    let locations =
+        dipper_lake::catalogs::hive::provider::locations(&context.read(), &connector, place, &found, &all).await?;
     let mut sheet = Sheet::texts(&["Partition", "Location"]);
     for (partition, location) in all.into_iter().zip(locations) {
         if let Some(location) = location {

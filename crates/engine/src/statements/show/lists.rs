@@ -1,12 +1,12 @@
 //! SHOW of Doris and StarRocks about users, types and dynamic partitions.
 
-use dipper_sql::statement::Name;
+use dipper_dialect::statement::Name;
 use dipper_store::catalog::access::Privileges;
 
 use super::catalog;
 use crate::error::Result;
-use crate::info_schema::sheet::{Cell, Kind, Sheet};
 use crate::session::Session;
+use dipper_lake::sheet::{Cell, Kind, Sheet};
 
 /// The list that `words` ask for; `None` for other words.
 pub(super) async fn list(session: &Session, words: &str) -> Result<Option<Sheet>> {

@@ -10,6 +10,12 @@ mod proc;
 mod profile;
 mod server;
 
+use dipper_base::names::CATALOG;
+use dipper_dialect::error::SqlError;
+use dipper_dialect::parser::ParseOptions;
+use dipper_dialect::statement::{QueryText, Show, ShowFilter, ShowKind, Statement};
+use dipper_exec::on_cpu::on_cpu;
+use dipper_lake::sheet::{self, Kind, Sheet};
 pub(crate) use native::{bytes_text, partition_rows, tablet_id};
 
 use std::ops::ControlFlow;
@@ -27,15 +33,11 @@ use datafusion::physical_plan::collect;
 use datafusion::sql::parser::Statement as DfStatement;
 use dipper_sql::charter::prepare_query;
 use dipper_sql::charter::session::{Context, ResolvedTable, Schemas, TableRef};
-use dipper_sql::error::SqlError;
-use dipper_sql::parser::ParseOptions;
-use dipper_sql::statement::{QueryText, Show, ShowFilter, ShowKind, Statement};
 use sqlparser::ast;
 
 use super::access;
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::info_schema::sheet::{self, Sheet};
-use crate::info_schema::{INFORMATION_SCHEMA, sheet::Kind};
+use crate::info_schema::INFORMATION_SCHEMA;
 use crate::query;
 use crate::result::Outcome;
 use crate::session::Session;
@@ -215,7 +217,7 @@ async fn filter(session: &Session, batch: RecordBatch, condition: &ast::Expr) ->
     let options = session.variables.parse_options();
     let query = with_condition(&format!("SELECT * FROM `{RESULT}`"), &options, condition)?;
     let threads = session.engine.short().clone();
-    query::on_cpu(&threads, async move {
+    on_cpu(&threads, async move {
         let schema = batch.schema();
         let columns = schema.fields().iter().map(|f| f.name().clone()).collect();
         let prepared = {
@@ -229,7 +231,7 @@ async fn filter(session: &Session, batch: RecordBatch, condition: &ast::Expr) ->
         let catalog = MemoryCatalogProvider::new();
         catalog.register_schema(INFORMATION_SCHEMA, Arc::new(database))?;
         let catalogs = MemoryCatalogProviderList::new();
-        catalogs.register_catalog(query::CATALOG.into(), Arc::new(catalog));
+        catalogs.register_catalog(CATALOG.into(), Arc::new(catalog));
         let state = query::session_state(&context, &TableSet::default());
         let state = SessionStateBuilder::new_from_existing(state).with_catalog_list(Arc::new(catalogs)).build();
         let statement = ast::Statement::Query(prepared.query.clone());
@@ -255,7 +257,7 @@ impl Schemas for OneResult {
         let is_result = matches!(table, TableRef::Named { name, .. } if name.0 == [RESULT]);
         Ok(is_result.then(|| ResolvedTable {
             columns: self.columns.clone(),
-            reference: Some([query::CATALOG, INFORMATION_SCHEMA, RESULT].map(String::from).to_vec()),
+            reference: Some([CATALOG, INFORMATION_SCHEMA, RESULT].map(String::from).to_vec()),
             place: None,
         }))
     }
@@ -269,7 +271,7 @@ fn rebind(schema: &arrow::datatypes::SchemaRef, batch: &RecordBatch) -> Result<R
 
 /// `sql`, a plain SELECT of ours, with a WHERE clause.
 fn with_condition(sql: &str, options: &ParseOptions, condition: &ast::Expr) -> Result<QueryText> {
-    let parsed = dipper_sql::parser::parse(sql, options)?;
+    let parsed = dipper_dialect::parser::parse(sql, options)?;
     let Some(Statement::Query(mut query)) = parsed.into_iter().next().map(|p| p.statement) else {
         return Err(EngineError::new(ErrorKind::Internal, format!("'{sql}' is not a query")));
     };

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use dipper_sql::statement::Name;
+use dipper_base::sketch::HyperLogLog;
+use dipper_dialect::statement::Name;
+use dipper_lake::sheet::{Cell, Kind, Sheet, wall_clock_text};
 use dipper_store::catalog::Table;
-use dipper_store::sketch::HyperLogLog;
 use dipper_store::table::schema::{Distribution, Index, Model, Partition, PartitionId};
 use dipper_store::table::{SegmentRef, TableState};
 
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::info_schema::sheet::{Cell, Kind, Sheet, wall_clock_text};
 use crate::session::Session;
 use crate::statements::{ddl, native};
 

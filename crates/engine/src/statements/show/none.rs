@@ -1,7 +1,7 @@
 //! SHOW of what there is none of: empty lists under the columns that are read of them.
 
 use crate::error::{EngineError, Result};
-use crate::info_schema::sheet::Sheet;
+use dipper_lake::sheet::Sheet;
 
 /// Lists of what there is none of here, with their columns as Doris, StarRocks or MySQL have them: scripts and tools ask for
 /// them, and an empty list is the answer.

@@ -1,10 +1,10 @@
 //! SHOW PROC: lists of Doris's front end by their paths, as far as there is something to tell of them here.
 
+use dipper_lake::sheet::{Cell, Sheet};
 use dipper_store::catalog::Database;
 
 use super::{catalog, external, native, server};
 use crate::error::{EngineError, Result};
-use crate::info_schema::sheet::{Cell, Sheet};
 use crate::session::Session;
 
 /// The paths that are answered.

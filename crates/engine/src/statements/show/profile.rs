@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use dipper_lake::sheet::{Kind, Sheet, wall_clock_text};
+
 use crate::error::{EngineError, Result};
 use crate::info_schema::millis;
-use crate::info_schema::sheet::{Kind, Sheet, wall_clock_text};
 use crate::profile::Profile;
 use crate::session::Session;
 
@@ -101,7 +102,7 @@ pub(super) fn profile(session: &Session, path: Option<&str>, loads: bool) -> Res
             format!("{}ms", p.total.as_millis()).into(),
             p.state.into(),
             (&p.user).into(),
-            crate::query::CATALOG.into(),
+            dipper_base::names::CATALOG.into(),
             (&p.database).into(),
             (&p.statement).into(),
             p.why().into(),

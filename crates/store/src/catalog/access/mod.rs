@@ -5,7 +5,6 @@
 
 mod change;
 mod policy;
-mod privileges;
 mod rights;
 mod secret;
 
@@ -17,8 +16,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use change::{AccessChange, AccessError, Grantee};
-pub use policy::{HISTORY_MAX, PasswordPolicy, PolicyChange, UNBOUNDED};
-pub use privileges::Privileges;
+pub use dipper_base::policy::{PolicyChange, UNBOUNDED};
+pub use dipper_base::privileges::Privileges;
+pub use policy::{HISTORY_MAX, PasswordPolicy};
 pub use rights::Rights;
 pub use secret::{Password, Secret};
 

@@ -1,5 +1,6 @@
 //! What is asked of a user's password beyond being right.
 
+use dipper_base::policy::PolicyChange;
 use serde::{Deserialize, Serialize};
 
 use super::change::AccessError;
@@ -7,9 +8,6 @@ use super::secret::Password;
 
 /// Most passwords that are remembered, as in Doris.
 pub const HISTORY_MAX: u64 = 10;
-/// PASSWORD_LOCK_TIME UNBOUNDED, in seconds.
-pub const UNBOUNDED: u64 = u64::MAX;
-
 /// Rules for a user's password, and what is kept to check them. The new one asks for nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -17,7 +15,7 @@ pub struct PasswordPolicy {
     /// FAILED_LOGIN_ATTEMPTS: so many wrong passwords, one after the other, lock the account; 0: none do.
     #[serde(skip_serializing_if = "is_zero")]
     pub failed_logins: u64,
-    /// PASSWORD_LOCK_TIME, in seconds; 0: wrong passwords lock nothing; [`UNBOUNDED`]: until ACCOUNT_UNLOCK.
+    /// PASSWORD_LOCK_TIME, in seconds; 0: wrong passwords lock nothing; [`UNBOUNDED`](dipper_base::policy::UNBOUNDED): until ACCOUNT_UNLOCK.
     #[serde(skip_serializing_if = "is_zero")]
     pub lock_seconds: u64,
     /// PASSWORD_EXPIRE, in seconds; 0: never.
@@ -41,36 +39,6 @@ pub struct PasswordPolicy {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
 fn is_zero(n: &u64) -> bool {
     *n == 0
-}
-
-/// What a statement says of a policy; `None` leaves a rule as it is.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct PolicyChange {
-    /// FAILED_LOGIN_ATTEMPTS.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub failed_logins: Option<u64>,
-    /// PASSWORD_LOCK_TIME, in seconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lock_seconds: Option<u64>,
-    /// PASSWORD_EXPIRE, in seconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub expire_seconds: Option<u64>,
-    /// PASSWORD_HISTORY.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub history: Option<u64>,
-    /// ACCOUNT_UNLOCK.
-    pub unlock: bool,
-    /// ACCOUNT_LOCK; not both.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub lock: bool,
-}
-
-impl PolicyChange {
-    /// Whether it leaves everything as it is.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 impl PasswordPolicy {

@@ -16,6 +16,7 @@ mod text;
 
 use arrow_array::ArrayRef;
 use arrow_schema::DataType;
+use dipper_base::preempt;
 use parquet::basic::{Compression, Encoding};
 use parquet::bloom_filter::Sbbf;
 use parquet::file::metadata::{ColumnChunkMetaData, ColumnIndexBuilder, OffsetIndexBuilder};
@@ -30,7 +31,6 @@ use self::bits::put_zigzag;
 pub(super) use self::choose::choose;
 use super::options::ColumnPlan;
 use super::{Codec, Result, SegmentError};
-use crate::preempt;
 
 /// A written column chunk. Offsets are those of `out`, plus what the writer was told.
 pub(super) struct Chunk {
@@ -138,7 +138,7 @@ impl<'a> PageSink<'a> {
 
     /// Writes header and bytes; returns the page's offset and size.
     fn page(&mut self, page: &[u8], values: usize, encoding: Encoding, dictionary: bool) -> Result<(i64, i32)> {
-        preempt::point();
+        preempt::yield_point();
         let body = match self.compress {
             true => pack(self.column.codec, page, self.packed)?,
             false => page,

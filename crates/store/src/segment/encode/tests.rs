@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow_array::types::{Float64Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType};
 use arrow_array::{ArrayRef, PrimitiveArray, RecordBatch, StringViewArray};
 use bytes::Bytes;
+use dipper_base::types::SqlType;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use parquet::file::metadata::ColumnChunkMetaData;
@@ -17,7 +18,6 @@ use crate::segment::WriteOptions;
 use crate::segment::options::Plan;
 use crate::segment::tests::make::{all_types, column, object, table};
 use crate::table::schema::Model;
-use crate::types::SqlType;
 
 /// Writes a column under a plan, and reads it by arrow-rs's reader.
 fn check(t: &SqlType, array: &ArrayRef, nullable: bool, plan: ColumnPlan, codec: &str) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
+use dipper_base::types::SqlType;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -11,7 +12,6 @@ use crate::key::KeyEncoder;
 use crate::segment::*;
 use crate::table::data::DataObject;
 use crate::table::schema::{Model, TableSchema};
-use crate::types::SqlType;
 
 struct Written {
     schema: Arc<TableSchema>,

@@ -7,12 +7,12 @@ use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringViewArray};
 use arrow_cast::cast;
 use bytes::Bytes;
+use dipper_base::types::SqlType;
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 
 use super::make::*;
 use crate::segment::*;
 use crate::table::schema::Model;
-use crate::types::SqlType;
 
 /// Objects are Parquet files like others: the plain reader of arrow-rs sees the same rows.
 #[test]

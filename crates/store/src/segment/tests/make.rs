@@ -13,6 +13,7 @@ use arrow_ord::sort::{SortColumn, SortOptions, lexsort_to_indices};
 use arrow_schema::DataType;
 use arrow_select::take::take_record_batch;
 use bytes::Bytes;
+use dipper_base::types::SqlType;
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
@@ -23,7 +24,6 @@ use crate::chain::TxnId;
 use crate::segment::*;
 use crate::table::data::{DataObject, ObjectId, Tablet};
 use crate::table::schema::{Model, TableColumn, TableSchema};
-use crate::types::SqlType;
 
 pub(crate) const TABLET: Tablet = Tablet { partition: 1, bucket: 0 };
 

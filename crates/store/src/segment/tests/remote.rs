@@ -8,6 +8,7 @@ use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use arrow_buffer::BooleanBuffer;
 use async_trait::async_trait;
 use bytes::Bytes;
+use dipper_base::types::SqlType;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use object_store::memory::InMemory;
@@ -25,7 +26,6 @@ use super::make::*;
 use crate::segment::*;
 use crate::table::data::DataObject;
 use crate::table::schema::{Model, TableSchema};
-use crate::types::SqlType;
 
 /// What goes wrong with a request, by its number.
 type Fault = fn(usize) -> Option<Wrong>;

@@ -8,6 +8,7 @@ use arrow_array::types::Int64Type;
 use arrow_array::{Array, BooleanArray, RecordBatch, UInt32Array};
 use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
+use dipper_base::types::SqlType;
 use object_store::{Extensions, ObjectStoreExt};
 use roaring::RoaringBitmap;
 
@@ -15,7 +16,6 @@ use super::make::*;
 use crate::key::KeyEncoder;
 use crate::segment::*;
 use crate::table::schema::{Model, TableColumn};
-use crate::types::SqlType;
 
 #[tokio::test]
 async fn all_types_in_all_codecs() {

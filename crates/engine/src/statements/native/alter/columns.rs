@@ -1,9 +1,9 @@
 //! Changes of columns: the definition alone, rows stay as they were written.
 
-use dipper_sql::statement::{ColumnDef, ColumnPosition};
+use dipper_base::types::SqlType;
+use dipper_dialect::statement::{ColumnDef, ColumnPosition};
 use dipper_store::route::text_of;
 use dipper_store::table::schema::{Aggregate, ColumnId, Distribution, Model, SEQUENCE, TableColumn, TableSchema};
-use dipper_store::types::SqlType;
 
 use super::super::create::{self, named};
 use super::super::shape::{Now, default_value};

@@ -10,8 +10,9 @@ pub(in crate::statements) use partitions::follow_name;
 
 use std::sync::Arc;
 
-use dipper_sql::parser::parse_type;
-use dipper_sql::statement::{CreateIndex, Name, Properties, TableChange};
+use dipper_dialect::parser::parse_type;
+use dipper_dialect::statement::{CreateIndex, Name, Properties, TableChange};
+use dipper_node::tables::alters::Alter;
 use dipper_store::catalog::{CatalogChange, Table as CatalogTable, TableId, TableKind};
 use dipper_store::route::dynamic::DynamicPartition;
 use dipper_store::table::schema::{Model, TableSchema};
@@ -20,7 +21,6 @@ use dipper_store::table::{Refused, TableChange as Change, TableError};
 use super::shape::Now;
 use super::{ATTEMPTS_MAX, discard_missing, indexes, properties, rollups, rules};
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::native::Alter;
 use crate::result::Outcome;
 use crate::session::Session;
 use crate::statements::{ddl, own_name, qualified};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use dipper_sql::statement::{DistributionClause, PartitionDef, PartitionItem, Properties, TableChange};
+use dipper_dialect::statement::{DistributionClause, PartitionDef, PartitionItem, Properties, TableChange};
 use dipper_store::route::validate;
 use dipper_store::table::schema::{Distribution, Partition, PartitionId, TableSchema};
 use dipper_store::table::{Table, TableChange as Change, TableState};
@@ -66,7 +66,7 @@ fn find(state: &TableState, name: &str, temporary: bool) -> Result<PartitionId> 
         return Ok(found.id);
     }
     let kind = if temporary { "temporary partition" } else { "partition" };
-    let near = crate::near::closest(name, all.iter().map(|p| p.name.as_str()));
+    let near = dipper_base::near::closest(name, all.iter().map(|p| p.name.as_str()));
     let hint = near.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
     Err(EngineError { code: 1735, ..EngineError::invalid(format!("{kind} '{name}' does not exist{hint}")) })
 }

@@ -1,7 +1,7 @@
 //! Which types a column can change to. Rows that are there are not written anew: their values are cast when they are read,
 //! so every value must have exactly one image in the new type. Look-ups bring rows of row stores into today's shape.
 
-use dipper_store::types::SqlType;
+use dipper_base::types::SqlType;
 
 /// How far a change of type reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +65,7 @@ fn whole_digits(t: &SqlType) -> Option<u8> {
 mod tests {
     use super::*;
     use Change::{Values, Wider};
-    use dipper_sql::parser::parse_type;
+    use dipper_dialect::parser::parse_type;
 
     #[test]
     fn values_are_never_lost() {

@@ -1,0 +1,65 @@
+//! Parts of a table's definition that statements name and tables store.
+
+use serde::{Deserialize, Serialize};
+
+/// Identity of a column in its table; survives RENAME, never used twice. Objects name their columns by it.
+pub type ColumnId = u32;
+
+/// What happens to rows with equal keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Model {
+    /// All are kept; the key is only the sort order.
+    Duplicate,
+    /// The last one is kept (merge-on-write).
+    Unique,
+    /// They are merged, column by column.
+    Aggregate,
+}
+
+/// How a value column of an AGGREGATE table is merged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Aggregate {
+    /// SUM.
+    Sum,
+    /// MIN.
+    Min,
+    /// MAX.
+    Max,
+    /// REPLACE: the last row's value.
+    Replace,
+    /// REPLACE_IF_NOT_NULL: the last value that is not NULL.
+    ReplaceIfNotNull,
+    /// The value of the row with the greatest value of this column, NULL being the smallest; of equal ones the last. No
+    /// statement has a word for it: `sequence_mapping` of UNIQUE tables means it.
+    ReplaceBySequence(ColumnId),
+    /// HLL_UNION.
+    HllUnion,
+    /// BITMAP_UNION.
+    BitmapUnion,
+}
+
+/// What a column gets where a row does not say.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DefaultValue {
+    /// A literal, as text that is cast to the column's type; `None` is NULL.
+    Literal(Option<String>),
+    /// CURRENT_TIMESTAMP, with digits of the second.
+    CurrentTimestamp(u8),
+    /// CURRENT_DATE.
+    CurrentDate,
+    /// BITMAP_EMPTY or HLL_EMPTY.
+    Empty,
+}
+
+/// Kinds of partitioning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PartitionKind {
+    /// By ranges of the columns' values, compared in order.
+    Range,
+    /// By lists of values.
+    List,
+}

@@ -1,0 +1,19 @@
+//! What two or more crates of dipper exchange: types, names, values of users and clients.
+//!
+//! Invariants: nothing here reads or writes anything, and a value that is stored ([`types::SqlType`], [`definition`], [`privileges`],
+//! [`policy`], [`sketch`]) keeps its stored form.
+//!
+//! This crate must not know I/O, tokio, parquet and DataFusion.
+
+mod bitmap_union;
+pub mod client;
+pub mod definition;
+pub mod names;
+pub mod near;
+pub mod policy;
+pub mod preempt;
+pub mod privileges;
+pub mod secret;
+pub mod sketch;
+pub mod types;
+pub mod unescape;

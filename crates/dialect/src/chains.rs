@@ -1,0 +1,342 @@
+//! Long chains of operators as flat or balanced trees.
+//!
+//! `a OR b OR c ...` and `SELECT ... UNION ALL SELECT ...` are written flat, by programs, with thousands of members. The
+//! parser makes a tree of them that is as deep as they are many, and whatever walks, copies or drops it takes a stack and
+//! time that grow with its depth. So the tree is made over as soon as it is read. AND, OR, `||` and UNION give the same
+//! wherever the parentheses stand, and are balanced. `a + b - c ...` does not: rounding, types and errors follow from the
+//! order. Arithmetic becomes a call with all operands, which the planner takes as a loop from left to right.
+
+use std::collections::HashSet;
+use std::ptr;
+
+use sqlparser::ast::{BinaryOperator, Expr, Query, SetExpr, SetOperator, SetQuantifier, UnaryOperator, Value};
+
+use crate::error::SqlError;
+use crate::tree::call;
+use crate::walk::{self, Change};
+
+/// Chains of AND, OR, `||` and UNION that are shorter than this stay as they are.
+const CHAIN_MIN: usize = 16;
+
+/// Arithmetic of fewer operands stays as it is.
+pub const ARITHMETIC_MIN: usize = 32;
+
+/// The function that stands for a long chain of arithmetic. Its first argument is a text of one [sign](operator) for each
+/// operator, the others are the operands.
+pub const CHAIN: &str = "dipper_chain";
+
+/// Operands of one call that have to be computed, and are all in memory at once then. Those behind them are in a call around.
+const COMPUTED_MAX: usize = 256;
+
+/// Arithmetic operators, and the signs that they have among the arguments of [`CHAIN`].
+static SIGNS: [(char, BinaryOperator); 11] = [
+    ('+', BinaryOperator::Plus),
+    ('-', BinaryOperator::Minus),
+    ('*', BinaryOperator::Multiply),
+    ('/', BinaryOperator::Divide),
+    ('%', BinaryOperator::Modulo),
+    ('d', BinaryOperator::MyIntegerDivide),
+    ('&', BinaryOperator::BitwiseAnd),
+    ('|', BinaryOperator::BitwiseOr),
+    ('^', BinaryOperator::BitwiseXor),
+    ('<', BinaryOperator::PGBitwiseShiftLeft),
+    ('>', BinaryOperator::PGBitwiseShiftRight),
+];
+
+/// The sign of an arithmetic operator.
+fn sign(operator: &BinaryOperator) -> Option<char> {
+    SIGNS.iter().find(|(_, known)| known == operator).map(|(sign, _)| *sign)
+}
+
+/// The operator that a sign stands for.
+pub fn operator(sign: char) -> Option<&'static BinaryOperator> {
+    SIGNS.iter().find(|(known, _)| *known == sign).map(|(_, operator)| operator)
+}
+
+/// Balances the chains of a query.
+pub fn balance_query(query: &mut Query) {
+    // It cannot fail.
+    let _ = walk::change(query, &mut Balance::default());
+}
+
+/// Balances the chains of an expression.
+pub fn balance_expr(expr: &mut Expr) {
+    // It cannot fail.
+    let _ = walk::change_expr(expr, &mut Balance::default());
+}
+
+#[derive(Default)]
+struct Balance {
+    /// Queries that read themselves, if there is WITH RECURSIVE: the planner wants their two halves.
+    recursive: HashSet<*const Query>,
+}
+
+impl Change for Balance {
+    fn query(&mut self, query: &mut Query) -> Result<(), SqlError> {
+        if let Some(with) = query.with.as_ref().filter(|with| with.recursive) {
+            self.recursive.extend(with.cte_tables.iter().map(|cte| ptr::from_ref(cte.query.as_ref())));
+        }
+        if !self.recursive.contains(&ptr::from_ref(query)) {
+            balance_unions(&mut query.body);
+        }
+        Ok(())
+    }
+
+    fn expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
+        if let Expr::BinaryOp { op, .. } = expr
+            && matches!(op, BinaryOperator::And | BinaryOperator::Or | BinaryOperator::StringConcat)
+        {
+            let op = op.clone();
+            balance(expr, &op);
+        } else {
+            flatten(expr);
+        }
+        Ok(())
+    }
+}
+
+/// Makes one call of a left spine of arithmetic.
+fn flatten(expr: &mut Expr) {
+    let mut length = 1;
+    let mut at = &*expr;
+    while let Expr::BinaryOp { left, op, right } = at
+        && sign(op).is_some()
+    {
+        // Points in time that are moved by intervals are planned by their own rules.
+        if is_interval(right) {
+            return;
+        }
+        length += 1;
+        at = left;
+    }
+    if length < ARITHMETIC_MIN || is_interval(at) {
+        return;
+    }
+    let (mut signs, mut operands) = (Vec::with_capacity(length), Vec::with_capacity(length));
+    let mut rest = std::mem::replace(expr, Expr::value(Value::Null));
+    loop {
+        rest = match rest {
+            Expr::BinaryOp { left, op, right } if let Some(sign) = sign(&op) => {
+                signs.push(sign);
+                operands.push(*right);
+                *left
+            }
+            first => {
+                operands.push(first);
+                break;
+            }
+        };
+    }
+    let mut signs = signs.into_iter().rev();
+    let (mut text, mut args, mut computed) = (String::new(), Vec::new(), 0);
+    for operand in operands.into_iter().rev() {
+        computed += usize::from(!is_plain(&operand));
+        if computed > COMPUTED_MAX {
+            args = vec![chain(std::mem::take(&mut text), std::mem::take(&mut args))];
+            computed = 2;
+        }
+        if !args.is_empty() {
+            text.extend(signs.next());
+        }
+        args.push(operand);
+    }
+    *expr = chain(text, args);
+}
+
+fn chain(signs: String, operands: Vec<Expr>) -> Expr {
+    let signs = Expr::value(Value::SingleQuotedString(signs));
+    call(CHAIN, std::iter::once(signs).chain(operands).collect())
+}
+
+fn is_interval(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_interval(inner),
+        _ => matches!(expr, Expr::Interval(_)),
+    }
+}
+
+/// Whether an operand takes no memory of its own: a column or a constant.
+fn is_plain(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) | Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr: inner } => {
+            matches!(**inner, Expr::Value(_)) || matches!(expr, Expr::Nested(_)) && is_plain(inner)
+        }
+        _ => matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_)),
+    }
+}
+
+/// Joins neighbours until one is left.
+fn joined<T>(mut members: Vec<T>, join: impl Fn(T, T) -> T) -> Option<T> {
+    while members.len() > 1 {
+        let mut pairs = Vec::with_capacity(members.len().div_ceil(2));
+        let mut from = members.into_iter();
+        while let Some(left) = from.next() {
+            pairs.push(match from.next() {
+                Some(right) => join(left, right),
+                None => left,
+            });
+        }
+        members = pairs;
+    }
+    members.pop()
+}
+
+/// Balances the left spine of one operator.
+pub fn balance(expr: &mut Expr, op: &BinaryOperator) {
+    let mut length = 1;
+    let mut at = &*expr;
+    while let Expr::BinaryOp { left, op: o, .. } = at
+        && o == op
+    {
+        length += 1;
+        at = left;
+    }
+    if length < CHAIN_MIN {
+        return;
+    }
+    let mut operands = Vec::with_capacity(length);
+    let mut rest = std::mem::replace(expr, Expr::value(Value::Null));
+    loop {
+        match rest {
+            Expr::BinaryOp { left, op: o, right } if o == *op => {
+                operands.push(*right);
+                rest = *left;
+            }
+            first => {
+                operands.push(first);
+                break;
+            }
+        }
+    }
+    operands.reverse();
+    let both = |left, right| Expr::BinaryOp { left: Box::new(left), op: op.clone(), right: Box::new(right) };
+    if let Some(whole) = joined(operands, both) {
+        *expr = whole;
+    }
+}
+
+/// What stands between two members of a chain of UNION.
+fn union_of(body: &SetExpr) -> Option<SetQuantifier> {
+    match body {
+        SetExpr::SetOperation { op: SetOperator::Union, set_quantifier, .. } => match set_quantifier {
+            SetQuantifier::All => Some(SetQuantifier::All),
+            SetQuantifier::Distinct | SetQuantifier::None => Some(SetQuantifier::Distinct),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Balances a left spine of UNION. Everything in front of the last one without ALL is made distinct by it.
+fn balance_unions(body: &mut SetExpr) {
+    let mut length = 1;
+    let mut at = &*body;
+    while let (Some(_), SetExpr::SetOperation { left, .. }) = (union_of(at), at) {
+        length += 1;
+        at = left;
+    }
+    if length < CHAIN_MIN {
+        return;
+    }
+    let nothing =
+        SetExpr::Values(sqlparser::ast::Values { explicit_row: false, value_keyword: false, rows: Vec::new() });
+    let mut rest = std::mem::replace(body, nothing);
+    // From the last member to the first; distinct ones from the first that is seen without ALL on.
+    let (mut all, mut distinct) = (Vec::new(), Vec::new());
+    let mut is_distinct = false;
+    loop {
+        let quantifier = union_of(&rest);
+        rest = match (quantifier, rest) {
+            (Some(quantifier), SetExpr::SetOperation { left, right, .. }) => {
+                is_distinct |= quantifier == SetQuantifier::Distinct;
+                if is_distinct { &mut distinct } else { &mut all }.push(*right);
+                *left
+            }
+            (_, first) => {
+                if is_distinct { &mut distinct } else { &mut all }.push(first);
+                break;
+            }
+        };
+    }
+    let join = |set_quantifier: SetQuantifier| {
+        move |left, right| SetExpr::SetOperation {
+            op: SetOperator::Union,
+            set_quantifier,
+            left: Box::new(left),
+            right: Box::new(right),
+        }
+    };
+    distinct.reverse();
+    let distinct = joined(distinct, join(SetQuantifier::Distinct));
+    all.extend(distinct);
+    all.reverse();
+    if let Some(whole) = joined(all, join(SetQuantifier::All)) {
+        *body = whole;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::parser::{ParseOptions, parse};
+    use crate::statement::Statement;
+
+    fn read(sql: &str) -> sqlparser::ast::Query {
+        match parse(sql, &ParseOptions::default()).unwrap().remove(0).statement {
+            Statement::Query(query) => *query.ast,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn depth(body: &super::SetExpr) -> usize {
+        match body {
+            super::SetExpr::SetOperation { left, right, .. } => 1 + depth(left).max(depth(right)),
+            _ => 0,
+        }
+    }
+
+    #[test]
+    fn unions_keep_their_members_and_what_is_distinct() {
+        let chain = |between: &str| (0..64).map(|n| format!("SELECT {n}")).collect::<Vec<_>>().join(between);
+        let query = read(&chain(" UNION ALL "));
+        assert_eq!(depth(&query.body), 6);
+        assert_eq!(query.to_string(), chain(" UNION ALL "));
+        let query = read(&chain(" UNION "));
+        assert_eq!(query.to_string(), chain(" UNION DISTINCT "));
+        // The last UNION without ALL makes what is in front of it distinct, and nothing behind it.
+        let query = read(&format!("{} UNION SELECT 64 UNION ALL SELECT 65", chain(" UNION ALL ")));
+        let expected = format!("{} UNION DISTINCT SELECT 64 UNION ALL SELECT 65", chain(" UNION DISTINCT "));
+        assert_eq!(query.to_string(), expected);
+    }
+
+    #[test]
+    fn arithmetic_is_one_call_of_all_operands() {
+        let text = |sql: &str| read(sql).to_string();
+        let sum = vec!["a"; 40].join(" + ");
+        let flat = format!("SELECT dipper_chain('{}', {}) FROM t", "+".repeat(39), vec!["a"; 40].join(", "));
+        assert_eq!(text(&format!("SELECT {sum} FROM t")), flat);
+        // From left to right, whatever binds tighter.
+        let mixed = format!("SELECT a * b{} FROM t", " + a - b".repeat(20));
+        let flat = format!("SELECT dipper_chain('*{}', a, b{}) FROM t", "+-".repeat(20), ", a, b".repeat(20));
+        assert_eq!(text(&mixed), flat);
+        let products = vec!["a * b"; 40].join(" + ");
+        let flat = format!("SELECT dipper_chain('*{}', a, b{}) FROM t", "+".repeat(39), ", a * b".repeat(39));
+        assert_eq!(text(&format!("SELECT {products} FROM t")), flat);
+        for short in ["a + b - c", "a + INTERVAL '1' DAY"] {
+            assert_eq!(text(&format!("SELECT {short} FROM t")), format!("SELECT {short} FROM t"));
+        }
+        let moved = format!("SELECT d{} FROM t", " + INTERVAL '1' DAY".repeat(40));
+        assert_eq!(text(&moved), moved);
+        // Not all of very many operands are computed at once.
+        let calls = text(&format!("SELECT 1{} FROM t", " + f(a)".repeat(1_000)));
+        assert_eq!(calls.matches("dipper_chain").count(), 4, "{calls}");
+        assert_eq!(calls.matches("f(a)").count(), 1_000);
+        assert_eq!(calls.matches('+').count(), 1_000);
+    }
+
+    #[test]
+    fn conditions_keep_their_order() {
+        let chain = (0..100).map(|n| format!("k = {n} AND v > {n}")).collect::<Vec<_>>().join(" OR ");
+        let query = read(&format!("SELECT 1 FROM t WHERE {chain}"));
+        assert_eq!(query.to_string(), format!("SELECT 1 FROM t WHERE {chain}"));
+    }
+}

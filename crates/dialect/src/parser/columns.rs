@@ -1,0 +1,446 @@
+//! What stands in the parentheses of CREATE TABLE: columns, keys, indexes.
+
+use dipper_base::near;
+use dipper_base::types::SqlType;
+use sqlparser::tokenizer::{Token, Word};
+
+use super::cursor::{Cursor, is_word};
+use crate::error::SqlError;
+use crate::statement::{Aggregate, ColumnDef, DefaultValue, IndexDef};
+
+/// The content of the parentheses.
+#[derive(Default)]
+pub(super) struct Body {
+    pub(super) columns: Vec<ColumnDef>,
+    /// Names without types (CREATE TABLE ... AS).
+    pub(super) names: Vec<String>,
+    pub(super) indexes: Vec<IndexDef>,
+    /// PRIMARY KEY, of a column or of the table.
+    pub(super) primary: Option<Vec<String>>,
+}
+
+pub(super) fn body(c: &mut Cursor<'_>) -> Result<Body, SqlError> {
+    c.expect_token(&Token::LParen)?;
+    let mut body = Body::default();
+    let names_only =
+        matches!(c.peek(), Token::Word(_)) && matches!(c.token(c.index() + 1), Token::Comma | Token::RParen);
+    loop {
+        if names_only {
+            body.names.push(c.ident()?);
+        } else {
+            entry(c, &mut body)?;
+        }
+        // Doris: a comma may stand behind the last entry, too.
+        if !c.accept_token(&Token::Comma) || *c.peek() == Token::RParen {
+            break;
+        }
+    }
+    if c.accept_token(&Token::RParen) {
+        return Ok(body);
+    }
+    let mut error = c.expected("',' or ')' or COMMENT");
+    if let Token::Word(Word { value, quote_style: None, .. }) = c.peek()
+        && let Some(near) = near::closest(value, ATTRIBUTES.iter().copied())
+    {
+        error.message.push_str(&format!("; did you mean {near}?"));
+    }
+    Err(error)
+}
+
+/// First words of column attributes, for near matches.
+const ATTRIBUTES: &[&str] = &[
+    "KEY",
+    "PRIMARY",
+    "UNIQUE",
+    "NULL",
+    "NOT",
+    "AUTO_INCREMENT",
+    "DEFAULT",
+    "COMMENT",
+    "REPLACE",
+    "REPLACE_IF_NOT_NULL",
+    "HLL_UNION",
+    "BITMAP_UNION",
+];
+
+fn entry(c: &mut Cursor<'_>, body: &mut Body) -> Result<(), SqlError> {
+    let at = c.index();
+    let constraint = c.peek_words(&["CONSTRAINT"]);
+    let mut constraint_name = None;
+    if constraint {
+        c.advance();
+        if !["PRIMARY", "UNIQUE", "FOREIGN", "CHECK"].iter().any(|w| c.peek_words(&[w])) {
+            constraint_name = Some(c.ident()?);
+        }
+    }
+    if c.accept(&["PRIMARY", "KEY"]) {
+        using(c)?;
+        let columns = key_parts(c)?;
+        using(c)?;
+        return primary(c, body, at, columns);
+    }
+    let unique = c.peek_words(&["UNIQUE"]) && !is_type_after(c);
+    if unique {
+        c.advance();
+        c.accept_any(&["KEY", "INDEX"]);
+    }
+    if unique || opens_index(c) {
+        if !unique {
+            c.advance();
+        }
+        let mut index = index_tail(c, unique)?;
+        index.name = index.name.or(constraint_name);
+        body.indexes.push(index);
+        return Ok(());
+    }
+    for (words, message) in [
+        (&["FOREIGN", "KEY"][..], "FOREIGN KEY is not supported: nothing would check it; leave it out"),
+        (&["CHECK"], "CHECK is not supported: nothing would check it; leave it out"),
+        (&["FULLTEXT"], "FULLTEXT indexes are not supported yet"),
+        (&["SPATIAL"], "SPATIAL indexes are not supported"),
+    ] {
+        if c.peek_words(words) && (constraint || !is_type_after(c)) {
+            return Err(c.unsupported(message));
+        }
+    }
+    if constraint {
+        return Err(c.expected("PRIMARY KEY or UNIQUE"));
+    }
+    let (column, key) = column_with_key(c)?;
+    match key {
+        Some(InlineKey::Primary) => {
+            let name = column.name.clone();
+            body.columns.push(column);
+            return primary(c, body, at, vec![name]);
+        }
+        Some(InlineKey::Unique) => body.indexes.push(IndexDef {
+            name: None,
+            unique: true,
+            columns: vec![column.name.clone()],
+            using: None,
+            properties: Vec::new(),
+            comment: None,
+        }),
+        None => {}
+    }
+    body.columns.push(column);
+    Ok(())
+}
+
+fn primary(c: &mut Cursor<'_>, body: &mut Body, at: usize, columns: Vec<String>) -> Result<(), SqlError> {
+    if body.primary.is_some() {
+        c.seek(at);
+        return Err(SqlError::syntax("a table has one primary key, this is the second", Some(c.position())));
+    }
+    body.primary = Some(columns);
+    Ok(())
+}
+
+/// A column may be called as a keyword is: then a word that is no clause of an index follows, not a parenthesis.
+fn is_type_after(c: &Cursor<'_>) -> bool {
+    let next = c.token(c.index() + 1);
+    matches!(next, Token::Word(Word { quote_style: None, .. }))
+        && !["KEY", "INDEX"].iter().any(|w| is_word(next, w))
+        && !is_key_list(c, c.index() + 2)
+}
+
+/// `(name ...`, and not `(10)` as in a type.
+fn is_key_list(c: &Cursor<'_>, at: usize) -> bool {
+    is_word(c.token(at), "USING") || *c.token(at) == Token::LParen && matches!(c.token(at + 1), Token::Word(_))
+}
+
+fn opens_index(c: &Cursor<'_>) -> bool {
+    if !c.peek_words(&["INDEX"]) && !c.peek_words(&["KEY"]) {
+        return false;
+    }
+    let at = c.index() + 1;
+    is_key_list(c, at) || is_key_list(c, at + 1) || is_word(c.token(at), "IF")
+}
+
+/// `[IF NOT EXISTS] [name] [USING x] (columns) [USING x] [PROPERTIES (...)] [COMMENT '...']`, behind INDEX or KEY.
+fn index_tail(c: &mut Cursor<'_>, unique: bool) -> Result<IndexDef, SqlError> {
+    c.if_not_exists();
+    let named = *c.peek() != Token::LParen && !c.peek_words(&["USING"]);
+    let name = if named { Some(c.ident()?) } else { None };
+    let using = using(c)?;
+    let columns = key_parts(c)?;
+    index_options(c, IndexDef { name, unique, columns, using, properties: Vec::new(), comment: None })
+}
+
+fn using(c: &mut Cursor<'_>) -> Result<Option<String>, SqlError> {
+    Ok(if c.accept_word("USING") { Some(c.ident()?.to_ascii_uppercase()) } else { None })
+}
+
+/// What may stand behind the columns of an index.
+pub(super) fn index_options(c: &mut Cursor<'_>, mut index: IndexDef) -> Result<IndexDef, SqlError> {
+    loop {
+        if let Some(kind) = using(c)? {
+            index.using = Some(kind);
+        } else if c.accept_word("PROPERTIES") {
+            index.properties = c.properties(false)?;
+        } else if index.using.is_some() && *c.peek() == Token::LParen {
+            // StarRocks writes the properties of some kinds without the word.
+            index.properties = c.properties(false)?;
+        } else if let Some(comment) = c.comment()? {
+            index.comment = Some(comment);
+        } else {
+            return Ok(index);
+        }
+    }
+}
+
+/// An index as ALTER TABLE ... ADD INDEX has it: `name (columns) ...`, behind INDEX.
+pub(super) fn index_of_alter(c: &mut Cursor<'_>) -> Result<(bool, IndexDef), SqlError> {
+    let if_not_exists = c.peek_words(&["IF", "NOT", "EXISTS"]);
+    Ok((if_not_exists, index_tail(c, false)?))
+}
+
+/// `(a, b(10) ASC)`: lengths and directions of MySQL's index columns change nothing here.
+pub(super) fn key_parts(c: &mut Cursor<'_>) -> Result<Vec<String>, SqlError> {
+    c.expect_token(&Token::LParen)?;
+    let mut out = Vec::new();
+    if c.accept_token(&Token::RParen) {
+        return Ok(out);
+    }
+    loop {
+        out.push(c.ident()?);
+        if c.accept_token(&Token::LParen) {
+            c.uint()?;
+            c.expect_token(&Token::RParen)?;
+        }
+        let _ = c.accept_any(&["ASC", "DESC"]);
+        if !c.accept_token(&Token::Comma) {
+            break;
+        }
+    }
+    c.expect_token(&Token::RParen)?;
+    Ok(out)
+}
+
+enum InlineKey {
+    Primary,
+    Unique,
+}
+
+/// A column where none can make itself the key.
+pub(super) fn column_def(c: &mut Cursor<'_>) -> Result<ColumnDef, SqlError> {
+    let at = c.index();
+    match column_with_key(c)? {
+        (column, None) => Ok(column),
+        (_, Some(_)) => {
+            c.seek(at);
+            Err(c.unsupported("PRIMARY KEY and UNIQUE cannot be added to a table: its key is fixed when it is created"))
+        }
+    }
+}
+
+/// `(column, ...)`.
+pub(super) fn column_defs(c: &mut Cursor<'_>) -> Result<Vec<ColumnDef>, SqlError> {
+    c.expect_token(&Token::LParen)?;
+    let mut out = vec![column_def(c)?];
+    while c.accept_token(&Token::Comma) {
+        out.push(column_def(c)?);
+    }
+    if !c.accept_token(&Token::RParen) {
+        return Err(c.expected("',' or ')' or COMMENT"));
+    }
+    Ok(out)
+}
+
+fn column_with_key(c: &mut Cursor<'_>) -> Result<(ColumnDef, Option<InlineKey>), SqlError> {
+    let name = c.ident()?;
+    let data_type = match type_of_mysql(c, &name)? {
+        Some(data_type) => data_type,
+        None => c.sql_type()?,
+    };
+    let mut def = ColumnDef {
+        name,
+        data_type,
+        comment: None,
+        not_null: false,
+        key: false,
+        aggregate: None,
+        auto_increment: None,
+        default: None,
+        on_update: None,
+    };
+    let mut key = None;
+    loop {
+        if c.accept(&["NOT", "NULL"]) {
+            def.not_null = true;
+        } else if c.accept_word("NULL") {
+            def.not_null = false;
+        } else if let Some(comment) = c.comment()? {
+            def.comment = Some(comment);
+        } else if c.accept(&["PRIMARY", "KEY"]) {
+            key = Some(InlineKey::Primary);
+        } else if c.accept_word("UNIQUE") {
+            c.accept_word("KEY");
+            key = key.or(Some(InlineKey::Unique));
+        } else if c.accept_word("KEY") {
+            def.key = true;
+        } else if let Some(aggregate) = aggregate(c)? {
+            def.aggregate = Some(aggregate);
+        } else if c.accept_word("AUTO_INCREMENT") {
+            def.auto_increment = Some(first_value(c)?);
+            def.not_null = true;
+        } else if c.accept_word("DEFAULT") {
+            def.default = Some(default_value(c)?);
+        } else if c.accept(&["ON", "UPDATE"]) {
+            match current_timestamp(c)? {
+                Some(digits) => def.on_update = Some(digits),
+                None => return Err(c.expected("CURRENT_TIMESTAMP")),
+            }
+        } else if c.accept(&["CHARACTER", "SET"]) || c.accept_any(&["CHARSET", "COLLATE"]).is_some() {
+            // Text is UTF-8 and compared as bytes.
+            c.ident()?;
+        } else if c.peek_words(&["GENERATED", "ALWAYS"]) || c.peek_words(&["AS"]) {
+            return Err(
+                c.unsupported("generated columns are not supported yet; compute the value in a view or in the load")
+            );
+        } else if c.peek_words(&["REFERENCES"]) || c.peek_words(&["CHECK"]) {
+            return Err(
+                c.unsupported("REFERENCES and CHECK are not supported: nothing would check them; leave them out")
+            );
+        } else {
+            return Ok((def, key));
+        }
+    }
+}
+
+/// BIT(1) and ENUM, which are MySQL's own types of columns: as BOOLEAN and VARCHAR, with a note.
+fn type_of_mysql(c: &mut Cursor<'_>, column: &str) -> Result<Option<SqlType>, SqlError> {
+    if c.peek_words(&["BIT"]) {
+        let at = c.index();
+        c.advance();
+        if c.accept_token(&Token::LParen) {
+            if c.uint()? != 1 {
+                c.seek(at);
+                return Err(
+                    c.unsupported("BIT of several bits is not supported; use BIGINT, whose bits & and | work on")
+                );
+            }
+            c.expect_token(&Token::RParen)?;
+        }
+        c.notes.push(format!("BIT(1) of column '{column}' is kept as BOOLEAN"));
+        return Ok(Some(SqlType::Boolean));
+    }
+    if c.peek_words(&["ENUM"]) && *c.token(c.index() + 1) == Token::LParen {
+        c.advance();
+        c.advance();
+        loop {
+            c.string()?;
+            if !c.accept_token(&Token::Comma) {
+                break;
+            }
+        }
+        c.expect_token(&Token::RParen)?;
+        c.notes.push(format!(
+            "ENUM of column '{column}' is kept as VARCHAR({ENUM_BYTES}), which takes other values, too, and is sorted as text"
+        ));
+        return Ok(Some(SqlType::Varchar(Some(ENUM_BYTES))));
+    }
+    Ok(None)
+}
+
+/// Longest value of an ENUM: 255 characters, of up to four bytes each.
+const ENUM_BYTES: u32 = 1020;
+
+fn aggregate(c: &mut Cursor<'_>) -> Result<Option<Aggregate>, SqlError> {
+    for (word, aggregate) in [
+        ("SUM", Aggregate::Sum),
+        ("MIN", Aggregate::Min),
+        ("MAX", Aggregate::Max),
+        ("REPLACE", Aggregate::Replace),
+        ("REPLACE_IF_NOT_NULL", Aggregate::ReplaceIfNotNull),
+        ("HLL_UNION", Aggregate::HllUnion),
+        ("BITMAP_UNION", Aggregate::BitmapUnion),
+    ] {
+        if c.accept_word(word) {
+            return Ok(Some(aggregate));
+        }
+    }
+    for word in ["QUANTILE_UNION", "PERCENTILE_UNION", "GENERIC", "AGG_STATE_UNION"] {
+        if c.peek_words(&[word]) {
+            return Err(c.unsupported(&format!(
+                "aggregation {word} is not supported; there are SUM, MIN, MAX, REPLACE, REPLACE_IF_NOT_NULL, HLL_UNION and BITMAP_UNION"
+            )));
+        }
+    }
+    Ok(None)
+}
+
+/// `(n)` behind AUTO_INCREMENT.
+fn first_value(c: &mut Cursor<'_>) -> Result<i64, SqlError> {
+    if !c.accept_token(&Token::LParen) {
+        return Ok(1);
+    }
+    let at = c.index();
+    let value = c.uint()?;
+    let Ok(value) = i64::try_from(value) else {
+        c.seek(at);
+        return Err(c.expected(&format!("a first value of at most {}", i64::MAX)));
+    };
+    c.expect_token(&Token::RParen)?;
+    Ok(value)
+}
+
+/// CURRENT_TIMESTAMP in one of its spellings, with its digits of the second.
+fn current_timestamp(c: &mut Cursor<'_>) -> Result<Option<u8>, SqlError> {
+    if c.accept_any(&["CURRENT_TIMESTAMP", "NOW", "LOCALTIMESTAMP", "LOCALTIME"]).is_none() {
+        return Ok(None);
+    }
+    if !c.accept_token(&Token::LParen) || c.accept_token(&Token::RParen) {
+        return Ok(Some(0));
+    }
+    let at = c.index();
+    let digits = c.uint()?;
+    let Some(digits) = u8::try_from(digits).ok().filter(|d| *d <= 6) else {
+        c.seek(at);
+        return Err(c.expected("digits of the second from 0 to 6"));
+    };
+    c.expect_token(&Token::RParen)?;
+    Ok(Some(digits))
+}
+
+/// What stands behind DEFAULT.
+fn default_value(c: &mut Cursor<'_>) -> Result<DefaultValue, SqlError> {
+    if let Some(digits) = current_timestamp(c)? {
+        return Ok(DefaultValue::CurrentTimestamp(digits));
+    }
+    if let Some(word) = c.accept_any(&["CURRENT_DATE", "CURDATE", "PI", "E", "BITMAP_EMPTY", "HLL_EMPTY"]) {
+        if c.accept_token(&Token::LParen) {
+            c.expect_token(&Token::RParen)?;
+        }
+        return Ok(match word {
+            "PI" => DefaultValue::Literal(Some(std::f64::consts::PI.to_string())),
+            "E" => DefaultValue::Literal(Some(std::f64::consts::E.to_string())),
+            "BITMAP_EMPTY" | "HLL_EMPTY" => DefaultValue::Empty,
+            _ => DefaultValue::CurrentDate,
+        });
+    }
+    // MySQL and StarRocks put expressions into parentheses.
+    let start = c.index();
+    if c.accept_token(&Token::LParen) {
+        let inner = default_value(c);
+        if inner.is_ok() && c.accept_token(&Token::RParen) {
+            return inner;
+        }
+        c.seek(start);
+        return Err(
+            c.unsupported("a default that is an expression is not supported; give a literal or CURRENT_TIMESTAMP")
+        );
+    }
+    // `b'0'` and `b'1'` of BIT columns, whose digits the tokens have as bytes.
+    if let Token::HexStringLiteral(digits) = c.peek()
+        && let Some(bit) =
+            ["0", "1"].into_iter().find(|bit| digits.trim_start_matches('0') == bit.trim_start_matches('0'))
+    {
+        c.advance();
+        return Ok(DefaultValue::Literal(Some(bit.to_string())));
+    }
+    match c.literal() {
+        Ok(literal) => Ok(DefaultValue::Literal(literal.text())),
+        Err(_) => Err(c.expected("a literal, CURRENT_TIMESTAMP, CURRENT_DATE, PI, E, BITMAP_EMPTY or HLL_EMPTY")),
+    }
+}

@@ -1,0 +1,695 @@
+//! What the parser hands over: one [`Statement`] per SQL statement.
+//!
+//! Queries stay `sqlparser` trees, wrapped in [`QueryText`] because the charter needs two things that the tree alone
+//! has lost: the text of each select item as written (it is the result header), and whether names were quoted as
+//! strings. Everything else is spelled out here, so that nobody downstream has to know which of four dialects a
+//! statement came from.
+
+mod access;
+mod catalogs;
+mod print;
+mod show;
+mod table;
+mod write;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use sqlparser::ast;
+use sqlparser::tokenizer::Location;
+
+pub use access::{
+    AccessStatement, DefineUser, Grant, GrantOn, Granted, GranteeName, Identified, PrivilegeName, SecretText, UserName,
+    privilege, privilege_name,
+};
+pub use catalogs::{CatalogAlteration, DatabaseAlteration};
+pub use print::aggregate_name;
+pub use show::{DescribeTarget, Show, ShowFilter, ShowKind};
+pub use table::{
+    Aggregate, ColumnDef, ColumnPosition, CreateIndex, CreateTable, DefaultValue, DistributionClause, IndexDef,
+    KeyClause, Model, PartitionClause, PartitionDef, PartitionExpr, PartitionItem, PartitionKind, PartitionValue,
+    PartitionValues, RollupDef, Snapshot, SnapshotTable, TableChange, WithRollups, is_default,
+};
+pub use write::{Delete, Insert, LoadColumn, LoadData, OnDuplicate, OutfileFields, SelectIntoOutfile, Update};
+
+/// A dotted name, parts as written (quotes removed, case kept): `catalog.database.object` or a tail of it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Name(pub Vec<String>);
+
+impl Name {
+    /// The last part: the object itself.
+    pub fn object(&self) -> &str {
+        self.0.last().map_or("", String::as_str)
+    }
+
+    /// The part before the object, if written: the database.
+    pub fn database(&self) -> Option<&str> {
+        (self.0.len() >= 2).then(|| self.0[self.0.len() - 2].as_str())
+    }
+
+    /// The first of three parts, if written: the catalog.
+    pub fn catalog(&self) -> Option<&str> {
+        (self.0.len() >= 3).then(|| self.0[self.0.len() - 3].as_str())
+    }
+}
+
+impl fmt::Display for Name {
+    /// Back-quoted where a bare word would not read back as the same name.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, part) in self.0.iter().enumerate() {
+            if i > 0 {
+                f.write_str(".")?;
+            }
+            let plain = part.chars().next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+                && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+            if plain {
+                f.write_str(part)?;
+            } else {
+                write!(f, "`{}`", part.replace('`', "``"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One parsed statement with its place in the source.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parsed {
+    /// The statement.
+    pub statement: Statement,
+    /// Bytes of the source it came from, without the closing `;`, trimmed.
+    pub text: Range<usize>,
+    /// `/*+ SET_VAR(name=value, ...) */` in order of appearance; values as written, quotes removed.
+    pub hints: Vec<(String, String)>,
+    /// What was read over and has no effect, one sentence each, for SHOW WARNINGS.
+    pub notes: Vec<String>,
+    /// Number of `?` placeholders.
+    pub placeholders: usize,
+}
+
+/// A query tree together with the source text of its select items.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueryText {
+    /// The tree. Names are as written; The planner resolves them.
+    pub ast: Box<ast::Query>,
+    /// Select item texts by the location of their SELECT keyword in the statement's own text.
+    pub items: Arc<HashMap<Location, Vec<String>>>,
+    /// The source text of the whole query, trimmed (a view stores it).
+    pub text: String,
+    /// It was read under ANSI_QUOTES: `FROM "x"` names a table, not a path. (A view stores this, too.)
+    pub ansi_quotes: bool,
+}
+
+/// `'key' = 'value'` pairs in written order (PROPERTIES, TBLPROPERTIES, WITH SERDEPROPERTIES, table function
+/// arguments). Keys and values decoded, keys not folded.
+pub type Properties = Vec<(String, String)>;
+
+/// What to do about an object that is or is not there already.
+pub type IfExists = bool;
+
+/// One SQL statement.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Statement {
+    /// SELECT, WITH, VALUES, TABLE t, or a parenthesised query.
+    Query(QueryText),
+    /// INSERT INTO / INSERT OVERWRITE a table.
+    Insert(Insert),
+    /// `INSERT INTO FILES('path'='...', ...) SELECT ...`.
+    InsertIntoFiles {
+        /// The properties in the parentheses.
+        properties: Properties,
+        /// What is written.
+        source: QueryText,
+    },
+    /// `SELECT ... INTO OUTFILE ...`.
+    SelectIntoOutfile(SelectIntoOutfile),
+    /// `COPY (query) | table TO 'path' [WITH] [(option value, ...)]`.
+    CopyTo {
+        /// What is written; a bare table has become `SELECT * FROM table`.
+        source: QueryText,
+        /// Target path or URL.
+        path: String,
+        /// Options in written order; keys lower case.
+        options: Properties,
+    },
+    /// EXPLAIN / DESCRIBE in front of a statement.
+    Explain {
+        /// Runs it and shows what it did.
+        analyze: bool,
+        /// More detail; for Doris's `ALL PLAN`, `VERBOSE` and the like.
+        verbose: bool,
+        /// `FORMAT = x` or Doris's plan kind (`LOGICAL`, `PHYSICAL`, `DISTRIBUTED`, ...), upper case.
+        format: Option<String>,
+        /// What is explained.
+        statement: Box<Statement>,
+    },
+    /// UPDATE.
+    Update(Update),
+    /// DELETE FROM.
+    Delete(Delete),
+    /// LOAD DATA [LOCAL] INFILE.
+    LoadData(LoadData),
+    /// CREATE TABLE of a native table.
+    CreateTable(Box<CreateTable>),
+    /// `CREATE [EXTERNAL] TABLE ... STORED AS ...` in Hive's words.
+    CreateExternalTable(CreateExternalTable),
+    /// `CREATE TABLE [IF NOT EXISTS] name LIKE other`.
+    CreateTableLike {
+        /// The new table.
+        name: Name,
+        /// The table whose definition is copied.
+        like: Name,
+        /// With IF NOT EXISTS.
+        if_not_exists: bool,
+        /// TEMPORARY was written.
+        temporary: bool,
+        /// Rollups that come along.
+        rollups: WithRollups,
+    },
+    /// CREATE INDEX.
+    CreateIndex(CreateIndex),
+    /// `DROP INDEX [IF EXISTS] name ON table`.
+    DropIndex {
+        /// The index.
+        name: String,
+        /// The table.
+        table: Name,
+        /// With IF EXISTS.
+        if_exists: bool,
+    },
+    /// `BUILD INDEX [name] ON table [PARTITION (..)]`.
+    BuildIndex {
+        /// The index; all of the table's where none is named.
+        name: Option<String>,
+        /// The table.
+        table: Name,
+        /// Partitions; empty for all.
+        partitions: Vec<String>,
+    },
+    /// `DROP kind IF EXISTS ...` of a kind of objects that there are none of.
+    DropNothing {
+        /// The kind, upper case.
+        kind: String,
+    },
+    /// CREATE VIEW.
+    CreateView(CreateView),
+    /// CREATE DATABASE / SCHEMA.
+    CreateDatabase {
+        /// Its name.
+        name: Name,
+        /// With IF NOT EXISTS.
+        if_not_exists: bool,
+        /// PROPERTIES, and character set or collation under `charset`, `collate`.
+        properties: Properties,
+    },
+    /// CREATE [EXTERNAL] CATALOG.
+    CreateCatalog {
+        /// Its name.
+        name: String,
+        /// With IF NOT EXISTS.
+        if_not_exists: bool,
+        /// COMMENT.
+        comment: Option<String>,
+        /// PROPERTIES.
+        properties: Properties,
+    },
+    /// ALTER DATABASE.
+    AlterDatabase {
+        /// Which.
+        name: Name,
+        /// What to change.
+        change: DatabaseAlteration,
+    },
+    /// ALTER CATALOG.
+    AlterCatalog {
+        /// The catalog.
+        name: String,
+        /// What is changed.
+        change: CatalogAlteration,
+    },
+    /// DROP CATALOG.
+    DropCatalog {
+        /// The catalog.
+        name: String,
+        /// With IF EXISTS.
+        if_exists: bool,
+    },
+    /// DROP TABLE / VIEW / DATABASE.
+    Drop {
+        /// What kind of object.
+        kind: ObjectKind,
+        /// The objects, at least one.
+        names: Vec<Name>,
+        /// With IF EXISTS.
+        if_exists: bool,
+        /// FORCE, PURGE or CASCADE was written.
+        force: bool,
+    },
+    /// `CREATE STORAGE VOLUME`.
+    CreateVolume {
+        /// Its name.
+        name: String,
+        /// With IF NOT EXISTS.
+        if_not_exists: bool,
+        /// TYPE, upper case.
+        kind: String,
+        /// LOCATIONS, at least one.
+        locations: Vec<String>,
+        /// COMMENT.
+        comment: Option<String>,
+        /// PROPERTIES; some are secrets.
+        properties: Properties,
+    },
+    /// `ALTER STORAGE VOLUME`.
+    AlterVolume {
+        /// Its name.
+        name: String,
+        /// With IF EXISTS.
+        if_exists: bool,
+        /// COMMENT.
+        comment: Option<String>,
+        /// Properties to set; some are secrets.
+        properties: Properties,
+    },
+    /// `DROP STORAGE VOLUME`.
+    DropVolume {
+        /// Its name.
+        name: String,
+        /// With IF EXISTS.
+        if_exists: bool,
+    },
+    /// `SET name AS DEFAULT STORAGE VOLUME`.
+    DefaultVolume(String),
+    /// `CACHE SELECT ...`: reads what the query reads into the data cache.
+    CacheSelect {
+        /// The query.
+        query: QueryText,
+        /// PROPERTIES.
+        properties: Properties,
+    },
+    /// TRUNCATE TABLE.
+    Truncate {
+        /// The table.
+        name: Name,
+        /// `PARTITION (p1, ...)`, empty for all.
+        partitions: Vec<String>,
+    },
+    /// `RENAME TABLE a TO b, ...`: old and new names, at least one pair; each is renamed after those before it.
+    RenameTables(Vec<(Name, Name)>),
+    /// ALTER TABLE.
+    AlterTable {
+        /// The table.
+        name: Name,
+        /// With IF EXISTS.
+        if_exists: bool,
+        /// Changes in written order, at least one.
+        changes: Vec<TableChange>,
+    },
+    /// `ALTER VIEW v AS query`.
+    AlterView {
+        /// The view.
+        name: Name,
+        /// New definition.
+        query: QueryText,
+    },
+    /// `MSCK REPAIR TABLE t [ADD|DROP|SYNC PARTITIONS]`.
+    MsckRepair {
+        /// The table.
+        name: Name,
+        /// Adds partitions that are on disk only (ADD or SYNC, and the default).
+        add: bool,
+        /// Drops partitions whose directory is gone (DROP or SYNC).
+        drop: bool,
+    },
+    /// `REFRESH TABLE t` / `REFRESH EXTERNAL TABLE t` / `REFRESH CATALOG c` / `REFRESH DATABASE d`.
+    Refresh {
+        /// What kind of object; `None` for a catalog.
+        kind: Option<ObjectKind>,
+        /// Its name.
+        name: Name,
+    },
+    /// SHOW in all its forms.
+    Show(Show),
+    /// `DESC[RIBE] table [column]`, also `SHOW COLUMNS`-like forms on a table function.
+    Describe {
+        /// What is described.
+        target: DescribeTarget,
+        /// EXTENDED, FORMATTED or ALL was written.
+        extended: bool,
+    },
+    /// `USE [catalog.]database`.
+    Use(Name),
+    /// `SWITCH catalog`.
+    SwitchCatalog(String),
+    /// SET, in order.
+    Set(Vec<Assignment>),
+    /// BEGIN / START TRANSACTION.
+    Begin {
+        /// `READ ONLY` was written.
+        read_only: bool,
+        /// `WITH CONSISTENT SNAPSHOT` was written.
+        consistent_snapshot: bool,
+        /// `WITH LABEL label`.
+        label: Option<String>,
+    },
+    /// COMMIT.
+    Commit {
+        /// AND CHAIN.
+        chain: bool,
+        /// RELEASE.
+        release: bool,
+    },
+    /// ROLLBACK, without a savepoint.
+    Rollback {
+        /// AND CHAIN.
+        chain: bool,
+        /// RELEASE.
+        release: bool,
+    },
+    /// UNSET [GLOBAL|SESSION] VARIABLE name | ALL: back to the default.
+    Unset {
+        /// Whose.
+        scope: Scope,
+        /// Its name; `None` for all.
+        name: Option<String>,
+    },
+    /// SAVEPOINT name.
+    Savepoint(String),
+    /// ROLLBACK TO [SAVEPOINT] name.
+    RollbackTo(String),
+    /// RELEASE SAVEPOINT name.
+    ReleaseSavepoint(String),
+    /// KILL.
+    Kill {
+        /// KILL QUERY: the statement, not the connection.
+        query: bool,
+        /// The id as written: a connection number, or a query id in quotes.
+        id: String,
+    },
+    /// `LOCK TABLES t READ, ...`.
+    LockTables(Vec<(Name, LockKind)>),
+    /// UNLOCK TABLES.
+    UnlockTables,
+    /// `FLUSH what`; upper case words.
+    Flush(String),
+    /// `ANALYZE [FULL|SAMPLE] TABLE t [(columns)] [WITH ...]`, `ANALYZE DATABASE d`. Statistics are kept by loads, so how
+    /// they shall be gathered (SYNC, SAMPLE, HISTOGRAM, PROPERTIES) is read over.
+    Analyze {
+        /// TABLE or DATABASE.
+        kind: ObjectKind,
+        /// The table or database.
+        name: Name,
+        /// Columns; empty for all.
+        columns: Vec<String>,
+    },
+    /// `DROP [EXPIRED] STATS t [(columns)]`.
+    DropStats {
+        /// The table.
+        name: Name,
+        /// Columns; empty for all.
+        columns: Vec<String>,
+    },
+    /// `CLEAN LABEL [label] FROM db`.
+    CleanLabel {
+        /// The label; `None` for all.
+        label: Option<String>,
+        /// Database.
+        database: Name,
+    },
+    /// `CANCEL LOAD [FROM db] WHERE LABEL = '...'`.
+    CancelLoad {
+        /// Database.
+        database: Option<Name>,
+        /// Their label.
+        label: String,
+        /// `label` is a LIKE pattern.
+        like: bool,
+    },
+    /// `CANCEL ALTER TABLE COLUMN | ROLLUP FROM t`.
+    CancelAlter {
+        /// The table.
+        name: Name,
+    },
+    /// `ADMIN SET [ALL] FRONTEND | BACKEND CONFIG (...)`.
+    AdminSetConfig {
+        /// BACKEND.
+        backend: bool,
+        /// The settings.
+        properties: Properties,
+    },
+    /// `CLEAN ALL PROFILE`.
+    CleanProfiles,
+    /// `BACKUP SNAPSHOT ...`.
+    Backup(Snapshot),
+    /// `RESTORE SNAPSHOT ...`.
+    Restore(Snapshot),
+    /// `RECOVER DATABASE d`, `RECOVER TABLE t`, `RECOVER PARTITION p FROM t`.
+    Recover {
+        /// TABLE (with `partition`, one of its partitions) or DATABASE.
+        kind: ObjectKind,
+        /// The table or database.
+        name: Name,
+        /// The partition.
+        partition: Option<String>,
+        /// `AS name`.
+        alias: Option<String>,
+    },
+    /// SYNC.
+    Sync,
+    /// `PREPARE name FROM 'text' | @variable`.
+    Prepare {
+        /// Statement name.
+        name: String,
+        /// Where its text is.
+        source: PrepareSource,
+    },
+    /// `EXECUTE name [USING @a, @b]`.
+    Execute {
+        /// Statement name.
+        name: String,
+        /// User variable names without `@`.
+        using: Vec<String>,
+    },
+    /// `DEALLOCATE PREPARE name` / `DROP PREPARE name`.
+    Deallocate(String),
+    /// `DO expr, ...`: evaluated, result dropped.
+    Do(QueryText),
+    /// `HELP 'topic'`.
+    Help(String),
+    /// Users, roles, grants.
+    Access(AccessStatement),
+}
+
+/// A literal value where only a literal may stand.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Literal {
+    /// NULL.
+    Null,
+    /// TRUE or FALSE.
+    Boolean(bool),
+    /// A number as written, sign included.
+    Number(String),
+    /// A string, decoded.
+    String(String),
+}
+
+impl Literal {
+    /// The value as text; `None` for NULL. Booleans are `true` and `false`.
+    pub fn text(&self) -> Option<String> {
+        match self {
+            Literal::Null => None,
+            Literal::Boolean(b) => Some(b.to_string()),
+            Literal::Number(s) | Literal::String(s) => Some(s.clone()),
+        }
+    }
+}
+
+/// Hive's CREATE TABLE over files.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CreateExternalTable {
+    /// The table.
+    pub name: Name,
+    /// EXTERNAL was written.
+    pub external: bool,
+    /// With IF NOT EXISTS.
+    pub if_not_exists: bool,
+    /// Columns in the files, in order; empty when they shall be inferred.
+    pub columns: Vec<ColumnDef>,
+    /// PARTITIONED BY columns.
+    pub partition_columns: Vec<ColumnDef>,
+    /// COMMENT of the table.
+    pub comment: Option<String>,
+    /// ROW FORMAT.
+    pub row_format: Option<RowFormat>,
+    /// STORED AS.
+    pub stored_as: Option<StoredAs>,
+    /// LOCATION.
+    pub location: Option<String>,
+    /// TBLPROPERTIES (or PROPERTIES).
+    pub properties: Properties,
+    /// `AS query`.
+    pub query: Option<QueryText>,
+}
+
+/// Hive's ROW FORMAT. Delimiters are decoded: `'\001'` is one byte.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RowFormat {
+    /// ROW FORMAT DELIMITED; what was not written is `None`.
+    Delimited {
+        /// FIELDS TERMINATED BY.
+        field: Option<String>,
+        /// ESCAPED BY.
+        escape: Option<String>,
+        /// COLLECTION ITEMS TERMINATED BY.
+        collection: Option<String>,
+        /// MAP KEYS TERMINATED BY.
+        map_key: Option<String>,
+        /// LINES TERMINATED BY.
+        line: Option<String>,
+        /// NULL DEFINED AS.
+        null: Option<String>,
+    },
+    /// ROW FORMAT SERDE 'class'.
+    Serde {
+        /// Java class name.
+        class: String,
+        /// WITH SERDEPROPERTIES; values decoded like delimiters.
+        properties: Properties,
+    },
+}
+
+/// Hive's STORED AS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoredAs {
+    /// A format by name, upper case: TEXTFILE, PARQUET, ORC, ...
+    Format(String),
+    /// INPUTFORMAT 'class' OUTPUTFORMAT 'class'.
+    Classes {
+        /// Input class.
+        input: String,
+        /// Output class.
+        output: String,
+    },
+}
+
+/// CREATE VIEW.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CreateView {
+    /// The view.
+    pub name: Name,
+    /// OR REPLACE.
+    pub or_replace: bool,
+    /// With IF NOT EXISTS.
+    pub if_not_exists: bool,
+    /// Column names (and comments), empty when not written.
+    pub columns: Vec<(String, Option<String>)>,
+    /// COMMENT.
+    pub comment: Option<String>,
+    /// Definition; its `text` is what SHOW CREATE VIEW prints.
+    pub query: QueryText,
+}
+
+/// Kinds of named objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ObjectKind {
+    /// A table.
+    Table,
+    /// A view.
+    View,
+    /// A database.
+    Database,
+}
+
+/// Where a variable lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// GLOBAL.
+    Global,
+    /// SESSION, LOCAL, or nothing.
+    Session,
+    /// PERSIST / PERSIST_ONLY.
+    Persist,
+}
+
+/// One part of SET.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Assignment {
+    /// A system variable.
+    Variable {
+        /// Where.
+        scope: Scope,
+        /// Name as written, without `@@` and scope.
+        name: String,
+        /// New value.
+        value: SetValue,
+    },
+    /// A user variable.
+    User {
+        /// Name without `@`.
+        name: String,
+        /// New value.
+        value: SetValue,
+    },
+    /// NAMES charset [COLLATE collation].
+    Names {
+        /// Character set; `None` for DEFAULT.
+        charset: Option<String>,
+        /// Collation.
+        collation: Option<String>,
+    },
+    /// CHARACTER SET / CHARSET.
+    CharacterSet(Option<String>),
+    /// [SESSION|GLOBAL] TRANSACTION characteristics.
+    Transaction {
+        /// Where; `None` is the next transaction only.
+        scope: Option<Scope>,
+        /// `READ-COMMITTED` and so on, in the form of the variable's value.
+        isolation: Option<String>,
+        /// READ ONLY / READ WRITE.
+        read_only: Option<bool>,
+    },
+    /// PASSWORD [FOR user] = PASSWORD('x') | 'x'.
+    Password {
+        /// The user; `None` for one's own.
+        user: Option<UserName>,
+        /// The password or hash as written.
+        password: SecretText,
+        /// It was inside PASSWORD(...), so it is plain text.
+        plain: bool,
+    },
+}
+
+/// The right-hand side of SET.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SetValue {
+    /// DEFAULT.
+    Default,
+    /// A word without quotes (`ON`, `utf8mb4`), as written.
+    Word(String),
+    /// A literal.
+    Literal(Literal),
+    /// Any other expression, as a query of one row and one column.
+    Query(QueryText),
+}
+
+/// Lock kinds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockKind {
+    /// READ [LOCAL].
+    Read,
+    /// [LOW_PRIORITY] WRITE.
+    Write,
+}
+
+/// Where PREPARE takes its text from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PrepareSource {
+    /// A string literal.
+    Text(String),
+    /// A user variable's name without `@`.
+    Variable(String),
+}

@@ -1,0 +1,463 @@
+//! Definitions of tables and their changes.
+
+use dipper_base::types::SqlType;
+use sqlparser::ast;
+
+pub use dipper_base::definition::{Aggregate, DefaultValue, Model, PartitionKind};
+
+use super::{Literal, Name, Properties, QueryText};
+
+/// A column of a table definition.
+///
+/// Tables over files know only name, type, comment and `not_null`; [`ColumnDef::beyond_files`] names what else a
+/// statement asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ColumnDef {
+    /// Name as written.
+    pub name: String,
+    /// Type.
+    pub data_type: SqlType,
+    /// COMMENT.
+    pub comment: Option<String>,
+    /// NOT NULL was written, or follows from AUTO_INCREMENT.
+    pub not_null: bool,
+    /// KEY was written. (An inline `PRIMARY KEY` or `UNIQUE` is in [`CreateTable::key`].)
+    pub key: bool,
+    /// How values of an AGGREGATE table's column are merged.
+    pub aggregate: Option<Aggregate>,
+    /// AUTO_INCREMENT: the first value, 1 when not written.
+    pub auto_increment: Option<i64>,
+    /// DEFAULT. `DEFAULT NULL` is `Literal(None)`; PI and E are their literals.
+    pub default: Option<DefaultValue>,
+    /// ON UPDATE CURRENT_TIMESTAMP, with digits of the second.
+    pub on_update: Option<u8>,
+}
+
+impl ColumnDef {
+    /// The first clause of the column that only native tables know, upper case.
+    pub fn beyond_files(&self) -> Option<&'static str> {
+        [
+            (self.key, "KEY"),
+            (self.aggregate.is_some(), "an aggregation"),
+            (self.auto_increment.is_some(), "AUTO_INCREMENT"),
+            (self.default.is_some(), "DEFAULT"),
+            (self.on_update.is_some(), "ON UPDATE"),
+        ]
+        .into_iter()
+        .find_map(|(written, clause)| written.then_some(clause))
+    }
+}
+
+/// CREATE TABLE of a native table: Doris's, StarRocks's and MySQL's words.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CreateTable {
+    /// The table.
+    pub name: Name,
+    /// With IF NOT EXISTS.
+    pub if_not_exists: bool,
+    /// TEMPORARY was written.
+    pub temporary: bool,
+    /// Columns in written order. Empty with `query` (then [`CreateTable::column_names`] may be given), or with neither.
+    pub columns: Vec<ColumnDef>,
+    /// `CREATE TABLE t (a, b) ... AS query`: names without types.
+    pub column_names: Vec<String>,
+    /// INDEX and KEY entries, and UNIQUE keys of MySQL that are not the table's key.
+    pub indexes: Vec<IndexDef>,
+    /// `ENGINE = x`, as written.
+    pub engine: Option<String>,
+    /// The key, from whichever clause named it.
+    pub key: Option<KeyClause>,
+    /// `CLUSTER BY (...)` of Doris, `ORDER BY (...)` of StarRocks: sort order other than the key.
+    pub sort_key: Vec<String>,
+    /// COMMENT.
+    pub comment: Option<String>,
+    /// PARTITION BY.
+    pub partition_by: Option<PartitionClause>,
+    /// DISTRIBUTED BY.
+    pub distribution: Option<DistributionClause>,
+    /// ROLLUP.
+    pub rollups: Vec<RollupDef>,
+    /// PROPERTIES; MySQL's table options (`AUTO_INCREMENT = n`, `ROW_FORMAT`, ...) are not among them.
+    pub properties: Properties,
+    /// MySQL's table options that mean nothing here, upper case (`CHARSET`, `COLLATE`, `ROW_FORMAT`, ...), and values.
+    pub options: Properties,
+    /// `AS query`.
+    pub query: Option<QueryText>,
+}
+
+/// A table's key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyClause {
+    /// The model it asks for; PRIMARY KEY and UNIQUE are [`Model::Unique`].
+    pub model: Model,
+    /// Written as PRIMARY KEY: its columns are NOT NULL.
+    pub primary: bool,
+    /// Its columns; may be empty (`DUPLICATE KEY()`): no key.
+    pub columns: Vec<String>,
+}
+
+/// An index of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IndexDef {
+    /// Name; `None` where MySQL makes one up.
+    pub name: Option<String>,
+    /// UNIQUE was written.
+    pub unique: bool,
+    /// Columns.
+    pub columns: Vec<String>,
+    /// `USING x`, upper case: INVERTED, BITMAP, NGRAM_BF, BLOOM_FILTER, ANN, GIN, BTREE, HASH.
+    pub using: Option<String>,
+    /// PROPERTIES.
+    pub properties: Properties,
+    /// COMMENT.
+    pub comment: Option<String>,
+}
+
+/// A rollup: some columns of a table, which Doris keeps once more, in another order or merged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RollupDef {
+    /// Name.
+    pub name: String,
+    /// Columns, in order.
+    pub columns: Vec<String>,
+    /// `DUPLICATE KEY (...)`: those that it is sorted by; empty where nothing is said.
+    pub keys: Vec<String>,
+}
+
+/// Rollups that `CREATE TABLE ... LIKE` takes along.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WithRollups {
+    /// None of them.
+    None,
+    /// `WITH ROLLUP`.
+    All,
+    /// `WITH ROLLUP (a, b)`.
+    Named(Vec<String>),
+}
+
+/// PARTITION BY.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionClause {
+    /// AUTO was written, or it is one of StarRocks's expression partitionings: partitions come with the rows.
+    pub auto: bool,
+    /// RANGE or LIST; for StarRocks's `PARTITION BY date_trunc(..)` and `PARTITION BY (a, b)` what these amount to.
+    pub kind: PartitionKind,
+    /// What is partitioned by, at least one.
+    pub by: Vec<PartitionExpr>,
+    /// The partitions given.
+    pub partitions: Vec<PartitionItem>,
+}
+
+/// One of the expressions of PARTITION BY.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PartitionExpr {
+    /// A column.
+    Column(String),
+    /// `date_trunc(column, 'unit')` in either order of arguments; unit lower case.
+    DateTrunc {
+        /// The column.
+        column: String,
+        /// `year`, `quarter`, `month`, `week`, `day`, `hour`.
+        unit: String,
+    },
+}
+
+impl PartitionExpr {
+    /// The column that it reads.
+    pub fn column(&self) -> &str {
+        match self {
+            PartitionExpr::Column(column) | PartitionExpr::DateTrunc { column, .. } => column,
+        }
+    }
+}
+
+/// One entry of a list of partitions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PartitionItem {
+    /// `PARTITION p VALUES ...`.
+    One(PartitionDef),
+    /// `FROM (a) TO (b) INTERVAL n unit` of Doris, `START (a) END (b) EVERY (INTERVAL n unit)` of StarRocks: as many
+    /// partitions as it takes from `from` (within) to `to` (without).
+    Steps {
+        /// First value.
+        from: Vec<PartitionValue>,
+        /// First value above.
+        to: Vec<PartitionValue>,
+        /// Size of a step, at least 1.
+        step: u64,
+        /// `year`, `month`, `week`, `day`, `hour`, ...; `None` for steps of integers.
+        unit: Option<String>,
+    },
+}
+
+/// A partition by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionDef {
+    /// Name.
+    pub name: String,
+    /// With IF NOT EXISTS.
+    pub if_not_exists: bool,
+    /// Its values.
+    pub values: PartitionValues,
+    /// PROPERTIES in the form `("k" = "v")` behind it.
+    pub properties: Properties,
+}
+
+/// Values of a partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PartitionValues {
+    /// `VALUES LESS THAN (...)`: from the end of the partition below.
+    LessThan(Vec<PartitionValue>),
+    /// `VALUES [(...), (...))`.
+    Range {
+        /// First value within.
+        lower: Vec<PartitionValue>,
+        /// First value above.
+        upper: Vec<PartitionValue>,
+    },
+    /// `VALUES IN (...)`, each with one entry per partition column (`None` is NULL).
+    In(Vec<Vec<Option<String>>>),
+    /// Nothing written: what no other partition of a LIST holds.
+    Rest,
+}
+
+/// A bound.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PartitionValue {
+    /// A literal as text; `None` is NULL.
+    Value(Option<String>),
+    /// MAXVALUE.
+    Max,
+}
+
+/// DISTRIBUTED BY.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DistributionClause {
+    /// Columns of HASH; `None` is RANDOM.
+    pub hash: Option<Vec<String>>,
+    /// BUCKETS n; `None` for AUTO and where it is not written.
+    pub buckets: Option<u32>,
+}
+
+/// Where ADD or MODIFY COLUMN puts a column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ColumnPosition {
+    /// FIRST.
+    First,
+    /// AFTER a column.
+    After(String),
+}
+
+/// One change of ALTER TABLE.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum TableChange {
+    /// Hive's `ADD [IF NOT EXISTS] PARTITION (k=v, ...) [LOCATION '...']`, one per partition.
+    AddPartition {
+        /// With IF NOT EXISTS.
+        if_not_exists: bool,
+        /// Column and value.
+        spec: Vec<(String, Literal)>,
+        /// Where its files are.
+        location: Option<String>,
+    },
+    /// Hive's `DROP [IF EXISTS] PARTITION (k=v, ...) [PURGE]`, one per partition.
+    DropPartition {
+        /// With IF EXISTS.
+        if_exists: bool,
+        /// Column and value.
+        spec: Vec<(String, Literal)>,
+    },
+    /// `ADD [TEMPORARY] PARTITION[S] ...` of a native table.
+    AddNamedPartition {
+        /// TEMPORARY.
+        temporary: bool,
+        /// One partition, or steps.
+        item: PartitionItem,
+        /// DISTRIBUTED BY of the new partitions.
+        distribution: Option<DistributionClause>,
+        /// PROPERTIES behind DISTRIBUTED BY.
+        properties: Properties,
+    },
+    /// `DROP [TEMPORARY] PARTITION p [FORCE]` of a native table, one per partition.
+    DropNamedPartition {
+        /// TEMPORARY.
+        temporary: bool,
+        /// With IF EXISTS.
+        if_exists: bool,
+        /// Its name.
+        partition: String,
+        /// FORCE was written.
+        force: bool,
+    },
+    /// `RENAME PARTITION a b`.
+    RenamePartition {
+        /// Old name.
+        from: String,
+        /// New name.
+        to: String,
+    },
+    /// `REPLACE PARTITION (a, ..) WITH TEMPORARY PARTITION (b, ..) [PROPERTIES ..]`.
+    ReplacePartitions {
+        /// Partitions that go.
+        partitions: Vec<String>,
+        /// Temporary partitions that take their place.
+        with: Vec<String>,
+        /// `strict_range`, `use_temp_partition_name`.
+        properties: Properties,
+    },
+    /// `MODIFY PARTITION p | (a, b) | (*) SET (...)`.
+    ModifyPartitions {
+        /// Partitions; empty for all.
+        partitions: Vec<String>,
+        /// New properties.
+        properties: Properties,
+    },
+    /// `MODIFY DISTRIBUTION DISTRIBUTED BY ...`, and StarRocks's `DISTRIBUTED BY ...`: for partitions made from now on.
+    Distribution(DistributionClause),
+    /// RENAME [TO|AS] name.
+    Rename(Name),
+    /// `REPLACE WITH TABLE t [PROPERTIES('swap' = 'true')]`, `SWAP WITH t`.
+    ReplaceWith {
+        /// The other table.
+        table: Name,
+        /// The other table gets this one's content; otherwise it is gone.
+        swap: bool,
+        /// FORCE was written.
+        force: bool,
+    },
+    /// `ADD COLUMN[S]`.
+    AddColumns {
+        /// The columns.
+        columns: Vec<ColumnDef>,
+        /// Where the (only) column goes; `None` behind the last of its kind.
+        position: Option<ColumnPosition>,
+    },
+    /// `MODIFY COLUMN name type ...`.
+    ModifyColumn {
+        /// New definition of the column with that name.
+        column: ColumnDef,
+        /// Where it goes; `None` where it is.
+        position: Option<ColumnPosition>,
+    },
+    /// `REPLACE COLUMNS (...)` of Hive.
+    ReplaceColumns(Vec<ColumnDef>),
+    /// `DROP COLUMN name`.
+    DropColumn(String),
+    /// `RENAME COLUMN a TO b`, also `CHANGE a b type`.
+    RenameColumn {
+        /// Old name.
+        from: String,
+        /// New name.
+        to: String,
+        /// New definition, for CHANGE.
+        definition: Option<ColumnDef>,
+    },
+    /// `ORDER BY (a, b, ...)`: all columns in a new order.
+    OrderColumns(Vec<String>),
+    /// `MODIFY COLUMN c COMMENT '...'`.
+    CommentColumn {
+        /// The column.
+        column: String,
+        /// Its comment.
+        comment: String,
+    },
+    /// `ENABLE FEATURE "BATCH_DELETE" | "SEQUENCE_LOAD" [WITH PROPERTIES (...)]`.
+    EnableFeature {
+        /// Name, upper case.
+        feature: String,
+        /// PROPERTIES.
+        properties: Properties,
+    },
+    /// `ADD INDEX ...`.
+    AddIndex {
+        /// With IF NOT EXISTS.
+        if_not_exists: bool,
+        /// The index.
+        index: IndexDef,
+    },
+    /// `DROP INDEX name`.
+    DropIndex {
+        /// With IF EXISTS.
+        if_exists: bool,
+        /// The index.
+        name: String,
+    },
+    /// `ADD ROLLUP ...`.
+    AddRollup(RollupDef),
+    /// `DROP ROLLUP name`.
+    DropRollup {
+        /// With IF EXISTS.
+        if_exists: bool,
+        /// The rollup.
+        name: String,
+    },
+    /// `RENAME ROLLUP a b`.
+    RenameRollup {
+        /// Old name.
+        from: String,
+        /// New name.
+        to: String,
+    },
+    /// `[BASE|CUMULATIVE] COMPACT [p | (a, b)]` of StarRocks, `ADMIN COMPACT TABLE t [PARTITION p]` of Doris.
+    Compact {
+        /// Partitions; empty for all.
+        partitions: Vec<String>,
+        /// `BASE`, `CUMULATIVE`, or what `WHERE TYPE = '...'` says, upper case.
+        kind: Option<String>,
+    },
+    /// `SET LOCATION '...'`.
+    SetLocation(String),
+    /// `SET TBLPROPERTIES (...)` or Doris's `SET (...)`.
+    SetProperties(Properties),
+    /// `UNSET TBLPROPERTIES [IF EXISTS] ('a', ...)`.
+    UnsetProperties(Vec<String>),
+    /// `SET SERDEPROPERTIES (...)`.
+    SetSerdeProperties(Properties),
+    /// `RECOVER PARTITIONS`: the same as MSCK REPAIR.
+    RecoverPartitions,
+    /// `MODIFY COMMENT '...'`.
+    Comment(String),
+}
+
+/// CREATE INDEX.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CreateIndex {
+    /// The table.
+    pub table: Name,
+    /// With IF NOT EXISTS.
+    pub if_not_exists: bool,
+    /// The index; its name is given.
+    pub index: IndexDef,
+}
+
+/// The tables of BACKUP and RESTORE.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Snapshot {
+    /// Name of the snapshot, perhaps with a database.
+    pub name: Name,
+    /// FROM or TO a repository.
+    pub repository: Option<String>,
+    /// The tables; empty for all.
+    pub tables: Vec<SnapshotTable>,
+    /// EXCLUDE was written: all but `tables`.
+    pub exclude: bool,
+    /// PROPERTIES.
+    pub properties: Properties,
+}
+
+/// One table of BACKUP or RESTORE.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SnapshotTable {
+    /// Its name.
+    pub name: Name,
+    /// Its partitions; empty for all.
+    pub partitions: Vec<String>,
+    /// `AS name`, RESTORE only.
+    pub alias: Option<String>,
+}
+
+/// Whether `expr` is the word DEFAULT, which stands for the column's default in VALUES and SET.
+pub fn is_default(expr: &ast::Expr) -> bool {
+    matches!(expr, ast::Expr::Identifier(i) if i.quote_style.is_none() && i.value.eq_ignore_ascii_case("default"))
+}

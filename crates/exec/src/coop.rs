@@ -1,0 +1,320 @@
+//! Joins that make many rows of few, or none of many, give way to whoever wants to stop them.
+//!
+//! A task is stopped where it yields. DataFusion lets leaves yield; a join reads few batches of them and can make millions
+//! of its own, all in one turn, while the operators above take them at once. So it yields by itself, after as many batches
+//! as a leaf would. A join whose condition no pair meets makes no batch at all and has nowhere to yield: its condition looks
+//! whether the statement still [runs](Run), and fails if it does not. So do the planner's rules, and functions when they are
+//! asked for their types: a plan is made in one turn, too. And once its turn has taken [long](TURN), it lets another thread do
+//! what else waits for this one.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::fmt;
+use std::future::poll_fn;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use arrow::datatypes::{DataType, FieldRef, Schema};
+use arrow::record_batch::RecordBatch;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::exec_err;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::error::Result;
+use datafusion::logical_expr::{ColumnarValue, LogicalPlan};
+use datafusion::optimizer::optimizer::ApplyOrder;
+use datafusion::optimizer::{AnalyzerRule, OptimizerConfig, OptimizerRule};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::joins::utils::JoinFilter;
+use datafusion::physical_plan::joins::{
+    CrossJoinExec, HashJoinExec, NestedLoopJoinExec, NestedLoopJoinExecBuilder, SortMergeJoinExec,
+};
+use datafusion::physical_plan::unnest::UnnestExec;
+use dipper_base::preempt;
+use futures::future::BoxFuture;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::block_in_place;
+
+use crate::rules::reports::with_reports;
+use crate::rules::reread::with_left_reread;
+
+/// Puts [`CooperativeExec`] above joins and UNNEST, and [`WhileItRuns`] around the conditions of joins. Nested loop joins may
+/// [read](crate::rules::reread) their left side again, and hash joins [report](crate::rules::reports) for partitions that nobody wants.
+#[derive(Debug)]
+pub struct GiveWay;
+
+impl PhysicalOptimizerRule for GiveWay {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_up(|node| {
+            let node: Arc<dyn ExecutionPlan> =
+                match (node.downcast_ref::<NestedLoopJoinExec>(), node.downcast_ref::<HashJoinExec>()) {
+                    (Some(join), _) if let Some(filter) = join.filter() => {
+                        Arc::new(NestedLoopJoinExecBuilder::from(join).with_filter(Some(watched(filter))).build()?)
+                    }
+                    (_, Some(join)) if let Some(filter) = join.filter() => {
+                        Arc::new(join.builder().with_filter(Some(watched(filter))).build()?)
+                    }
+                    _ => node,
+                };
+            let node = with_left_reread(&node)?;
+            let multiplies = node.is::<CrossJoinExec>()
+                || node.is::<NestedLoopJoinExec>()
+                || node.is::<HashJoinExec>()
+                || node.is::<SortMergeJoinExec>()
+                || node.is::<UnnestExec>();
+            Ok(match multiplies {
+                true => Transformed::yes(Arc::new(CooperativeExec::new(with_reports(node))) as Arc<dyn ExecutionPlan>),
+                false => Transformed::no(node),
+            })
+        })
+        .data()
+    }
+
+    fn name(&self) -> &str {
+        "give_way"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+fn watched(filter: &JoinFilter) -> JoinFilter {
+    let condition = Arc::new(WhileItRuns(Arc::clone(filter.expression())));
+    JoinFilter::new(condition, filter.column_indices().to_vec(), Arc::clone(filter.schema()))
+}
+
+/// A condition that is an error once nobody waits for its statement.
+#[derive(Debug, Eq)]
+struct WhileItRuns(Arc<dyn PhysicalExpr>);
+
+// Derived, it would move what it compares.
+impl PartialEq for WhileItRuns {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.eq(&other.0)
+    }
+}
+
+impl Hash for WhileItRuns {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+impl fmt::Display for WhileItRuns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl PhysicalExpr for WhileItRuns {
+    fn data_type(&self, input: &Schema) -> Result<DataType> {
+        self.0.data_type(input)
+    }
+
+    fn nullable(&self, input: &Schema) -> Result<bool> {
+        self.0.nullable(input)
+    }
+
+    fn return_field(&self, input: &Schema) -> Result<FieldRef> {
+        self.0.return_field(input)
+    }
+
+    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+        still_wanted()?;
+        beside_others(|| self.0.evaluate(batch))
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
+        vec![&self.0]
+    }
+
+    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
+        match (children.pop(), children.is_empty()) {
+            (Some(condition), true) => Ok(Arc::new(WhileItRuns(condition))),
+            _ => exec_err!("WhileItRuns has one child"),
+        }
+    }
+
+    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt_sql(f)
+    }
+}
+
+/// Rules that stop at the next node of a plan which nobody waits for any more.
+pub fn while_wanted(rules: Vec<Arc<dyn OptimizerRule + Send + Sync>>) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+    rules.into_iter().map(|rule| Arc::new(WhileWanted(rule)) as Arc<dyn OptimizerRule + Send + Sync>).collect()
+}
+
+#[derive(Debug)]
+struct WhileWanted(Arc<dyn OptimizerRule + Send + Sync>);
+
+impl OptimizerRule for WhileWanted {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        still_wanted()?;
+        beside_others(|| self.0.rewrite(plan, config))
+    }
+}
+
+/// The same for rules of the analyzer, each of which goes through the whole plan at once.
+pub fn analyzed_while_wanted(rule: Arc<dyn AnalyzerRule + Send + Sync>) -> Arc<dyn AnalyzerRule + Send + Sync> {
+    Arc::new(AnalyzedWhileWanted(rule))
+}
+
+#[derive(Debug)]
+struct AnalyzedWhileWanted(Arc<dyn AnalyzerRule + Send + Sync>);
+
+impl AnalyzerRule for AnalyzedWhileWanted {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+        still_wanted()?;
+        beside_others(|| self.0.analyze(plan, config))
+    }
+}
+
+/// Error once nobody waits for the work of this task. Lets others have the CPU, too.
+pub fn still_wanted() -> Result<()> {
+    preempt::yield_point();
+    match has_ended() {
+        true => exec_err!("nobody waits for this statement any more"),
+        false => Ok(()),
+    }
+}
+
+/// Whether nobody waits for the work of this task any more.
+pub fn has_ended() -> bool {
+    ENDED.try_with(|ended| ended.load(Ordering::Relaxed)).unwrap_or(false)
+}
+
+tokio::task_local! {
+    static ENDED: Arc<AtomicBool>;
+}
+
+/// A turn that takes longer keeps other statements waiting.
+const TURN: Duration = Duration::from_millis(20);
+
+thread_local! {
+    /// When the turn of the task that this thread runs began.
+    static BEGUN: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+/// Whether the task's turn has taken so long that the thread's other tasks should go to another thread. Handing them over
+/// may fail where the work is shorter than another thread needs to wake up, so it is tried until the turn ends; once they
+/// are gone it costs next to nothing.
+fn is_long() -> bool {
+    BEGUN.get().is_some_and(|begun| begun.elapsed() > TURN) && is_one_of_many()
+}
+
+/// Does a part of a turn; if the turn is long already, another thread does meanwhile what else waits for this one.
+fn beside_others<R>(part: impl FnOnce() -> R) -> R {
+    match is_long() {
+        true => block_in_place(part),
+        false => part(),
+    }
+}
+
+/// Work whose turns are long from the first on, where `is_long`: another thread does meanwhile what else waits for this one.
+pub fn at_length<F: Future>(is_long: bool, work: F) -> impl Future<Output = F::Output> + use<F> {
+    let mut work = Box::pin(work);
+    poll_fn(move |context| match is_long && is_one_of_many() {
+        true => block_in_place(|| work.as_mut().poll(context)),
+        false => work.as_mut().poll(context),
+    })
+}
+
+/// Whether there are other threads for what this one cannot do.
+fn is_one_of_many() -> bool {
+    Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread)
+}
+
+/// Notes when the turns of `work` begin.
+fn in_turns<F: Future>(work: F) -> impl Future<Output = F::Output> + use<F> {
+    let mut work = Box::pin(work);
+    poll_fn(move |context| {
+        let before = BEGUN.replace(Some(Instant::now()));
+        let polled = work.as_mut().poll(context);
+        BEGUN.set(before);
+        polled
+    })
+}
+
+/// Work that somebody waits for, until this is dropped.
+#[derive(Debug, Default)]
+pub struct Run(Arc<AtomicBool>);
+
+impl Run {
+    /// `work` and the tasks that it spawns through DataFusion see when the run ends.
+    pub fn scope<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
+        in_turns(ENDED.scope(Arc::clone(&self.0), work))
+    }
+
+    /// [`scope`](Self::scope) of a function: one that starts a plan, say, which may spawn tasks.
+    pub fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
+        ENDED.sync_scope(Arc::clone(&self.0), f)
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The task that DataFusion is about to spawn, as part of the run of the task that spawns it.
+pub fn follow(task: BoxFuture<'static, Box<dyn Any + Send>>) -> BoxFuture<'static, Box<dyn Any + Send>> {
+    match ENDED.try_with(Arc::clone) {
+        Ok(ended) => Box::pin(in_turns(ENDED.scope(ended, task))),
+        Err(_) => task,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::common::DFSchema;
+    use datafusion::execution::session_state::SessionStateBuilder;
+    use datafusion::logical_expr::{ExprSchemable, LogicalPlanBuilder, lit};
+    use datafusion::optimizer::{Optimizer, OptimizerContext};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn nothing_is_planned_for_nobody() {
+        let plan = LogicalPlanBuilder::empty(true).project([lit(1)]).unwrap().build().unwrap();
+        let optimizer = Optimizer::with_rules(while_wanted(Optimizer::new().rules));
+        let optimize = async || optimizer.optimize(plan.clone(), &OptimizerContext::new(), |_, _| {});
+        let run = Run::default();
+        assert!(run.scope(optimize()).await.is_ok());
+        let late = run.scope(optimize());
+        drop(run);
+        assert!(late.await.unwrap_err().to_string().contains("nobody waits"));
+    }
+
+    #[tokio::test]
+    async fn functions_have_no_types_for_nobody() {
+        let mut state = SessionStateBuilder::new().with_default_features().build();
+        dipper_sql::functions::register_all(&mut state).unwrap();
+        dipper_sql::functions::give_up_when(has_ended);
+        let abs = state.scalar_functions()["abs"].call(vec![lit(-1_i64)]);
+        let typed = async || abs.get_type(&DFSchema::empty());
+        let run = Run::default();
+        assert!(run.scope(typed()).await.is_ok());
+        let late = run.scope(typed());
+        drop(run);
+        assert!(late.await.unwrap_err().to_string().contains("nobody waits"));
+    }
+}

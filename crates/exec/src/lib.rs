@@ -1,0 +1,27 @@
+//! How plans run: scans, rules over plans, and what running statements do to one another.
+//!
+//! | module | question it answers |
+//! |---|---|
+//! | [`scan`] | how are text and Parquet files scanned inside a DataFusion plan? |
+//! | [`native`] | how are native tables scanned? |
+//! | [`rules`] | which of DataFusion's plans are changed, and why? |
+//! | [`planner`] | how do wide select lists run? |
+//! | [`coop`] | how does a statement give way, and end when nobody wants it any more? |
+//! | [`on_cpu`] | how does work run on other threads? |
+//! | [`io`] | what does a statement read from remote stores? |
+//! | [`spill`] | what does not fit in memory? |
+//! | [`sleep`] | how does SLEEP wait? |
+//!
+//! Invariant: each rule keeps the rows of a plan; a test beside it shows rows that are wrong without the rule.
+//!
+//! This crate must not know sessions, catalogs, users, HTTP and MySQL.
+
+pub mod coop;
+pub mod io;
+pub mod native;
+pub mod on_cpu;
+pub mod planner;
+pub mod rules;
+pub mod scan;
+pub mod sleep;
+pub mod spill;

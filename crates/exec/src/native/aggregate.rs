@@ -1,0 +1,65 @@
+//! AGGREGATE tables as queries see them: rows with equal keys merged, whatever segments they are in.
+
+use std::sync::Arc;
+
+use datafusion::catalog::TableProvider;
+use datafusion::catalog::view::ViewTable;
+use datafusion::datasource::provider_as_source;
+use datafusion::functions_aggregate::expr_fn::{max, min};
+use datafusion::functions_aggregate::first_last::last_value_udaf;
+use datafusion::logical_expr::{Expr, ExprFunctionExt, LogicalPlanBuilder, cast, col, ident};
+use dipper_node::error::{EngineError, ErrorKind, Result};
+use dipper_sql::charter::aggregates::sum;
+use dipper_sql::functions::{bitmap_union, hll_union};
+use dipper_store::table::schema::{Aggregate, TableColumn, TableSchema};
+
+use super::provider::{NativeProvider, SEGMENT_COLUMN};
+
+/// The provider's rows, grouped by the key. REPLACE takes the row of the newest segment: inside one, loads and
+/// compactions have merged already, and segments are numbered by age. Where a sequence decides, that is asked of equal
+/// values only.
+pub fn merged(addressed: NativeProvider) -> Result<Arc<dyn TableProvider>> {
+    let definition = Arc::clone(addressed.definition());
+    let keys: Vec<Expr> = definition.key_columns().iter().map(|c| ident(&c.name)).collect();
+    let values = &definition.columns[definition.keys..];
+    let aggregates = values.iter().map(|c| aggregate(&definition, c)).collect::<Result<Vec<_>>>()?;
+    let shown: Vec<Expr> = (definition.columns.iter())
+        .map(|c| match c.aggregate {
+            // SUM(INT) is wider than its column.
+            Some(Aggregate::Sum) => cast(ident(&c.name), c.data_type.to_arrow()).alias(&c.name),
+            _ => ident(&c.name),
+        })
+        .collect();
+    let source = provider_as_source(Arc::new(addressed));
+    let plan = LogicalPlanBuilder::scan("t", source, None)?.aggregate(keys, aggregates)?.project(shown)?.build()?;
+    Ok(Arc::new(ViewTable::new(plan, None)))
+}
+
+fn aggregate(definition: &TableSchema, column: &TableColumn) -> Result<Expr> {
+    let value = ident(&column.name);
+    let newest = || vec![col(SEGMENT_COLUMN).sort(true, true)];
+    let merged = match column.aggregate {
+        Some(Aggregate::Sum) => sum().call(vec![value]),
+        Some(Aggregate::Min) => min(value),
+        Some(Aggregate::Max) => max(value),
+        Some(Aggregate::Replace) => last_value_udaf().call(vec![value]).order_by(newest()).build()?,
+        Some(Aggregate::ReplaceIfNotNull) => {
+            last_value_udaf().call(vec![value.clone()]).filter(value.is_not_null()).order_by(newest()).build()?
+        }
+        Some(Aggregate::ReplaceBySequence(id)) => {
+            let at = definition.position(id).ok_or_else(|| {
+                EngineError::new(ErrorKind::Internal, format!("the sequence column of {} is not there", column.name))
+            })?;
+            let latest =
+                vec![ident(&definition.columns[at].name).sort(true, true), col(SEGMENT_COLUMN).sort(true, true)];
+            last_value_udaf().call(vec![value]).order_by(latest).build()?
+        }
+        Some(Aggregate::HllUnion) => hll_union().call(vec![value]),
+        Some(Aggregate::BitmapUnion) => bitmap_union().call(vec![value]),
+        None => {
+            let message = format!("column {} of an AGGREGATE table has no aggregation", column.name);
+            return Err(EngineError::new(ErrorKind::Internal, message));
+        }
+    };
+    Ok(merged.alias(&column.name))
+}

@@ -1,0 +1,518 @@
+//! The scan of a native table: row groups of its segments as morsels from one queue.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use arrow::datatypes::SchemaRef;
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result as DfResult;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, InListExpr, Literal};
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr_common::physical_expr::snapshot_generation;
+use datafusion::physical_plan::filter_pushdown::{ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
+use dipper_store::segment::{Readers, ScanIo};
+use dipper_store::table::data::{DataObject, Segment, SegmentId};
+use dipper_store::table::{Table, TableState};
+use futures::StreamExt;
+use parking_lot::Mutex;
+use roaring::RoaringBitmap;
+use tokio::runtime::Handle;
+
+use super::morsels::{Morsels, Split};
+use super::prune::Tablets;
+use super::run::Run;
+use super::settings::ScanSettings;
+use super::{ROW_COLUMN, SEGMENT_COLUMN};
+use crate::io::ScanRequests;
+use crate::rules::conditions::parts;
+use crate::scan::prune::GroupPruner;
+use crate::scan::worker::{Aborting, ScanMetrics, Worker, depth};
+use crate::scan::{GroupFilter, leaf, narrowed, over_table, profile, take_filters};
+
+/// A segment of the scan's snapshot.
+#[derive(Debug, Clone)]
+pub struct ScanSegment {
+    /// Place among all segments of the snapshot, oldest first.
+    pub age: u32,
+    pub id: SegmentId,
+    pub object: Arc<DataObject>,
+    pub deleted: Option<Arc<RoaringBitmap>>,
+}
+
+/// Where an output column comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    /// A column of the table's definition.
+    Stored(usize),
+    /// Which segment of the snapshot.
+    Segment,
+    /// Row number in the segment.
+    Row,
+}
+
+impl Source {
+    /// Place in the table's definition.
+    fn stored(&self) -> Option<usize> {
+        match self {
+            Source::Stored(at) => Some(*at),
+            Source::Segment | Source::Row => None,
+        }
+    }
+}
+
+/// Everything about a scan that is known when it is planned.
+#[derive(Debug)]
+pub struct NativeScanSpec {
+    name: String,
+    pub(super) table: Table,
+    pub(super) state: Arc<TableState>,
+    pub(super) readers: Arc<Readers>,
+    /// What the provider shows.
+    schema: SchemaRef,
+    sources: Vec<Source>,
+    /// Segments of the partitions and buckets that the filters leave, oldest first.
+    pub(super) segments: Vec<ScanSegment>,
+    /// Segments of the snapshot.
+    segments_total: usize,
+    pub(super) settings: ScanSettings,
+    requests: ScanRequests,
+}
+
+impl ScanSegment {
+    /// The segment as the table's state knows it.
+    pub(super) fn described(&self) -> &Segment {
+        &self.object.segments[self.id.ordinal as usize]
+    }
+
+    /// Rows that are not deleted.
+    pub(super) fn live_rows(&self) -> u64 {
+        let rows = u64::from(self.described().rows);
+        rows - self.deleted.as_ref().map_or(0, |d| d.len())
+    }
+}
+
+impl NativeScanSpec {
+    #[expect(clippy::too_many_arguments, reason = "one call, each a thing of its own")]
+    pub(super) fn new(
+        name: &str,
+        table: &Table,
+        state: &Arc<TableState>,
+        readers: &Arc<Readers>,
+        schema: &SchemaRef,
+        wanted: &Tablets,
+        after: u64,
+        settings: ScanSettings,
+        requests: ScanRequests,
+    ) -> Self {
+        let definition = state.schema();
+        let sources = (schema.fields().iter())
+            .map(|f| match f.name().as_str() {
+                SEGMENT_COLUMN => Source::Segment,
+                ROW_COLUMN => Source::Row,
+                name => Source::Stored(definition.columns.iter().position(|c| c.name == *name).expect("own column")),
+            })
+            .collect();
+        let all = super::by_age(state);
+        let segments_total = all.len();
+        let segments = (all.into_iter().enumerate())
+            .filter(|(_, s)| s.added > after && wanted.contains(s.segment.tablet))
+            .map(|(age, s)| ScanSegment {
+                age: age as u32,
+                id: s.id,
+                object: Arc::clone(s.object),
+                deleted: s.deleted.cloned(),
+            })
+            .collect();
+        NativeScanSpec {
+            name: name.to_string(),
+            table: table.clone(),
+            state: Arc::clone(state),
+            readers: Arc::clone(readers),
+            schema: Arc::clone(schema),
+            sources,
+            segments,
+            segments_total,
+            settings,
+            requests,
+        }
+    }
+
+    /// Whether tablets are split among workers.
+    fn is_split(&self) -> bool {
+        match self.readers.fetcher().is_remote() {
+            true => self.settings.split_remote,
+            false => self.settings.split_local,
+        }
+    }
+}
+
+/// Objects that are opened at once ahead of the workers.
+const OPENED_AHEAD: usize = 32;
+/// A scan of so many rows reads just them, one request after the other.
+const FEW_ROWS: usize = 8192;
+
+/// What the workers take from, and how they may read.
+fn queue(
+    spec: &NativeScanSpec,
+    predicates: &[Arc<dyn PhysicalExpr>],
+    fetch: Option<usize>,
+    workers: usize,
+) -> (Arc<Morsels>, Arc<ScanIo>) {
+    let few = fetch.filter(|n| *n <= FEW_ROWS && predicates.is_empty());
+    let io = |serial, few| Arc::new(ScanIo::new(serial, few).with_extensions(spec.requests.extensions.clone()));
+    if let Some(rows) = few {
+        return (Arc::new(Morsels::new(spec, Split::First(rows as u64))), io(false, true));
+    }
+    if !spec.is_split() {
+        return (Arc::new(Morsels::new(spec, Split::Tablets)), io(true, false));
+    }
+    let mut morsels = None;
+    if !spec.settings.force_split && !spec.readers.fetcher().is_remote() {
+        // On local disk whole tablets are as good where there are enough of them.
+        morsels = Some(Morsels::new(spec, Split::Tablets)).filter(|m| m.tasks() >= TABLETS_A_WORKER * workers);
+    }
+    let morsels = morsels.unwrap_or_else(|| Morsels::new(spec, Split::Groups));
+    (Arc::new(morsels), io(false, false))
+}
+
+/// Tablets a core that are read at the same time where each is read serially.
+const SERIAL_TABLETS_A_WORKER: usize = 16;
+/// Tablets a worker from which on they need not be split.
+const TABLETS_A_WORKER: usize = 8;
+
+/// Scans a native table; all partitions drain one queue of row groups.
+#[derive(Debug)]
+pub struct NativeScanExec {
+    spec: Arc<NativeScanSpec>,
+    /// Columns of the provider to return.
+    projection: Vec<usize>,
+    /// Over the provider's columns.
+    predicates: Vec<Arc<dyn PhysicalExpr>>,
+    fetch: Option<usize>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+    morsels: Arc<Morsels>,
+    io: Arc<ScanIo>,
+    workers: usize,
+    /// Made by the first partition that runs.
+    run: OnceLock<Arc<Run>>,
+    /// Reads footers and indexes ahead, as long as the scan is there.
+    opening: OnceLock<Aborting<()>>,
+}
+
+impl NativeScanExec {
+    /// A scan that returns `projection` with at most `workers` partitions.
+    pub fn new(spec: Arc<NativeScanSpec>, projection: Vec<usize>, fetch: Option<usize>, workers: usize) -> Self {
+        let schema = Arc::new(spec.schema.project(&projection).expect("projection is within the table"));
+        let (morsels, io) = queue(&spec, &[], fetch, workers);
+        // A tablet that is read serially has one request under way, but no tablet waits for another.
+        let most = workers.max(1) * if io.is_serial() { SERIAL_TABLETS_A_WORKER } else { 1 };
+        let properties = leaf::properties(schema, Partitioning::UnknownPartitioning(morsels.tasks().clamp(1, most)));
+        NativeScanExec {
+            spec,
+            projection,
+            predicates: Vec::new(),
+            fetch,
+            properties,
+            metrics: ExecutionPlanMetricsSet::new(),
+            morsels,
+            io,
+            workers,
+            run: OnceLock::new(),
+            opening: OnceLock::new(),
+        }
+    }
+
+    fn with(&self, predicates: Vec<Arc<dyn PhysicalExpr>>, fetch: Option<usize>) -> Self {
+        let (morsels, io) = queue(&self.spec, &predicates, fetch, self.workers);
+        NativeScanExec {
+            spec: Arc::clone(&self.spec),
+            projection: self.projection.clone(),
+            predicates,
+            fetch,
+            properties: Arc::clone(&self.properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+            morsels,
+            io,
+            workers: self.workers,
+            run: OnceLock::new(),
+            opening: OnceLock::new(),
+        }
+    }
+
+    /// Whether a filter is still to be learnt while the query runs: what it will rule out should not be read ahead.
+    fn is_dynamic(&self) -> bool {
+        self.predicates.iter().any(|p| snapshot_generation(p) != 0)
+    }
+
+    /// Opens objects ahead of the workers, many at once.
+    fn open_ahead(&self) {
+        let readers = Arc::clone(&self.spec.readers);
+        let Some(runtime) = readers.fetcher().runtime().cloned() else { return };
+        if self.io.is_serial() || self.io.wants_few() {
+            return;
+        }
+        self.opening.get_or_init(|| {
+            let (spec, io) = (Arc::clone(&self.spec), Arc::clone(&self.io));
+            let mut objects: Vec<_> = spec.segments.iter().map(|s| Arc::clone(&s.object)).collect();
+            objects.dedup_by_key(|o| o.id);
+            Aborting(runtime.spawn(async move {
+                let opened = futures::stream::iter(objects).for_each_concurrent(OPENED_AHEAD, |object| {
+                    let (spec, io) = (&spec, &io);
+                    async move {
+                        // A worker that needs it meets the error itself.
+                        let _ = spec.readers.get_for(&spec.table.data_path(object.id), &object, Some(io)).await;
+                    }
+                });
+                opened.await;
+            }))
+        });
+    }
+
+    /// For each output column its place in the table's definition, `None` for addresses.
+    fn stored_columns(&self) -> Vec<Option<usize>> {
+        self.projection.iter().map(|&i| self.spec.sources[i].stored()).collect()
+    }
+
+    /// The same with other columns of the provider.
+    fn returning(&self, projection: Vec<usize>) -> DfResult<Self> {
+        let schema = Arc::new(self.spec.schema.project(&projection)?);
+        let properties = leaf::properties(schema, self.properties.partitioning.clone());
+        let same = self.with(self.predicates.clone(), self.fetch);
+        Ok(NativeScanExec { projection, properties, ..same })
+    }
+}
+
+impl DisplayAs for NativeScanExec {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        let schema = self.schema();
+        let names: Vec<_> = schema.fields().iter().map(|x| x.name().as_str()).collect();
+        let spec = &self.spec;
+        let row_groups = self.morsels.groups();
+        if matches!(t, DisplayFormatType::TreeRender) {
+            writeln!(f, "table={}", spec.name)?;
+            return writeln!(f, "row_groups={row_groups}");
+        }
+        write!(
+            f,
+            "NativeScanExec: table={}, segments={}/{}, row_groups={row_groups}, projection=[{}]",
+            spec.name,
+            spec.segments.len(),
+            spec.segments_total,
+            names.join(", ")
+        )?;
+        leaf::show(f, &self.predicates, self.fetch)
+    }
+}
+
+impl ExecutionPlan for NativeScanExec {
+    fn name(&self) -> &str {
+        "NativeScanExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> DfResult<TreeNodeRecursion>,
+    ) -> DfResult<TreeNodeRecursion> {
+        leaf::visit(&self.predicates, f)
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> DfResult<Arc<dyn ExecutionPlan>> {
+        leaf::without_inputs(self, &children)
+    }
+
+    fn reset_state(self: Arc<Self>) -> DfResult<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(self.with(self.predicates.clone(), self.fetch)))
+    }
+
+    fn execute(&self, partition: usize, _context: Arc<TaskContext>) -> DfResult<SendableRecordBatchStream> {
+        let schema = self.schema();
+        let run = match self.run.get() {
+            Some(run) => Arc::clone(run),
+            None => {
+                let stored: Vec<_> = self.spec.sources.iter().map(Source::stored).collect();
+                let run = Arc::new(Run {
+                    spec: Arc::clone(&self.spec),
+                    morsels: Arc::clone(&self.morsels),
+                    sources: self.projection.iter().map(|&i| self.spec.sources[i]).collect(),
+                    schema: Arc::clone(&schema),
+                    filter: GroupFilter::try_new(&self.predicates, &stored, &self.spec.schema, |at| self.bounds(at))?,
+                    pruner: Mutex::new(GroupPruner::new(&self.predicates, &self.spec.schema)),
+                    fetch: self.fetch.map(|n| n as u64),
+                    io: Arc::clone(&self.io),
+                });
+                Arc::clone(self.run.get_or_init(|| run))
+            }
+        };
+        self.open_ahead();
+        let remote = self.spec.readers.fetcher().is_remote();
+        let early = Handle::try_current().ok().filter(|_| remote && !self.io.is_serial() && !self.is_dynamic());
+        let metrics = ScanMetrics::new(&self.metrics, partition);
+        let depth = depth(&self.io, remote, run.group_bytes(), self.properties.partitioning.partition_count());
+        let worker = Worker::new(run, metrics, depth, early.as_ref());
+        let batches = worker.batches(BaselineMetrics::new(&self.metrics, partition));
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        let mut all = self.metrics.clone_inner();
+        profile::add(&mut all, &self.io.counts(), &self.spec.requests.stats.counts());
+        Some(all)
+    }
+
+    fn statistics_from_inputs(&self, _inputs: &[Arc<Statistics>], _args: &StatisticsArgs) -> DfResult<Arc<Statistics>> {
+        Ok(Arc::new(self.statistics()))
+    }
+
+    fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
+        Some(Arc::new(self.with(self.predicates.clone(), limit)))
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.fetch
+    }
+
+    fn try_swapping_with_projection(&self, projection: &ProjectionExec) -> DfResult<Option<Arc<dyn ExecutionPlan>>> {
+        let Some(places) = narrowed(projection) else { return Ok(None) };
+        let projection = places.into_iter().map(|i| self.projection[i]).collect();
+        Ok(Some(Arc::new(self.returning(projection)?)))
+    }
+
+    fn handle_child_pushdown_result(
+        &self,
+        _phase: FilterPushdownPhase,
+        child_pushdown_result: ChildPushdownResult,
+        _config: &ConfigOptions,
+    ) -> DfResult<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
+        let mut taken = Vec::new();
+        let (mut result, changed) =
+            take_filters(child_pushdown_result, self.fetch, &self.schema(), &self.stored_columns(), &mut taken);
+        if changed {
+            let mut predicates = self.predicates.clone();
+            predicates.extend(over_table(taken, &self.projection)?);
+            result = result.with_updated_node(Arc::new(self.with(predicates, self.fetch)) as _);
+        }
+        Ok(result)
+    }
+}
+
+impl NativeScanExec {
+    /// Least and greatest number of a column of the provider, as far as is known.
+    fn bounds(&self, at: usize) -> Option<(i64, i64)> {
+        let known = super::statistics::column(
+            &self.spec.state,
+            self.spec.sources[at].stored()?,
+            self.spec.schema.field(at).data_type(),
+        );
+        Some((whole(known.min_value.get_value()?)?, whole(known.max_value.get_value()?)?))
+    }
+
+    /// Rows and stored bytes that the scan reads at most, about: those of a whole key are found by indexes.
+    pub fn read_at_most(&self) -> (u64, u64) {
+        let spec = &self.spec;
+        let rows: u64 = spec.segments.iter().map(|s| u64::from(s.described().rows)).sum();
+        let bytes: u64 = spec.segments.iter().map(|s| s.described().bytes).sum();
+        if let Some(keys) = keys_wanted(&self.predicates, &spec.sources, spec.state.schema().keys) {
+            let most = keys.saturating_mul(spec.segments.len() as u64).saturating_mul(ROWS_A_KEY).min(rows);
+            return (most, bytes / rows.max(1) * most);
+        }
+        let rows = self.fetch.filter(|_| self.predicates.is_empty()).map_or(rows, |n| rows.min(n as u64));
+        let mut columns = vec![false; spec.sources.len()];
+        self.projection.iter().for_each(|at| columns[*at] = true);
+        for predicate in &self.predicates {
+            collect_columns(predicate).iter().for_each(|column| columns[column.index()] = true);
+        }
+        let read = columns.iter().filter(|read| **read).count() as u64;
+        (rows, bytes / columns.len().max(1) as u64 * read)
+    }
+
+    /// Rows are exact as long as nothing filters; column bounds hold for every row, counts for those ever loaded.
+    fn statistics(&self) -> Statistics {
+        let spec = &self.spec;
+        let rows = spec.segments.iter().map(ScanSegment::live_rows).sum::<u64>() as usize;
+        let bytes: u64 = spec.segments.iter().map(|s| s.described().bytes).sum();
+        let filtered = !self.predicates.is_empty();
+        let fetched = self.fetch.map_or(rows, |n| n.min(rows));
+        let columns = (self.projection.iter().zip(self.schema().fields()))
+            .map(|(&i, field)| match spec.sources[i] {
+                Source::Stored(at) => super::statistics::column(&spec.state, at, field.data_type()),
+                Source::Segment | Source::Row => ColumnStatistics::new_unknown(),
+            })
+            .collect();
+        Statistics {
+            num_rows: if filtered { Precision::Inexact(fetched) } else { Precision::Exact(fetched) },
+            total_byte_size: Precision::Inexact(bytes as usize),
+            column_statistics: columns,
+        }
+    }
+}
+
+/// Rows that are read of a segment for a key, about.
+const ROWS_A_KEY: u64 = 256;
+
+/// How many whole keys the filters of a scan leave at most; `None` if they leave a key column open.
+fn keys_wanted(predicates: &[Arc<dyn PhysicalExpr>], sources: &[Source], keys: usize) -> Option<u64> {
+    let mut found: Vec<Option<u64>> = vec![None; keys];
+    for conjunct in predicates.iter().flat_map(parts) {
+        let Some((column, values)) = values_of(conjunct) else { continue };
+        if let Some(found) = sources[column].stored().and_then(|at| found.get_mut(at)) {
+            *found = Some(found.map_or(values, |before| before.min(values)));
+        }
+    }
+    found.into_iter().try_fold(1u64, |all, values| Some(all.saturating_mul(values?))).filter(|_| keys > 0)
+}
+
+/// The column that a condition leaves few values to, and how many.
+fn values_of(condition: &Arc<dyn PhysicalExpr>) -> Option<(usize, u64)> {
+    if let Some(list) = condition.downcast_ref::<InListExpr>() {
+        let column = list.expr().downcast_ref::<Column>()?.index();
+        return (!list.negated()).then_some((column, list.list().len() as u64));
+    }
+    let binary = condition.downcast_ref::<BinaryExpr>()?;
+    match binary.op() {
+        Operator::Eq => {
+            let column = |e: &Arc<dyn PhysicalExpr>| e.downcast_ref::<Column>().map(Column::index);
+            let constant = |e: &Arc<dyn PhysicalExpr>| e.is::<Literal>();
+            match (column(binary.left()), column(binary.right())) {
+                (Some(at), None) if constant(binary.right()) => Some((at, 1)),
+                (None, Some(at)) if constant(binary.left()) => Some((at, 1)),
+                _ => None,
+            }
+        }
+        Operator::Or => match (values_of(binary.left())?, values_of(binary.right())?) {
+            ((left, some), (right, more)) if left == right => Some((left, some + more)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// A whole number as columns of them are stored.
+fn whole(value: &ScalarValue) -> Option<i64> {
+    match value {
+        ScalarValue::Int8(v) => v.map(i64::from),
+        ScalarValue::Int16(v) => v.map(i64::from),
+        ScalarValue::Int32(v) | ScalarValue::Date32(v) => v.map(i64::from),
+        ScalarValue::Int64(v) | ScalarValue::TimestampMicrosecond(v, None) => *v,
+        _ => None,
+    }
+}

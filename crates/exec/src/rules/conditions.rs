@@ -1,0 +1,239 @@
+//! Conditions of very many terms, planned in time that grows with their number.
+//!
+//! The optimizer joins conditions to a left spine, as deep as they are many, and looks through all in front of a term for that
+//! term. [`balance`] makes a flat tree of the spine before. A filter works out by intervals how many rows pass, and compares
+//! each part of its condition with all others for that: [`shelter`] hides a long condition in a call, which the filter does
+//! not look into. Scans do ([`parts`]).
+
+use std::sync::{Arc, LazyLock};
+
+use arrow::datatypes::DataType;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Result, plan_err};
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::{
+    BinaryExpr, ColumnarValue, Expr, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility, lit,
+};
+use datafusion::optimizer::OptimizerConfig;
+use datafusion::physical_expr::expressions::BinaryExpr as PhysicalBinary;
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr, split_conjunction};
+
+/// Terms from which on a condition is sheltered.
+const SHELTERED: usize = 256;
+
+/// Levels that a tree may have beyond those of a balanced one.
+const SLACK: u32 = 4;
+
+/// The name of the call around a sheltered condition.
+const NAME: &str = "dipper_condition";
+
+fn logic(expr: &Expr) -> Option<Operator> {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { op: op @ (Operator::And | Operator::Or), .. }) => Some(*op),
+        _ => None,
+    }
+}
+
+/// How many terms AND and OR join, and how deep their tree is.
+fn measure(condition: &Expr) -> (usize, u32) {
+    let (mut terms, mut deepest) = (0, 0);
+    let mut open = vec![(condition, 0)];
+    while let Some((expr, depth)) = open.pop() {
+        match expr {
+            Expr::BinaryExpr(BinaryExpr { left, op: Operator::And | Operator::Or, right }) => {
+                open.push((right, depth + 1));
+                open.push((left, depth + 1));
+            }
+            _ => {
+                terms += 1;
+                deepest = deepest.max(depth);
+            }
+        }
+    }
+    (terms, deepest)
+}
+
+/// The operands joined in pairs, in their order; `None` of none.
+pub fn joined(mut operands: Vec<Expr>, op: Operator) -> Option<Expr> {
+    let both = |left: Expr, right: Expr| Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)));
+    while operands.len() > 1 {
+        let mut pairs = Vec::with_capacity(operands.len().div_ceil(2));
+        let mut from = operands.into_iter();
+        while let Some(left) = from.next() {
+            pairs.push(match from.next() {
+                Some(right) => both(left, right),
+                None => left,
+            });
+        }
+        operands = pairs;
+    }
+    operands.pop()
+}
+
+/// The condition as a tree that is no deeper than its number of terms asks for.
+fn balanced(condition: Expr) -> Expr {
+    let Some(op) = logic(&condition) else { return condition };
+    let mut operands = Vec::new();
+    let mut open = vec![condition];
+    while let Some(expr) = open.pop() {
+        match expr {
+            Expr::BinaryExpr(BinaryExpr { left, op: found, right }) if found == op => {
+                open.push(*right);
+                open.push(*left);
+            }
+            operand => operands.push(balanced(operand)),
+        }
+    }
+    joined(operands, op).unwrap_or_else(|| lit(op == Operator::And))
+}
+
+/// Whether a condition is a tree that is deeper than it need be. Where AND and OR stand in one another, each may take a level.
+fn is_deep(condition: &Expr) -> bool {
+    let (terms, depth) = measure(condition);
+    depth > 2 * (terms.max(1).ilog2() + SLACK)
+}
+
+/// Makes a flat tree of a filter's condition.
+pub fn balance(plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+    match plan {
+        LogicalPlan::Filter(mut filter) if is_deep(&filter.predicate) => {
+            let predicate = std::mem::replace(&mut filter.predicate, lit(true));
+            filter.predicate = balanced(predicate);
+            Ok(Transformed::yes(LogicalPlan::Filter(filter)))
+        }
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+/// Whether a condition has parts that later rules make joins of.
+fn has_subquery(condition: &Expr) -> bool {
+    let is_one = |e: &Expr| {
+        matches!(
+            e,
+            Expr::ScalarSubquery(_)
+                | Expr::Exists(_)
+                | Expr::InSubquery(_)
+                | Expr::SetComparison(_)
+                | Expr::OuterReferenceColumn(..)
+        )
+    };
+    condition.exists(|e| Ok(is_one(e))).unwrap_or(true)
+}
+
+/// Hides a filter's condition of very many terms.
+pub fn shelter(plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+    match plan {
+        LogicalPlan::Filter(mut filter)
+            if measure(&filter.predicate).0 >= SHELTERED && !has_subquery(&filter.predicate) =>
+        {
+            let predicate = std::mem::replace(&mut filter.predicate, lit(true));
+            let call = ScalarFunction::new_udf(Arc::clone(&CONDITION), vec![balanced(predicate)]);
+            filter.predicate = Expr::ScalarFunction(call);
+            Ok(Transformed::yes(LogicalPlan::Filter(filter)))
+        }
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+/// The conditions of a filter that all have to be met, also of one that is sheltered.
+pub fn parts(predicate: &Arc<dyn PhysicalExpr>) -> Vec<&Arc<dyn PhysicalExpr>> {
+    let inner = predicate.downcast_ref::<ScalarFunctionExpr>().filter(|call| call.name() == NAME);
+    split_conjunction(inner.and_then(|call| call.args().first()).unwrap_or(predicate))
+}
+
+/// The conditions of filters that a scan asks its bounds about: the first ones are enough to leave something out by.
+pub fn first_parts(predicates: &[Arc<dyn PhysicalExpr>]) -> Option<Arc<dyn PhysicalExpr>> {
+    all_of(predicates.iter().flat_map(|p| parts(p).into_iter().take(SHELTERED)).cloned().collect())
+}
+
+/// The condition that all of these are met, as a balanced tree.
+pub fn all_of(mut conditions: Vec<Arc<dyn PhysicalExpr>>) -> Option<Arc<dyn PhysicalExpr>> {
+    while conditions.len() > 1 {
+        let mut pairs: Vec<Arc<dyn PhysicalExpr>> = Vec::with_capacity(conditions.len().div_ceil(2));
+        let mut from = conditions.into_iter();
+        while let Some(left) = from.next() {
+            pairs.push(match from.next() {
+                Some(right) => Arc::new(PhysicalBinary::new(left, Operator::And, right)),
+                None => left,
+            });
+        }
+        conditions = pairs;
+    }
+    conditions.pop()
+}
+
+static CONDITION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+    let signature = Signature::exact(vec![DataType::Boolean], Volatility::Immutable);
+    Arc::new(ScalarUDF::new_from_impl(Condition { signature }))
+});
+
+/// A function that gives its argument.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Condition {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Condition {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Boolean)
+    }
+
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        match args.args.pop() {
+            Some(value) => Ok(value),
+            None => plan_err!("{NAME} takes a condition"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::common::tree_node::TreeNodeRecursion;
+    use datafusion::logical_expr::col;
+
+    use super::*;
+
+    fn spine(terms: usize, op: Operator) -> Expr {
+        let term = |n: usize| col("k").not_eq(lit(n as i64));
+        let both = |left: Expr, right: Expr| Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)));
+        (0..terms).map(term).reduce(both).unwrap()
+    }
+
+    fn texts(expr: &Expr) -> Vec<String> {
+        let mut texts = Vec::new();
+        let _ = expr.apply(|e| {
+            if logic(e).is_none() {
+                texts.push(e.to_string());
+                return Ok(TreeNodeRecursion::Jump);
+            }
+            Ok(TreeNodeRecursion::Continue)
+        });
+        texts
+    }
+
+    #[test]
+    fn spines_become_flat_and_keep_their_order() {
+        for op in [Operator::And, Operator::Or] {
+            let deep = spine(1_000, op);
+            assert!(is_deep(&deep));
+            let flat = balanced(deep.clone());
+            assert_eq!(measure(&flat), (1_000, 10));
+            assert!(!is_deep(&flat));
+            assert_eq!(texts(&flat), texts(&deep));
+        }
+        let mixed = spine(100, Operator::And).or(spine(100, Operator::And)).and(spine(100, Operator::Or));
+        let flat = balanced(mixed.clone());
+        assert!(is_deep(&mixed) && !is_deep(&flat), "{:?}", measure(&flat));
+        assert_eq!(texts(&flat), texts(&mixed));
+        assert!(!is_deep(&spine(8, Operator::And)));
+    }
+}

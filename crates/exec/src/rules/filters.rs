@@ -1,0 +1,104 @@
+//! Filters that must not go below the operator that they stand above.
+//!
+//! DataFusion's rule hands a filter down wherever all its columns are there, and of no columns this is always true. Below an
+//! aggregate that has a row also where it aggregates nothing (without GROUP BY, and with an empty grouping set) a constant
+//! condition removes rows that do not matter, and the row of nothing stays. A condition that is another one each time
+//! it is asked, as one with `rand()`, is asked of other rows there, and of more or fewer of them.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::Transformed;
+use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::logical_expr::{Aggregate, Expr, Filter, Join, JoinType, LogicalPlan};
+use datafusion::optimizer::optimizer::ApplyOrder;
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+
+/// DataFusion's rule, which is handed only the conditions that it may move.
+#[derive(Debug)]
+pub struct KeepAbove(pub Arc<dyn OptimizerRule + Send + Sync>);
+
+impl OptimizerRule for KeepAbove {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::TopDown)
+    }
+
+    fn supports_rewrite(&self) -> bool {
+        true
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        match plan {
+            LogicalPlan::Filter(filter) => self.filter(filter, config),
+            LogicalPlan::Join(join) if has_volatile_condition(&join) => volatile_above(join),
+            other => self.0.rewrite(other, config),
+        }
+    }
+}
+
+impl KeepAbove {
+    fn filter(&self, filter: Filter, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        // All conditions above one operator: DataFusion puts them together by itself, and then moves them.
+        let mut conditions = vec![filter.predicate.clone()];
+        let mut below = Arc::clone(&filter.input);
+        while let LogicalPlan::Filter(next) = below.as_ref() {
+            conditions.push(next.predicate.clone());
+            below = Arc::clone(&next.input);
+        }
+        let conditions = conditions.into_iter().rev().flat_map(split_conjunction_owned);
+        let (kept, moved): (Vec<Expr>, Vec<Expr>) = conditions.partition(|c| stays_above(c, &below));
+        let Some(kept) = conjunction(kept) else {
+            return self.0.rewrite(LogicalPlan::Filter(filter), config);
+        };
+        let Some(moved) = conjunction(moved) else { return Ok(Transformed::no(LogicalPlan::Filter(filter))) };
+        let moved = self.0.rewrite(LogicalPlan::Filter(Filter::try_new(moved, below)?), config)?;
+        let (left, input) = match moved.data {
+            LogicalPlan::Filter(left) => (left.predicate.and(kept), left.input),
+            input => (kept, Arc::new(input)),
+        };
+        let plan = LogicalPlan::Filter(Filter::try_new(left, input)?);
+        Ok(if moved.transformed { Transformed::yes(plan) } else { Transformed::no(plan) })
+    }
+}
+
+/// Whether a condition is not the same below `plan` as it is above.
+fn stays_above(condition: &Expr, plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Aggregate(aggregate) => {
+            condition.is_volatile() || has_row_of_nothing(aggregate) && condition.column_refs().is_empty()
+        }
+        LogicalPlan::Join(join) => condition.is_volatile() || has_volatile_condition(join),
+        LogicalPlan::Distinct(_) | LogicalPlan::Window(_) | LogicalPlan::Unnest(_) | LogicalPlan::Extension(_) => {
+            condition.is_volatile()
+        }
+        _ => false,
+    }
+}
+
+/// Whether there is a row also where nothing is aggregated. Of grouping sets it is enough to know that one can be empty.
+pub fn has_row_of_nothing(aggregate: &Aggregate) -> bool {
+    aggregate.group_expr.iter().all(|key| matches!(key, Expr::GroupingSet(_)))
+}
+
+fn has_volatile_condition(join: &Join) -> bool {
+    join.filter.as_ref().is_some_and(Expr::is_volatile)
+}
+
+/// An inner join below those of its conditions that are volatile: they are asked once of each pair. Other joins stay as
+/// they are.
+fn volatile_above(join: Join) -> Result<Transformed<LogicalPlan>> {
+    if join.join_type != JoinType::Inner {
+        return Ok(Transformed::no(LogicalPlan::Join(join)));
+    }
+    let conditions = join.filter.clone().map(split_conjunction_owned).unwrap_or_default();
+    let (volatile, rest): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(Expr::is_volatile);
+    let plan = LogicalPlan::Join(Join { filter: conjunction(rest), ..join });
+    match conjunction(volatile) {
+        Some(volatile) => Ok(Transformed::yes(LogicalPlan::Filter(Filter::try_new(volatile, Arc::new(plan))?))),
+        None => Ok(Transformed::no(plan)),
+    }
+}

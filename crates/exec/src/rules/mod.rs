@@ -1,0 +1,23 @@
+//! Rules over plans where DataFusion's own give wrong rows, or none.
+//!
+//! `logical.rs` puts the logical rules together, `pushdown.rs` the physical ones. ARCHITECTURE.md says what each rule is for.
+
+pub(crate) mod conditions;
+pub mod correlated;
+mod dependencies;
+mod filters;
+mod forget;
+mod grouping;
+mod in_lists;
+pub mod logical;
+mod null_joins;
+mod orders;
+mod outer_joins;
+pub(crate) mod passing;
+mod pull_up;
+pub mod pushdown;
+mod repeatable;
+pub(crate) mod reports;
+pub(crate) mod reread;
+mod top_rows;
+pub mod windows;

@@ -1,0 +1,290 @@
+//! Subqueries that DataFusion must not join to the rows outside.
+//!
+//! Its rules for EXISTS and for scalar subqueries move conditions on outer columns from where they stand up to a join of the
+//! subquery with the rows outside. What lies between then sees the rows for all values at once. That is right for
+//! projections, filters and inner joins, and for GROUP BY, to which the columns that the conditions fix are added. An aggregate
+//! without keys has lost its row of nothing then, and so have ROLLUP and CUBE; LIMIT, OFFSET and window functions count rows of
+//! other values; a side of an outer join that may lack a partner finds partners that the condition then removes. Subqueries with
+//! one of these are joined by [`join_subqueries`].
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Result, not_impl_err};
+use datafusion::logical_expr::expr::{Exists, GroupingSet};
+use datafusion::logical_expr::logical_plan::{FetchType, Projection, SkipType};
+use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
+use datafusion::logical_expr::{
+    BinaryExpr, Cast, Distinct, Expr, ExprSchemable, Filter, JoinType, Limit, LogicalPlan, Operator, SubqueryAlias,
+    TryCast, lit,
+};
+use datafusion::optimizer::optimizer::ApplyOrder;
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+
+use crate::rules::correlated::{is_correlated, join_subqueries};
+use crate::rules::filters::has_row_of_nothing;
+
+/// One of DataFusion's rules for subqueries, which is handed only those that it joins rightly.
+#[derive(Debug)]
+pub struct PullUpSafely(pub Arc<dyn OptimizerRule + Send + Sync>);
+
+impl OptimizerRule for PullUpSafely {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        if !has_among_expressions(&plan, |e| e.exists(|e| Ok(is_subquery(e))).unwrap_or(false)) {
+            return self.0.rewrite(plan, config);
+        }
+        let plan = plan.map_expressions(|e| e.transform_up(without_order))?.data;
+        // DataFusion's rule goes into subqueries by itself. What it must not see there has to be gone before.
+        let plan = plan.map_subqueries(|subquery| subquery.transform_down(|node| self.join_others(node, config)))?;
+        plan.transform_data(|plan| self.join_others(plan, config))?.transform_data(|plan| self.0.rewrite(plan, config))
+    }
+}
+
+impl PullUpSafely {
+    /// Joins the subqueries of a node that are not DataFusion's. Of those that always have a row, EXISTS is true.
+    fn join_others(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        match plan {
+            LogicalPlan::Filter(filter) => {
+                let (others, own): (Vec<Expr>, Vec<Expr>) =
+                    split_conjunction_owned(filter.predicate).into_iter().partition(has_other);
+                let others =
+                    others.into_iter().map(|e| e.transform_up(fold).map(|t| t.data)).collect::<Result<Vec<_>>>()?;
+                let Some(predicate) = conjunction(others) else {
+                    let predicate = conjunction(own).unwrap_or_else(|| lit(true));
+                    return Ok(Transformed::no(LogicalPlan::Filter(Filter::try_new(predicate, filter.input)?)));
+                };
+                let plan = LogicalPlan::Filter(Filter::try_new(predicate, filter.input)?);
+                let plan = joined(plan, config)?;
+                Ok(Transformed::yes(match conjunction(own) {
+                    Some(own) => LogicalPlan::Filter(Filter::try_new(own, Arc::new(plan))?),
+                    None => plan,
+                }))
+            }
+            LogicalPlan::Projection(_) if has_among_expressions(&plan, has_other) => {
+                Ok(Transformed::yes(joined(plan, config)?))
+            }
+            other => Ok(Transformed::no(other)),
+        }
+    }
+}
+
+/// A node with all its subqueries joined.
+fn joined(plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<LogicalPlan> {
+    if !has_among_expressions(&plan, has_other) {
+        return Ok(plan);
+    }
+    let joined = join_subqueries(plan, config)?;
+    match joined.transformed {
+        true => Ok(joined.data),
+        false => not_impl_err!(
+            "a subquery that depends on the rows outside below an aggregate without GROUP BY, ROLLUP, a window function, LIMIT or an outer join: write it as a join"
+        ),
+    }
+}
+
+fn has_among_expressions(plan: &LogicalPlan, wanted: impl Fn(&Expr) -> bool) -> bool {
+    let mut found = false;
+    let looked = plan.apply_expressions(|expr| {
+        found |= wanted(expr);
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    });
+    looked.is_ok() && found
+}
+
+fn is_subquery(expr: &Expr) -> bool {
+    matches!(expr, Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_) | Expr::ScalarSubquery(_))
+}
+
+/// Whether an expression has a subquery that is not DataFusion's.
+fn has_other(expr: &Expr) -> bool {
+    let is_other = |e: &Expr| match e {
+        Expr::Exists(exists) => {
+            always_has_rows(&exists.subquery.subquery)
+                || is_correlated(e) && !is_safe(&exists.subquery.subquery, At::EXISTS)
+        }
+        // Of a struct, as of a value beside the number of rows, the rule does not find the value without rows.
+        Expr::ScalarSubquery(subquery) => {
+            let is_struct = subquery.subquery.schema().fields().iter().any(|field| field.data_type().is_nested());
+            is_correlated(e) && (is_struct || !is_safe(&subquery.subquery, At::VALUE))
+        }
+        _ => false,
+    };
+    expr.exists(|e| Ok(is_other(e))).unwrap_or(false)
+}
+
+/// EXISTS of a subquery that has rows whatever it depends on.
+fn fold(expr: Expr) -> Result<Transformed<Expr>> {
+    match expr {
+        Expr::Exists(Exists { subquery, negated }) if always_has_rows(&subquery.subquery) => {
+            Ok(Transformed::yes(lit(!negated)))
+        }
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+/// EXISTS without what says nothing of whether there are rows: an order, and a LIMIT that leaves the first row.
+fn without_order(expr: Expr) -> Result<Transformed<Expr>> {
+    let Expr::Exists(Exists { subquery, negated }) = expr else { return Ok(Transformed::no(expr)) };
+    let found = some_rows(&subquery.subquery)?;
+    let changed = found.is_some();
+    let subquery = match found {
+        Some(plan) => subquery.with_plan(Arc::new(plan)),
+        None => subquery,
+    };
+    Ok(Transformed::new_transformed(Expr::Exists(Exists { subquery, negated }), changed))
+}
+
+/// A plan that has rows where `plan` has some, if it is a simpler one.
+fn some_rows(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
+    let input = match plan {
+        LogicalPlan::Sort(sort) if sort.fetch != Some(0) => &sort.input,
+        LogicalPlan::Limit(limit) if skips_nothing(limit) => &limit.input,
+        LogicalPlan::Projection(Projection { input, .. }) | LogicalPlan::SubqueryAlias(SubqueryAlias { input, .. }) => {
+            return some_rows(input)?.map(|input| plan.with_new_exprs(plan.expressions(), vec![input])).transpose();
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(some_rows(input)?.unwrap_or_else(|| input.as_ref().clone())))
+}
+
+fn always_has_rows(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Projection(projection) => always_has_rows(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => always_has_rows(&alias.input),
+        LogicalPlan::Sort(sort) => sort.fetch != Some(0) && always_has_rows(&sort.input),
+        LogicalPlan::Window(window) => always_has_rows(&window.input),
+        LogicalPlan::Distinct(Distinct::All(input)) => always_has_rows(input),
+        LogicalPlan::Union(union) => union.inputs.iter().any(|input| always_has_rows(input)),
+        LogicalPlan::EmptyRelation(empty) => empty.produce_one_row,
+        LogicalPlan::Limit(limit) => skips_nothing(limit) && always_has_rows(&limit.input),
+        LogicalPlan::Aggregate(aggregate) => match &aggregate.group_expr[..] {
+            [] | [Expr::GroupingSet(GroupingSet::Rollup(_) | GroupingSet::Cube(_))] => true,
+            [Expr::GroupingSet(GroupingSet::GroupingSets(sets))] => {
+                sets.iter().any(Vec::is_empty) || always_has_rows(&aggregate.input)
+            }
+            _ => always_has_rows(&aggregate.input),
+        },
+        _ => false,
+    }
+}
+
+/// Whether LIMIT leaves the first row.
+fn skips_nothing(limit: &Limit) -> bool {
+    matches!(limit.get_skip_type(), Ok(SkipType::Literal(0)))
+        && matches!(limit.get_fetch_type(), Ok(FetchType::Literal(fetch)) if fetch != Some(0))
+}
+
+/// What stands above a part of a subquery, as far as it matters for conditions that are moved through.
+#[derive(Debug, Clone, Copy)]
+struct At {
+    /// Only projections and names: the first row of this part is that of the subquery.
+    top: bool,
+    /// The subquery is asked for its value, and not whether it has rows.
+    value: bool,
+}
+
+impl At {
+    const EXISTS: At = At { top: true, value: false };
+    const VALUE: At = At { top: true, value: true };
+
+    fn below(self) -> At {
+        At { top: false, ..self }
+    }
+}
+
+/// Whether DataFusion moves the conditions on outer columns out of `plan` rightly, or not at all.
+fn is_safe(plan: &LogicalPlan, at: At) -> bool {
+    if plan.all_out_ref_exprs().is_empty() {
+        return true;
+    }
+    let depends = |plan: &LogicalPlan| !plan.all_out_ref_exprs().is_empty();
+    match plan {
+        LogicalPlan::Projection(projection) => is_safe(&projection.input, at),
+        // The rule forgets to give the derived table the columns that it moves conditions by.
+        LogicalPlan::SubqueryAlias(alias) => shows_keys(&alias.input, &alias.input) && is_safe(&alias.input, at),
+        LogicalPlan::Sort(sort) => is_safe(&sort.input, at),
+        LogicalPlan::Filter(filter) => is_safe(&filter.input, at.below()),
+        LogicalPlan::Distinct(Distinct::All(input)) => is_safe(input, at.below()),
+        LogicalPlan::Limit(limit) => at.top && (at.value || skips_nothing(limit)) && is_safe(&limit.input, at),
+        LogicalPlan::Aggregate(aggregate) => {
+            let keys = match has_row_of_nothing(aggregate) {
+                // DataFusion knows what the value of an aggregate is without rows, if nothing else is done with the row.
+                true => at.value && at.top && aggregate.group_expr.is_empty(),
+                false => true,
+            };
+            keys && !depends_twice(&aggregate.input, false)
+                && (aggregate.aggr_expr.is_empty() || fixes_keys(&aggregate.input))
+                && is_safe(&aggregate.input, at.below())
+        }
+        LogicalPlan::Join(join) => match join.join_type {
+            JoinType::Inner => is_safe(&join.left, at.below()) && is_safe(&join.right, at.below()),
+            JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => {
+                !depends(&join.right) && is_safe(&join.left, at.below())
+            }
+            JoinType::Right | JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => {
+                !depends(&join.left) && is_safe(&join.right, at.below())
+            }
+            JoinType::Full => false,
+        },
+        LogicalPlan::Window(_) => false,
+        _ => true,
+    }
+}
+
+/// Whether `shown` has all columns that are compared with outer ones inside `plan`.
+fn shows_keys(plan: &LogicalPlan, shown: &LogicalPlan) -> bool {
+    let own = match plan {
+        LogicalPlan::Filter(filter) => split_conjunction(&filter.predicate).into_iter().all(|condition| {
+            !condition.contains_outer() || condition.column_refs().into_iter().all(|c| shown.schema().has_column(c))
+        }),
+        _ => true,
+    };
+    own && plan.inputs().into_iter().all(|input| shows_keys(input, shown))
+}
+
+/// Whether conditions on outer columns stand both above a derived table and within it: of those within the rule looks for the
+/// columns among the keys of an aggregate above, which has only those of the others. `above`: there are some above `plan`.
+fn depends_twice(plan: &LogicalPlan, above: bool) -> bool {
+    let above = match plan {
+        LogicalPlan::SubqueryAlias(alias) if above && !alias.input.all_out_ref_exprs().is_empty() => return true,
+        LogicalPlan::Filter(filter) => above || filter.predicate.contains_outer(),
+        _ => above,
+    };
+    plan.inputs().into_iter().any(|input| depends_twice(input, above))
+}
+
+/// Whether every condition that fixes a column by outer ones below an aggregate fixes it to one value: where the column is
+/// cast, several of its values may be equal, and each would be a group of its own.
+fn fixes_keys(plan: &LogicalPlan) -> bool {
+    let own = match plan {
+        LogicalPlan::Filter(filter) => {
+            split_conjunction(&filter.predicate).into_iter().all(|condition| match condition {
+                Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) if condition.contains_outer() => {
+                    [left, right].into_iter().all(|side| side.contains_outer() || !merges_values(side, plan))
+                }
+                _ => true,
+            })
+        }
+        _ => true,
+    };
+    own && plan.inputs().into_iter().all(fixes_keys)
+}
+
+/// Whether different values can become one by a cast. Different integers stay different in another integer type.
+fn merges_values(expr: &Expr, plan: &LogicalPlan) -> bool {
+    match expr {
+        Expr::Cast(Cast { expr: inner, .. }) | Expr::TryCast(TryCast { expr: inner, .. }) => {
+            let is_integer = |e: &Expr| e.get_type(plan.schema()).is_ok_and(|t| t.is_integer());
+            !is_integer(expr) || !is_integer(inner) || merges_values(inner, plan)
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,249 @@
+//! Which filters go through which operators of a physical plan.
+//!
+//! DataFusion's operators hand filters down by column names. Where a schema has two columns of one name, as above a join
+//! of two tables that both have `v`, the first of them is taken, and rows are dropped by the wrong table's column. So they are
+//! by a column of the hidden side of a semi join that has the name of a key of the other side. This rule stands in for
+//! DataFusion's and keeps a filter back where names do not say which column is meant.
+//!
+//! What a join learns of its build side is a list of keys that is compared bit by bit and a range: -0.0 would not meet 0.0,
+//! nor one array with NULL in it the same array. Joins by such keys hand nothing down.
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{DataFusionError, JoinType, Result};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr_common::physical_expr::is_volatile;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::filter_pushdown::{
+    ChildFilterPushdownResult, ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation, PushedDown,
+};
+use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode, SortMergeJoinExec};
+use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::union::UnionExec;
+use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
+
+use crate::rules::grouping::ForgetBelowGroupingSets;
+use crate::rules::orders::SortWhatIsUnsorted;
+use crate::rules::outer_joins::ForgetAboveOuterJoins;
+use crate::rules::top_rows::{EnsureOrders, LimitBelowWindows};
+
+type Plan = Arc<dyn ExecutionPlan>;
+type Filter = Arc<dyn PhysicalExpr>;
+type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
+
+/// DataFusion's rules, with [`PushFilters`] and [`EnsureOrders`] in place of its own, after [`ForgetBelowGroupingSets`] and
+/// [`ForgetAboveOuterJoins`]; and [`SortWhatIsUnsorted`] before plans are checked, which is the last of them.
+pub fn rules() -> Vec<Rule> {
+    let ours = |rule: Rule| -> Rule {
+        match rule.name() {
+            "FilterPushdown" => Arc::new(PushFilters { phase: FilterPushdownPhase::Pre }),
+            "FilterPushdown(Post)" => Arc::new(PushFilters { phase: FilterPushdownPhase::Post }),
+            "EnsureRequirements" => Arc::new(EnsureOrders),
+            "LimitPushPastWindows" => Arc::new(LimitBelowWindows(rule)),
+            _ => rule,
+        }
+    };
+    let mut rules: Vec<Rule> = vec![Arc::new(ForgetBelowGroupingSets), Arc::new(ForgetAboveOuterJoins)];
+    rules.extend(PhysicalOptimizer::new().rules.into_iter().map(ours));
+    let check = rules.iter().position(|rule| rule.name() == "SanityCheckPlan").unwrap_or(rules.len());
+    rules.insert(check, Arc::new(SortWhatIsUnsorted));
+    rules.insert(check, Arc::new(FewGroupsAtOnce));
+    rules
+}
+
+/// Groups that an aggregate under ORDER BY LIMIT keeps in its heap at most: DataFusion takes the memory for all of them before
+/// the first row, and asks the pool for none of it. Above that it keeps all groups, in the memory that they are granted.
+const HEAP_MAX: usize = 10_000;
+
+/// Takes a large LIMIT away from aggregates that would make a heap of that size.
+#[derive(Debug)]
+struct FewGroupsAtOnce;
+
+impl PhysicalOptimizerRule for FewGroupsAtOnce {
+    fn optimize(&self, plan: Plan, _config: &ConfigOptions) -> Result<Plan> {
+        plan.transform_up(|node| {
+            let large = node.downcast_ref::<AggregateExec>().filter(|aggregate| {
+                aggregate.limit_options().is_some_and(|l| l.descending.is_some() && l.limit > HEAP_MAX)
+            });
+            Ok(match large {
+                Some(aggregate) => Transformed::yes(Arc::new(aggregate.with_new_limit_options(None)) as Plan),
+                None => Transformed::no(node),
+            })
+        })
+        .data()
+    }
+
+    fn name(&self) -> &str {
+        "few_groups_at_once"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// Hands filters down to the operators that can use them.
+#[derive(Debug)]
+struct PushFilters {
+    phase: FilterPushdownPhase,
+}
+
+impl PhysicalOptimizerRule for PushFilters {
+    fn optimize(&self, plan: Plan, config: &ConfigOptions) -> Result<Plan> {
+        Ok(self.push(&plan, Vec::new(), false, config)?.updated_node.unwrap_or(plan))
+    }
+
+    fn name(&self) -> &str {
+        match self.phase {
+            FilterPushdownPhase::Pre => "FilterPushdown",
+            FilterPushdownPhase::Post => "FilterPushdown(Post)",
+        }
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+impl PushFilters {
+    /// Offers `filters`, which are over the output of `node`, to it and to what is below it. `skipped`: of the partitions of
+    /// `node` some may never be asked for a row.
+    fn push(
+        &self,
+        node: &Plan,
+        filters: Vec<Filter>,
+        skipped: bool,
+        config: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Plan>> {
+        let children: Vec<Plan> = node.children().into_iter().cloned().collect();
+        let offered: Vec<usize> = (0..filters.len())
+            .filter(|f| !is_volatile(&filters[*f]) && is_clear(node, &children, &filters[*f]))
+            .collect();
+        let offers = offered.iter().map(|f| Arc::clone(&filters[*f])).collect();
+        let description = node.gather_filters_for_pushdown(self.phase, offers, config)?;
+        let (of_parent, of_node) = (description.parent_filters(), description.self_filters());
+        if of_parent.len() != children.len() || of_node.len() != children.len() {
+            let name = node.name();
+            return Err(DataFusionError::Internal(format!("{name} describes filters of other children than it has")));
+        }
+        let mut taken = vec![vec![PushedDown::No; children.len()]; filters.len()];
+        let mut own_results = Vec::with_capacity(children.len());
+        let mut below = Vec::with_capacity(children.len());
+        for (place, child) in children.into_iter().enumerate() {
+            let own: Vec<usize> = match compares_bits(node) || (skipped && learns_from_all_partitions(node)) {
+                true => Vec::new(),
+                false => (0..of_node[place].len()).filter(|f| !is_volatile(&of_node[place][*f])).collect(),
+            };
+            let passed: Vec<usize> = (0..offered.len())
+                .filter(|f| matches!(of_parent[place].get(*f).map(|p| p.discriminant), Some(PushedDown::Yes)))
+                .filter(|f| is_of_keys(node, place, &filters[offered[*f]]))
+                .collect();
+            let own_filters = own.iter().map(|f| Arc::clone(&of_node[place][*f]));
+            let passed_filters = passed.iter().map(|f| Arc::clone(&of_parent[place][*f].predicate));
+            let offers = own_filters.chain(passed_filters).collect();
+            let result = self.push(&child, offers, may_skip(node, place, skipped), config)?;
+            let (results_of_own, results_of_passed) = result.filters.split_at(own.len());
+            let mut results = vec![PushedDown::No; of_node[place].len()];
+            for (f, result) in own.into_iter().zip(results_of_own) {
+                results[f] = *result;
+            }
+            let wrapped = results.into_iter().zip(&of_node[place]).map(|(r, f)| r.wrap_expression(Arc::clone(f)));
+            // A join that sees no filter of its own makes none.
+            own_results.push(if compares_bits(node) { Vec::new() } else { wrapped.collect() });
+            for (f, result) in passed.into_iter().zip(results_of_passed) {
+                taken[offered[f]][place] = *result;
+            }
+            below.push(result.updated_node.unwrap_or(child));
+        }
+        let updated = replace_children_if_necessary(Arc::clone(node), below)?;
+        let parent_filters = filters.into_iter().zip(taken);
+        let results = ChildPushdownResult {
+            parent_filters: parent_filters
+                .map(|(filter, child_results)| ChildFilterPushdownResult { filter, child_results })
+                .collect(),
+            self_filters: own_results,
+        };
+        let mut result = updated.handle_child_pushdown_result(self.phase, results, config)?;
+        if result.updated_node.is_none() && !Arc::ptr_eq(&updated, node) {
+            result.updated_node = Some(updated);
+        }
+        Ok(result)
+    }
+}
+
+/// Whether it is a join that is by keys whose bits do not say whether they are equal.
+fn compares_bits(node: &Plan) -> bool {
+    let Some(join) = node.downcast_ref::<HashJoinExec>() else { return false };
+    join.on()
+        .iter()
+        .any(|(left, _)| left.data_type(&join.left().schema()).map_or(true, |t| t.is_floating() || t.is_nested()))
+}
+
+/// Whether a filter may go to a child of a semi join: to the side that is not shown it goes by the keys that it is about. The
+/// join looks only for the names of the filter's columns there, and other columns than the keys may have them.
+fn is_of_keys(node: &Plan, place: usize, filter: &Filter) -> bool {
+    let Some(join) = node.downcast_ref::<HashJoinExec>() else { return true };
+    let hidden = match join.join_type() {
+        JoinType::LeftSemi => 1,
+        JoinType::RightSemi => 0,
+        _ => return true,
+    };
+    if place != hidden {
+        return true;
+    }
+    let is_key = |column: &Column| {
+        let shown = match join.projection.as_ref() {
+            Some(projection) => projection.get(column.index()).copied(),
+            None => Some(column.index()),
+        };
+        join.on().iter().any(|(left, right)| {
+            let (of_shown, of_hidden) = if hidden == 1 { (left, right) } else { (right, left) };
+            of_shown.downcast_ref::<Column>().map(|key| key.index()) == shown
+                && of_hidden.downcast_ref::<Column>().is_some_and(|key| key.name() == column.name())
+        })
+    };
+    collect_columns(filter).iter().all(is_key)
+}
+
+/// Whether a join learns a filter once all of its partitions have seen the build side that they share. A partition that is
+/// never asked for a row does not say that it has seen it, and the others would wait for ever.
+fn learns_from_all_partitions(node: &Plan) -> bool {
+    node.downcast_ref::<HashJoinExec>().is_some_and(|join| *join.partition_mode() == PartitionMode::CollectLeft)
+}
+
+/// Whether some partitions of the child at `place` of `node` may never be asked for a row, where this is so of `node` itself
+/// or not. A join of a partition without rows on its build side does not ask its probe side.
+fn may_skip(node: &Plan, place: usize, skipped: bool) -> bool {
+    let exchanges = node.is::<RepartitionExec>()
+        || node.is::<CoalescePartitionsExec>()
+        || node.is::<SortPreservingMergeExec>()
+        || node.is::<RecursiveQueryExec>();
+    let builds_first =
+        node.downcast_ref::<HashJoinExec>().is_some_and(|join| *join.partition_mode() == PartitionMode::Partitioned);
+    !exchanges && (skipped || node.is::<SortMergeJoinExec>() || (builds_first && place == 1))
+}
+
+/// Whether the names of the filter's columns say which columns of `node` and of its children are meant.
+fn is_clear(node: &Plan, children: &[Plan], filter: &Filter) -> bool {
+    let times = |schema: &SchemaRef, name: &str| schema.fields().iter().filter(|f| f.name() == name).count();
+    let by_place = node.downcast_ref::<HashJoinExec>().is_some();
+    let union = node.downcast_ref::<UnionExec>().is_some();
+    collect_columns(filter).iter().all(|column| {
+        (by_place || times(&node.schema(), column.name()) <= 1)
+            && children.iter().all(|child| {
+                let schema = child.schema();
+                times(&schema, column.name()) <= 1
+                    && (!union || schema.fields().get(column.index()).is_some_and(|f| f.name() == column.name()))
+            })
+    })
+}

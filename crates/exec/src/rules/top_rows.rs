@@ -1,0 +1,207 @@
+//! `ORDER BY ... LIMIT` above rows that come in that order by themselves.
+//!
+//! DataFusion moves a sort with a LIMIT down as far as it can, and with it how many rows are wanted. Where an operator on the way
+//! has the wanted order already, as a GROUP BY of sorted rows has, or a filter of rows that were sorted below, the number goes on
+//! to what is below that operator: as many rows come out of the inner sort, and fewer of the filter and the GROUP BY. So a sort
+//! above rows in its order stays where it is while others are moved.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{OrderingRequirements, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::enforce_distribution::{
+    DistributionContext, PlanWithKeyRequirements, adjust_input_keys_ordering, ensure_distribution,
+    reorder_join_keys_to_inputs,
+};
+use datafusion::physical_optimizer::enforce_sorting::replace_with_order_preserving_variants::{
+    OrderPreservationContext, replace_with_order_preserving_variants,
+};
+use datafusion::physical_optimizer::enforce_sorting::sort_pushdown::{
+    SortPushDown, assign_initial_requirements, pushdown_sorts,
+};
+use datafusion::physical_optimizer::enforce_sorting::{
+    PlanWithCorrespondingCoalescePartitions, PlanWithCorrespondingSort, ensure_sorting, parallelize_sorts,
+    replace_with_partial_sort,
+};
+use datafusion::physical_plan::execution_plan::{CardinalityEffect, replace_children_if_necessary};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::union::UnionExec;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, InputDistributionRequirements, PlanProperties,
+};
+
+type Plan = Arc<dyn ExecutionPlan>;
+
+/// DataFusion's rule for orders and partitions, step by step, but for the sorts that it must not move.
+#[derive(Debug)]
+pub struct EnsureOrders;
+
+impl PhysicalOptimizerRule for EnsureOrders {
+    fn optimize(&self, plan: Plan, config: &ConfigOptions) -> Result<Plan> {
+        let plan = match config.optimizer.top_down_join_key_reordering {
+            true => PlanWithKeyRequirements::new_default(plan).transform_down(adjust_input_keys_ordering).data()?.plan,
+            false => plan.transform_up(|node| reorder_join_keys_to_inputs(node).map(Transformed::yes)).data()?,
+        };
+        let plan =
+            DistributionContext::new_default(plan).transform_up(|node| ensure_distribution(node, config)).data()?.plan;
+        let mut plan = PlanWithCorrespondingSort::new_default(plan).transform_up(ensure_sorting).data()?.plan;
+        if config.optimizer.repartition_sorts {
+            let node = PlanWithCorrespondingCoalescePartitions::new_default(plan);
+            plan = node.transform_up(parallelize_sorts).data()?.plan;
+        }
+        let node = OrderPreservationContext::new_default(plan);
+        let plan =
+            node.transform_up(|node| replace_with_order_preserving_variants(node, false, true, config)).data()?.plan;
+        let mut node = SortPushDown::new_default(plan.transform_up(hold).data()?);
+        assign_initial_requirements(&mut node);
+        let plan = pushdown_sorts(node)?.plan.transform_up(release).data()?;
+        plan.transform_up(|node| replace_with_partial_sort(node).map(Transformed::yes)).data()
+    }
+
+    fn name(&self) -> &str {
+        // EXPLAIN shows it under the name that DataFusion's rule has.
+        "EnsureRequirements"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// DataFusion's rule that hands a LIMIT to the sort below a window. It goes on with the LIMIT of one branch of a plan in the next
+/// one, so it sees plans without branches only.
+#[derive(Debug)]
+pub struct LimitBelowWindows(pub Arc<dyn PhysicalOptimizerRule + Send + Sync>);
+
+impl PhysicalOptimizerRule for LimitBelowWindows {
+    fn optimize(&self, plan: Plan, config: &ConfigOptions) -> Result<Plan> {
+        match plan.exists(|node| Ok(node.children().len() > 1))? {
+            true => Ok(plan),
+            false => self.0.optimize(plan, config),
+        }
+    }
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn schema_check(&self) -> bool {
+        self.0.schema_check()
+    }
+}
+
+/// Puts a [`HeldSort`] in the place of a sort, or of a merge of sorted rows, whose LIMIT must not be moved.
+fn hold(node: Plan) -> Result<Transformed<Plan>> {
+    let (order, input) = match (node.downcast_ref::<SortExec>(), node.downcast_ref::<SortPreservingMergeExec>()) {
+        (Some(sort), _) => (sort.expr(), sort.input()),
+        (_, Some(merge)) => (merge.expr(), merge.input()),
+        _ => return Ok(Transformed::no(node)),
+    };
+    if node.fetch().is_none() || !meets_order(input, order.iter().cloned().collect())? {
+        return Ok(Transformed::no(node));
+    }
+    Ok(Transformed::yes(Arc::new(HeldSort { sort: node })))
+}
+
+/// Whether an operator that does not hand on all rows, or looks at other rows than the one it hands on, has this order.
+fn meets_order(node: &Plan, order: Vec<PhysicalSortExpr>) -> Result<bool> {
+    let looks_around = node.is::<WindowAggExec>() || node.is::<BoundedWindowAggExec>();
+    let hands_on = node.is::<SortExec>()
+        || node.is::<UnionExec>()
+        || matches!(node.cardinality_effect(), CardinalityEffect::Equal);
+    if looks_around || !hands_on {
+        return node.equivalence_properties().ordering_satisfy(order);
+    }
+    let order = match node.downcast_ref::<ProjectionExec>() {
+        Some(projection) => {
+            let below = |sort: PhysicalSortExpr| {
+                let expr = sort.expr.transform_down(|e| match e.downcast_ref::<Column>() {
+                    Some(column) => {
+                        let shown = projection.expr().get(column.index()).map(|shown| Arc::clone(&shown.expr));
+                        Ok(Transformed::new(shown.unwrap_or(e), true, TreeNodeRecursion::Jump))
+                    }
+                    None => Ok(Transformed::no(e)),
+                });
+                Ok(PhysicalSortExpr::new(expr.data()?, sort.options))
+            };
+            order.into_iter().map(below).collect::<Result<Vec<_>>>()?
+        }
+        None => order,
+    };
+    for child in node.children() {
+        if meets_order(child, order.clone())? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// What a [`HeldSort`] stands for.
+fn release(node: Plan) -> Result<Transformed<Plan>> {
+    Ok(match node.downcast_ref::<HeldSort>() {
+        Some(held) => Transformed::yes(Arc::clone(&held.sort)),
+        None => Transformed::no(node),
+    })
+}
+
+/// A sort, or a merge of sorted rows, with a LIMIT that is not seen.
+#[derive(Debug)]
+struct HeldSort {
+    sort: Plan,
+}
+
+impl DisplayAs for HeldSort {
+    fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl ExecutionPlan for HeldSort {
+    fn name(&self) -> &str {
+        "HeldSort"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.sort.properties()
+    }
+
+    fn children(&self) -> Vec<&Plan> {
+        self.sort.children()
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        self.sort.input_distribution_requirements()
+    }
+
+    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
+        self.sort.required_input_ordering()
+    }
+
+    fn cardinality_effect(&self) -> CardinalityEffect {
+        CardinalityEffect::LowerEqual
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        self.sort.apply_expressions(f)
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Plan>) -> Result<Plan> {
+        Ok(Arc::new(HeldSort { sort: replace_children_if_necessary(Arc::clone(&self.sort), children)? }))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        self.sort.execute(partition, context)
+    }
+}

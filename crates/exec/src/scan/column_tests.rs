@@ -1,0 +1,328 @@
+//! The filter of a scan over row groups, taken apart into questions about one column each and the rest.
+//!
+//! Questions are asked column by column ([`ColumnTests`]), so that what fails the first costs the next nothing, first those that
+//! turn away most rows for their time; those that may fail on a row are asked in the order of the statement. Filters that
+//! joins and TopKs learn while the query runs are optional: while they let nearly everything pass they are not asked at all.
+//! A question about whole numbers from a range that is smaller than what is to be asked is answered once for each number of
+//! it ([`ValueTable`]), whatever it is: a join's hash table becomes a bitmap.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use arrow::array::{Array, ArrayRef, BooleanArray, BooleanBufferBuilder};
+use arrow::datatypes::{DataType, Schema};
+use arrow::error::ArrowError;
+use arrow::record_batch::RecordBatch;
+use datafusion::common::ScalarValue;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::error::Result as DfResult;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, Column, DynamicFilterPhysicalExpr, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NotExpr,
+};
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr_common::physical_expr::{is_volatile, snapshot_generation};
+use dipper_store::segment::{ColumnTest, ColumnTests, ValueTable};
+use parking_lot::Mutex;
+
+use super::filter::{ScanFilter, as_bools};
+use crate::rules::conditions::{all_of, parts};
+
+/// Rows that must have been asked about before it is judged how many pass.
+const JUDGED_ROWS: u64 = 32 * 1024;
+/// An optional test that lets more than this share of them pass is left out...
+const USELESS: f64 = 0.95;
+/// ...but for one row group in so many: what comes later in the table may be other data.
+const TRIED_AGAIN: u64 = 16;
+/// The rank of a test that nothing is known of: two nanoseconds a row, of which half pass.
+const UNKNOWN_RANK: f64 = 4.0;
+/// Numbers that a table has at most; it takes an eighth of a byte for each.
+const TABLE_VALUES: u64 = 1 << 24;
+/// Numbers that are asked about at a time while a table is made.
+const TABLE_STEP: usize = 8192;
+
+/// A conjunction of predicates over stored columns, as row groups are asked.
+pub struct GroupFilter {
+    tests: Vec<ColumnTest>,
+    alone: Vec<Alone>,
+    /// Predicates over several columns.
+    rest: Option<ScanFilter>,
+}
+
+impl fmt::Debug for GroupFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GroupFilter").field("tests", &self.tests).field("rest", &self.rest).finish()
+    }
+}
+
+/// A predicate over one column, which is column 0 of what it is asked about.
+struct Alone {
+    predicate: Arc<dyn PhysicalExpr>,
+    data_type: DataType,
+    /// Whoever made it does not count on it.
+    optional: bool,
+    /// It gives an answer for whatever value.
+    never_fails: bool,
+    /// Least and greatest number that the column has, if it has numbers and that is known.
+    bounds: Option<(i64, i64)>,
+    /// As the predicate stands now.
+    now: Mutex<Arc<Standing>>,
+}
+
+/// A predicate between two changes of it.
+struct Standing {
+    generation: u64,
+    /// It lets everything pass.
+    always: bool,
+    asked: AtomicU64,
+    passed: AtomicU64,
+    nanoseconds: AtomicU64,
+    /// Row groups that it was left out of.
+    left_out: AtomicU64,
+    /// Rows that were not looked up.
+    evaluated: AtomicU64,
+    /// `None` until it pays, then the table, or that there can be none.
+    table: Mutex<Option<Option<Arc<ValueTable>>>>,
+}
+
+impl Standing {
+    fn new(generation: u64, always: bool) -> Arc<Self> {
+        Arc::new(Standing {
+            generation,
+            always,
+            asked: AtomicU64::new(0),
+            passed: AtomicU64::new(0),
+            nanoseconds: AtomicU64::new(0),
+            left_out: AtomicU64::new(0),
+            evaluated: AtomicU64::new(0),
+            table: Mutex::new(None),
+        })
+    }
+
+    /// Whether an optional test is not worth asking now.
+    fn is_left_out(&self) -> bool {
+        if self.always {
+            return true;
+        }
+        if self.share().is_none_or(|share| share <= USELESS) {
+            return false;
+        }
+        if self.left_out.fetch_add(1, Ordering::Relaxed) % TRIED_AGAIN != TRIED_AGAIN - 1 {
+            return true;
+        }
+        self.asked.store(0, Ordering::Relaxed);
+        self.passed.store(0, Ordering::Relaxed);
+        self.nanoseconds.store(0, Ordering::Relaxed);
+        false
+    }
+
+    /// Nanoseconds for each row that it turns away: what costs least of them is asked first.
+    fn rank(&self) -> f64 {
+        let asked = self.asked.load(Ordering::Relaxed) as f64;
+        let turned_away = asked - self.passed.load(Ordering::Relaxed) as f64;
+        match self.share() {
+            Some(_) => self.nanoseconds.load(Ordering::Relaxed) as f64 / turned_away.max(1.0),
+            None => UNKNOWN_RANK,
+        }
+    }
+
+    /// Share of rows that pass; `None` before that is known.
+    fn share(&self) -> Option<f64> {
+        let asked = self.asked.load(Ordering::Relaxed);
+        (asked >= JUDGED_ROWS).then(|| self.passed.load(Ordering::Relaxed) as f64 / asked as f64)
+    }
+}
+
+impl GroupFilter {
+    /// `predicates` are over the scan's table; `stored[i]` is the stored column behind its column `i`, `None` for those that are
+    /// made up, which no predicate may use. `bounds` tells least and greatest number of a column of the table.
+    pub fn try_new(
+        predicates: &[Arc<dyn PhysicalExpr>],
+        stored: &[Option<usize>],
+        table: &Schema,
+        bounds: impl Fn(usize) -> Option<(i64, i64)>,
+    ) -> DfResult<Option<Self>> {
+        // Of each column its predicates that are the same at any time; they are asked together.
+        let mut plain: Vec<(usize, Vec<Arc<dyn PhysicalExpr>>)> = Vec::new();
+        let mut single: Vec<(usize, Arc<dyn PhysicalExpr>)> = Vec::new();
+        let mut rest = Vec::new();
+        for predicate in predicates.iter().flat_map(parts) {
+            let columns = collect_columns(predicate);
+            let mut columns = columns.iter();
+            let column = match (columns.next(), columns.next()) {
+                (Some(column), None) if !is_volatile(predicate) => column.index(),
+                _ => {
+                    rest.push(Arc::clone(predicate));
+                    continue;
+                }
+            };
+            if snapshot_generation(predicate) != 0 || contained(predicate).is_some() {
+                single.push((column, Arc::clone(predicate)));
+            } else if let Some((_, same)) = plain.iter_mut().find(|(c, _)| *c == column) {
+                same.push(Arc::clone(predicate));
+            } else {
+                plain.push((column, vec![Arc::clone(predicate)]));
+            }
+        }
+        let mut filter =
+            GroupFilter { tests: Vec::new(), alone: Vec::new(), rest: ScanFilter::try_new(&rest, stored)? };
+        let plain = plain.into_iter().filter_map(|(column, all)| Some((column, all_of(all)?)));
+        for (column, predicate) in plain.chain(single) {
+            let place = stored[column].expect("predicates on columns that are not stored are not accepted by the scan");
+            filter.tests.push(ColumnTest { column: place, contains: contained(&predicate) });
+            let data_type = table.field(column).data_type().clone();
+            let bounds = Some(()).filter(|()| ValueTable::takes(&data_type)).and_then(|()| bounds(column));
+            filter.alone.push(Alone::try_new(&predicate, data_type, bounds)?);
+        }
+        Ok((!filter.tests.is_empty() || filter.rest.is_some()).then_some(filter))
+    }
+
+    /// Its questions about one column each; `None` if there are none.
+    pub fn tests(&self) -> Option<&dyn ColumnTests> {
+        (!self.tests.is_empty()).then_some(self as _)
+    }
+
+    /// What it asks about several columns at once.
+    pub fn rest(&self) -> Option<&ScanFilter> {
+        self.rest.as_ref()
+    }
+}
+
+impl Alone {
+    fn try_new(predicate: &Arc<dyn PhysicalExpr>, data_type: DataType, bounds: Option<(i64, i64)>) -> DfResult<Self> {
+        let moved = Arc::clone(predicate).transform_up(|e| {
+            Ok(match e.downcast_ref::<Column>() {
+                Some(column) => Transformed::yes(Arc::new(Column::new(column.name(), 0)) as _),
+                None => Transformed::no(e),
+            })
+        })?;
+        let predicate = moved.data;
+        let optional = predicate.downcast_ref::<DynamicFilterPhysicalExpr>().is_some();
+        let never_fails = optional || never_fails(&predicate);
+        let alone =
+            Alone { predicate, data_type, optional, never_fails, bounds, now: Mutex::new(Standing::new(0, false)) };
+        *alone.now.lock() = alone.standing();
+        Ok(alone)
+    }
+
+    fn standing(&self) -> Arc<Standing> {
+        let generation = snapshot_generation(&self.predicate);
+        let always = self.predicate.downcast_ref::<DynamicFilterPhysicalExpr>().is_some_and(|dynamic| {
+            let current = dynamic.current();
+            current.is_ok_and(|now| {
+                now.downcast_ref::<Literal>().is_some_and(|l| *l.value() == ScalarValue::Boolean(Some(true)))
+            })
+        });
+        Standing::new(generation, always)
+    }
+
+    /// The predicate as it stands now.
+    fn now(&self) -> Arc<Standing> {
+        let mut now = self.now.lock();
+        if now.generation != snapshot_generation(&self.predicate) {
+            *now = self.standing();
+        }
+        Arc::clone(&now)
+    }
+
+    fn evaluate(&self, values: &ArrayRef) -> DfResult<BooleanArray> {
+        let batch = RecordBatch::try_from_iter_with_nullable([("value", Arc::clone(values), true)])?;
+        let passed = self.predicate.evaluate(&batch)?;
+        as_bools(&passed.into_array(values.len())?)
+    }
+
+    /// The table of the predicate, made when as many rows have been asked about one by one as it has numbers: so it never
+    /// costs more than what was spent already.
+    fn table(&self, standing: &Standing, rows: usize) -> Option<Arc<ValueTable>> {
+        let (least, greatest) = self.bounds?;
+        let width = greatest.checked_sub(least)?.checked_add(1).filter(|w| (1..=TABLE_VALUES as i64).contains(w))?;
+        // Whoever comes while it is made does without.
+        let mut made = standing.table.try_lock()?;
+        if let Some(table) = &*made {
+            return table.clone();
+        }
+        if standing.evaluated.fetch_add(rows as u64, Ordering::Relaxed) < width as u64 {
+            return None;
+        }
+        let table = self.tabulated(least, width as usize);
+        *made = Some(table.clone());
+        table
+    }
+
+    /// `None` if the predicate fails for some number, which the column need not have.
+    fn tabulated(&self, first: i64, count: usize) -> Option<Arc<ValueTable>> {
+        let mut bits = BooleanBufferBuilder::new(count);
+        for start in (0..count).step_by(TABLE_STEP) {
+            let values = ValueTable::values(&self.data_type, first + start as i64, TABLE_STEP.min(count - start))?;
+            let passed = self.evaluate(&values).ok()?;
+            match passed.nulls() {
+                None => bits.append_buffer(passed.values()),
+                Some(nulls) => bits.append_buffer(&(passed.values() & nulls.inner())),
+            }
+        }
+        Some(Arc::new(ValueTable::new(first, bits.finish())))
+    }
+}
+
+impl ColumnTests for GroupFilter {
+    fn tests(&self) -> &[ColumnTest] {
+        &self.tests
+    }
+
+    fn order(&self) -> Vec<usize> {
+        let asked = self.alone.iter().enumerate().filter(|(_, a)| !(a.optional && a.now().is_left_out()));
+        let (free, fixed): (Vec<_>, Vec<_>) = asked.partition(|(_, a)| a.never_fails);
+        let mut free: Vec<(f64, usize)> = free.into_iter().map(|(i, a)| (a.now().rank(), i)).collect();
+        free.sort_by(|a, b| a.0.total_cmp(&b.0));
+        // The others stay together, where the first of them belongs.
+        let first = fixed.first().map_or(f64::MAX, |(_, a)| a.now().rank());
+        let (before, behind) = free.split_at(free.partition_point(|(rank, _)| *rank <= first));
+        let places = |tests: &[(f64, usize)]| tests.iter().map(|(_, i)| *i).collect::<Vec<_>>();
+        [places(before), fixed.iter().map(|(i, _)| *i).collect(), places(behind)].concat()
+    }
+
+    fn pass(&self, test: usize, values: &ArrayRef) -> Result<BooleanArray, ArrowError> {
+        let alone = &self.alone[test];
+        if let Some(table) = alone.table(&alone.now(), values.len())
+            && let Some(passed) = table.look_up(values)
+        {
+            return Ok(passed);
+        }
+        alone.evaluate(values).map_err(|e| ArrowError::ExternalError(Box::new(e)))
+    }
+
+    fn told(&self, test: usize, rows: usize, passed: usize, took: Duration) {
+        let now = self.alone[test].now();
+        now.nanoseconds.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
+        now.asked.fetch_add(rows as u64, Ordering::Relaxed);
+        now.passed.fetch_add(passed as u64, Ordering::Relaxed);
+    }
+}
+
+/// Whether a predicate is made of comparisons with constants only.
+fn never_fails(predicate: &Arc<dyn PhysicalExpr>) -> bool {
+    let plain = |e: &Arc<dyn PhysicalExpr>| {
+        let compares = |b: &BinaryExpr| b.op().supports_propagation() || b.op().is_logic_operator();
+        e.downcast_ref::<Column>().is_some()
+            || e.downcast_ref::<Literal>().is_some()
+            || e.downcast_ref::<LikeExpr>().is_some()
+            || e.downcast_ref::<InListExpr>().is_some()
+            || e.downcast_ref::<IsNullExpr>().is_some()
+            || e.downcast_ref::<IsNotNullExpr>().is_some()
+            || e.downcast_ref::<NotExpr>().is_some()
+            || e.downcast_ref::<BinaryExpr>().is_some_and(compares)
+    };
+    !predicate.exists(|e| Ok(!plain(e))).unwrap_or(true)
+}
+
+/// What a value must contain for `column LIKE '%text%'`.
+fn contained(predicate: &Arc<dyn PhysicalExpr>) -> Option<Vec<u8>> {
+    let like = predicate.downcast_ref::<LikeExpr>()?;
+    like.expr().downcast_ref::<Column>()?;
+    let pattern = like.pattern().downcast_ref::<Literal>()?.value().try_as_str()??;
+    let text = pattern.strip_prefix('%')?.strip_suffix('%')?;
+    let plain = !text.is_empty() && !text.contains(['%', '_', '\\']);
+    (plain && !like.negated() && !like.case_insensitive()).then(|| text.as_bytes().to_vec())
+}

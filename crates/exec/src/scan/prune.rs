@@ -1,0 +1,325 @@
+//! Which row groups and pages can hold rows that pass a filter.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, UInt32Array, UInt64Array};
+use arrow::buffer::BooleanBuffer;
+use arrow::compute::take;
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::pruning::PruningStatistics;
+use datafusion::common::{Column, ScalarValue};
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr_common::physical_expr::snapshot_generation;
+use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicateBuilder};
+use datafusion::physical_plan::PhysicalExpr;
+use dipper_node::error::Result;
+use dipper_store::segment::ZoneStats;
+use parking_lot::Mutex;
+use parquet::bloom_filter::Sbbf;
+
+use crate::rules::conditions::first_parts;
+
+/// What a scan must read of a row group.
+#[derive(Debug)]
+pub enum Kept {
+    /// No row.
+    Nothing,
+    /// Each row.
+    All,
+    /// One bit a row; the number of stretches between page borders that were left out.
+    Rows(BooleanBuffer, usize),
+}
+
+/// Leaves out row groups, and pages of them, whose bounds say that no row passes.
+#[derive(Debug)]
+pub struct GroupPruner {
+    filter: Option<Arc<dyn PhysicalExpr>>,
+    /// The scan's output, which the filter's columns are of.
+    schema: SchemaRef,
+    /// Dynamic filters change while the scan runs: the predicate is made anew when they do.
+    made: Option<(u64, Option<Arc<PruningPredicate>>)>,
+}
+
+impl GroupPruner {
+    /// The pruner of a scan with this output, by these predicates.
+    pub fn new(predicates: &[Arc<dyn PhysicalExpr>], schema: &SchemaRef) -> Self {
+        GroupPruner { filter: first_parts(predicates), schema: Arc::clone(schema), made: None }
+    }
+
+    /// The question about bounds as the filter stands now; `None` if it says nothing about them.
+    pub fn predicate(&mut self) -> Option<Arc<PruningPredicate>> {
+        let filter = self.filter.as_ref()?;
+        let generation = snapshot_generation(filter);
+        if self.made.as_ref().is_none_or(|(made, _)| *made != generation) {
+            // What cannot be put as a question about bounds prunes nothing.
+            let builder = PruningPredicateBuilder::new().with_file_schema(Arc::clone(&self.schema));
+            let predicate = builder.try_build(Arc::clone(filter)).ok();
+            self.made = Some((generation, predicate.filter(|p| !p.always_true()).map(Arc::new)));
+        }
+        self.made.as_ref()?.1.clone()
+    }
+}
+
+/// Columns of floating point whose NaN is told from their other values; each of them takes three times as many questions.
+const TOLD_APART: usize = 2;
+
+/// Which containers can hold rows that pass, whatever of them is NaN.
+///
+/// Bounds of floating point are those of the other values, but NaN is compared like them: as the greatest value, and with a
+/// sign as the least one. A row is NaN in a column or is not, so bounds are known of either kind of rows, and what no kind
+/// can pass is left out.
+fn prune(predicate: &PruningPredicate, statistics: &dyn PruningStatistics) -> Result<Vec<bool>> {
+    let mut floats: Vec<(&str, &DataType)> = Vec::new();
+    let columns = collect_columns(predicate.orig_expr());
+    for column in &columns {
+        if let Ok(field) = predicate.schema().field_with_name(column.name())
+            && field.data_type().is_floating()
+        {
+            floats.push((column.name(), field.data_type()));
+        }
+    }
+    if floats.is_empty() {
+        return Ok(predicate.prune(statistics)?);
+    }
+    let ask = |values: Vec<(&str, ScalarValue)>| -> Result<Vec<bool>> {
+        Ok(predicate.prune(&WithValues { statistics, values: &values })?)
+    };
+    if floats.len() > TOLD_APART {
+        return ask(floats.iter().map(|(name, t)| Ok((*name, ScalarValue::try_from(*t)?))).collect::<Result<_>>()?);
+    }
+    let mut kept = vec![false; statistics.num_containers()];
+    for kind in 0..3usize.pow(floats.len() as u32) {
+        let values = floats.iter().enumerate().filter_map(|(at, (name, t))| {
+            let sign = match kind / 3usize.pow(at as u32) % 3 {
+                0 => return None,
+                1 => 1.0,
+                _ => -1.0,
+            };
+            Some((*name, nan(t, sign)))
+        });
+        kept.iter_mut().zip(ask(values.collect())?).for_each(|(kept, more)| *kept |= more);
+    }
+    Ok(kept)
+}
+
+/// NaN with a sign; NULL for types whose NaN is not made here.
+fn nan(data_type: &DataType, sign: f64) -> ScalarValue {
+    match data_type {
+        DataType::Float32 => ScalarValue::Float32(Some(f32::NAN.copysign(sign as f32))),
+        DataType::Float64 => ScalarValue::Float64(Some(f64::NAN.copysign(sign))),
+        _ => ScalarValue::Float16(None),
+    }
+}
+
+/// Statistics in which some columns have one value in all rows; NULL for a value that is not known.
+struct WithValues<'a> {
+    statistics: &'a dyn PruningStatistics,
+    values: &'a [(&'a str, ScalarValue)],
+}
+
+impl WithValues<'_> {
+    fn value(&self, column: &Column) -> Option<ArrayRef> {
+        let (_, value) = self.values.iter().find(|(name, _)| *name == column.name)?;
+        value.to_array_of_size(self.statistics.num_containers()).ok()
+    }
+}
+
+impl PruningStatistics for WithValues<'_> {
+    fn min_values(&self, column: &Column) -> Option<ArrayRef> {
+        self.value(column).or_else(|| self.statistics.min_values(column))
+    }
+
+    fn max_values(&self, column: &Column) -> Option<ArrayRef> {
+        self.value(column).or_else(|| self.statistics.max_values(column))
+    }
+
+    fn num_containers(&self) -> usize {
+        self.statistics.num_containers()
+    }
+
+    fn null_counts(&self, column: &Column) -> Option<ArrayRef> {
+        match self.value(column) {
+            None => self.statistics.null_counts(column),
+            // What has the value is not NULL.
+            Some(value) => (value.null_count() == 0).then(|| Arc::new(UInt64Array::from(vec![0; value.len()])) as _),
+        }
+    }
+
+    fn row_counts(&self) -> Option<ArrayRef> {
+        self.statistics.row_counts()
+    }
+
+    fn contained(&self, column: &Column, values: &HashSet<ScalarValue>) -> Option<BooleanArray> {
+        self.statistics.contained(column, values)
+    }
+}
+
+/// The rows of a row group that can pass.
+pub fn keeps(predicate: &PruningPredicate, zones: &dyn Zones) -> Result<Kept> {
+    let group = GroupBounds { zones, known: Mutex::default() };
+    if !prune(predicate, &group)?.first().copied().unwrap_or(true) {
+        return Ok(Kept::Nothing);
+    }
+    // Columns have their own page borders: the stretches between the borders of all of them are asked about.
+    let columns = collect_columns(predicate.orig_expr());
+    let mut starts: Vec<usize> = columns.iter().flat_map(|c| zones.page_starts(c.name())).collect();
+    starts.push(0);
+    starts.sort_unstable();
+    starts.dedup();
+    if starts.len() == 1 {
+        return Ok(Kept::All);
+    }
+    let pages = PageBounds { zones, starts: &starts, known: Mutex::default() };
+    let kept = prune(predicate, &pages)?;
+    let pruned = kept.iter().filter(|k| !**k).count();
+    if pruned == 0 {
+        return Ok(Kept::All);
+    }
+    if pruned == kept.len() {
+        return Ok(Kept::Nothing);
+    }
+    let mut rows = BooleanBufferBuilder::new(zones.rows());
+    let ends = starts.iter().skip(1).copied().chain([zones.rows()]);
+    for ((start, end), keep) in starts.iter().zip(ends).zip(kept) {
+        rows.append_n(end - start, keep);
+    }
+    Ok(Kept::Rows(rows.finish(), pruned))
+}
+
+/// What is known of the values of one row group's columns.
+pub trait Zones {
+    /// Rows of the row group.
+    fn rows(&self) -> usize;
+    /// Bounds of the row group.
+    fn group(&self, column: &str) -> Option<ZoneStats>;
+    /// Bounds of its pages.
+    fn pages(&self, column: &str) -> Option<ZoneStats>;
+    /// First rows of its pages.
+    fn page_starts(&self, column: &str) -> Vec<usize>;
+    /// The Bloom filter of the row group.
+    fn bloom(&self, column: &str) -> Option<Sbbf>;
+}
+
+/// Statistics by column, asked for three times each.
+type KnownZones = Mutex<HashMap<String, Option<ZoneStats>>>;
+
+fn known(all: &KnownZones, column: &Column, find: impl FnOnce() -> Option<ZoneStats>) -> Option<ZoneStats> {
+    all.lock().entry(column.name.clone()).or_insert_with(find).clone()
+}
+
+/// One row group's statistics as the pruning predicate asks for them.
+struct GroupBounds<'a> {
+    zones: &'a dyn Zones,
+    known: KnownZones,
+}
+
+impl GroupBounds<'_> {
+    fn stats(&self, column: &Column) -> Option<ZoneStats> {
+        known(&self.known, column, || self.zones.group(&column.name))
+    }
+}
+
+impl PruningStatistics for GroupBounds<'_> {
+    fn min_values(&self, column: &Column) -> Option<ArrayRef> {
+        Some(self.stats(column)?.min)
+    }
+
+    fn max_values(&self, column: &Column) -> Option<ArrayRef> {
+        Some(self.stats(column)?.max)
+    }
+
+    fn num_containers(&self) -> usize {
+        1
+    }
+
+    fn null_counts(&self, column: &Column) -> Option<ArrayRef> {
+        Some(Arc::new(self.stats(column)?.nulls))
+    }
+
+    fn row_counts(&self) -> Option<ArrayRef> {
+        Some(Arc::new(UInt64Array::from(vec![self.zones.rows() as u64])))
+    }
+
+    fn contained(&self, column: &Column, values: &HashSet<ScalarValue>) -> Option<BooleanArray> {
+        let bloom = self.zones.bloom(&column.name)?;
+        values.iter().all(|v| excludes(&bloom, v)).then(|| BooleanArray::from(vec![false]))
+    }
+}
+
+/// The statistics of pages, laid out over the stretches between all columns' page borders.
+struct PageBounds<'a> {
+    zones: &'a dyn Zones,
+    /// First rows of the stretches; the first is 0.
+    starts: &'a [usize],
+    known: KnownZones,
+}
+
+impl PageBounds<'_> {
+    fn stats(&self, column: &Column) -> Option<ZoneStats> {
+        known(&self.known, column, || {
+            let pages = self.zones.pages(&column.name)?;
+            let own = self.zones.page_starts(&column.name);
+            // A column without page borders is one page.
+            let page = |start: &usize| own.partition_point(|own| own <= start).saturating_sub(1) as u32;
+            let places: UInt32Array = self.starts.iter().map(page).collect();
+            let spread = |a: &dyn Array| take(a, &places, None).ok();
+            Some(ZoneStats {
+                min: spread(&pages.min)?,
+                max: spread(&pages.max)?,
+                nulls: spread(&pages.nulls)?.as_primitive().clone(),
+                rows: spread(&pages.rows)?.as_primitive().clone(),
+            })
+        })
+    }
+}
+
+impl PruningStatistics for PageBounds<'_> {
+    fn min_values(&self, column: &Column) -> Option<ArrayRef> {
+        Some(self.stats(column)?.min)
+    }
+
+    fn max_values(&self, column: &Column) -> Option<ArrayRef> {
+        Some(self.stats(column)?.max)
+    }
+
+    fn num_containers(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// Of a page without NULLs, and of one with nothing else, each part is known.
+    fn null_counts(&self, column: &Column) -> Option<ArrayRef> {
+        let stats = self.stats(column)?;
+        let ends = self.starts.iter().skip(1).copied().chain([self.zones.rows()]);
+        let lengths = self.starts.iter().zip(ends).map(|(a, b)| (b - a) as u64);
+        let nulls = stats.nulls.iter().zip(stats.rows.iter()).zip(lengths).map(|((nulls, rows), len)| match nulls? {
+            0 => Some(0),
+            n if Some(n) == rows => Some(len),
+            _ => None,
+        });
+        Some(Arc::new(nulls.collect::<UInt64Array>()))
+    }
+
+    fn row_counts(&self) -> Option<ArrayRef> {
+        let ends = self.starts.iter().skip(1).copied().chain([self.zones.rows()]);
+        Some(Arc::new(self.starts.iter().zip(ends).map(|(a, b)| (b - a) as u64).collect::<UInt64Array>()))
+    }
+
+    fn contained(&self, _column: &Column, _values: &HashSet<ScalarValue>) -> Option<BooleanArray> {
+        None
+    }
+}
+
+/// Whether a column with this filter surely does not have the value. Integers are hashed as Parquet stores them.
+fn excludes(bloom: &Sbbf, value: &ScalarValue) -> bool {
+    match value {
+        ScalarValue::Int8(Some(v)) => !bloom.check(&i32::from(*v)),
+        ScalarValue::Int16(Some(v)) => !bloom.check(&i32::from(*v)),
+        ScalarValue::Int32(Some(v)) | ScalarValue::Date32(Some(v)) => !bloom.check(v),
+        ScalarValue::Int64(Some(v)) | ScalarValue::TimestampMicrosecond(Some(v), _) => !bloom.check(v),
+        ScalarValue::Utf8(Some(v)) | ScalarValue::Utf8View(Some(v)) | ScalarValue::LargeUtf8(Some(v)) => {
+            !bloom.check(&v.as_str())
+        }
+        _ => false,
+    }
+}

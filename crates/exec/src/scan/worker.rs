@@ -1,0 +1,291 @@
+//! The workers of a scan: each has several row groups under way, so that bytes of the next ones come while one is decoded.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use arrow::array::BooleanBufferBuilder;
+use arrow::buffer::BooleanBuffer;
+use arrow::record_batch::RecordBatch;
+use datafusion::error::Result as DfResult;
+use datafusion::physical_plan::metrics::{BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, Time};
+use dipper_base::preempt;
+use dipper_node::error::{EngineError, Result};
+use dipper_store::segment::{GroupScan, ScanIo, SegmentError};
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::{FuturesUnordered, Stream, StreamExt};
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+
+use super::prune::Kept;
+
+/// Row groups that a worker has under way on local disk: the next one is read while one is decoded.
+const DEPTH_LOCAL: usize = 2;
+/// The same on object storage, where a request takes long to begin.
+const DEPTH_REMOTE: usize = 24;
+/// Bytes, as stored, that the workers of a scan have under way together.
+const UNDER_WAY_BYTES: u64 = 192 << 20;
+
+/// Counters of a scan beside those of its reads.
+#[derive(Debug, Clone)]
+pub struct ScanMetrics {
+    groups_read: Count,
+    groups_pruned: Count,
+    rows_scanned: Count,
+    io_wait: Time,
+}
+
+impl ScanMetrics {
+    /// The counters of one partition of a scan.
+    pub fn new(set: &ExecutionPlanMetricsSet, partition: usize) -> Self {
+        let counter = |name: &'static str| MetricBuilder::new(set).counter(name, partition);
+        ScanMetrics {
+            groups_read: counter("row_groups_read"),
+            groups_pruned: counter("row_groups_pruned"),
+            rows_scanned: counter("rows_scanned"),
+            io_wait: MetricBuilder::new(set).subset_time("io_wait_time", partition),
+        }
+    }
+}
+
+/// What all workers of a running scan share.
+pub trait ScanRun: Send + Sync + 'static {
+    /// What a worker takes at a time from a task.
+    type Morsel: Copy + Send + 'static;
+    /// What is needed of a morsel while it is decoded.
+    type Tag: Send + 'static;
+
+    /// The next task: morsels that one worker takes one after the other.
+    fn take(&self) -> Option<VecDeque<Self::Morsel>>;
+
+    /// Fetches a morsel, filters it, and leaves the rest to be decoded. `None` if no row can pass.
+    fn open(
+        &self,
+        morsel: Self::Morsel,
+        metrics: &ScanMetrics,
+    ) -> impl Future<Output = Result<Option<(Self::Tag, GroupScan)>>> + Send;
+
+    /// A decoded batch as the plan wants it.
+    fn output(&self, tag: &Self::Tag, batch: RecordBatch) -> Result<RecordBatch>;
+
+    /// The rows `rest` of a row group, which could not be decoded, read once more where they may come sound.
+    ///
+    /// # Errors
+    /// `e`, where that is no use.
+    fn again(
+        &self,
+        _tag: &mut Self::Tag,
+        _group: usize,
+        _rest: BooleanBuffer,
+        e: SegmentError,
+    ) -> impl Future<Output = Result<GroupScan>> + Send {
+        std::future::ready(Err(e.into()))
+    }
+
+    /// LIMIT, and the rows handed out so far.
+    fn limit(&self) -> Option<(u64, &AtomicU64)>;
+}
+
+/// Morsels that each of `workers` has under way. `bytes` is what one has about, as stored.
+pub fn depth(io: &ScanIo, remote: bool, bytes: u64, workers: usize) -> usize {
+    if io.is_serial() || io.wants_few() {
+        return 1;
+    }
+    let most = if remote { DEPTH_REMOTE } else { DEPTH_LOCAL };
+    ((UNDER_WAY_BYTES / bytes.max(1)) as usize / workers.max(1)).clamp(1, most)
+}
+
+/// What a row group's pages and LIMIT leave of it, and what is counted of that. `None` if nothing.
+pub fn rows_of(kept: Kept, io: &ScanIo, total: usize, metrics: &ScanMetrics) -> Option<Option<BooleanBuffer>> {
+    let rows = match kept {
+        Kept::Nothing => {
+            metrics.groups_pruned.add(1);
+            return None;
+        }
+        Kept::All => None,
+        Kept::Rows(rows, pruned) => {
+            io.pruned_pages(pruned as u64);
+            Some(rows)
+        }
+    };
+    metrics.groups_read.add(1);
+    metrics.rows_scanned.add(rows.as_ref().map_or(total, |r| r.count_set_bits()));
+    Some(rows)
+}
+
+/// The first rows of a morsel, one bit each; `None` for all.
+pub fn first_rows(wanted: usize, total: usize) -> Option<BooleanBuffer> {
+    (wanted < total).then(|| {
+        let mut rows = BooleanBufferBuilder::new(total);
+        rows.append_n(wanted, true);
+        rows.append_n(total - wanted, false);
+        rows.finish()
+    })
+}
+
+/// One partition of a scan.
+pub struct Worker<R: ScanRun> {
+    run: Arc<R>,
+    metrics: ScanMetrics,
+    depth: usize,
+    task: VecDeque<R::Morsel>,
+    pending: FuturesUnordered<Opening<R>>,
+    open: Option<(R::Tag, GroupScan)>,
+    /// Nanoseconds that tasks of their own have computed for it.
+    elsewhere: Arc<AtomicU64>,
+}
+
+type Opening<R> = BoxFuture<'static, Result<Option<(<R as ScanRun>::Tag, GroupScan)>>>;
+
+impl<R: ScanRun> Worker<R> {
+    /// A worker with `depth` morsels under way. With `early`, its first ones are begun now, before the plan asks for rows:
+    /// inputs of joins are asked one after the other, and each would wait for its own first bytes.
+    pub fn new(run: Arc<R>, metrics: ScanMetrics, depth: usize, early: Option<&Handle>) -> Self {
+        let (task, pending) = (VecDeque::new(), FuturesUnordered::new());
+        let elsewhere = Arc::new(AtomicU64::new(0));
+        let mut worker = Worker { run, metrics, depth, task, pending, open: None, elsewhere: Arc::clone(&elsewhere) };
+        if let Some(runtime) = early {
+            worker.fill(|opening| {
+                let mut task = Aborting(runtime.spawn(Counted { inner: opening, nanos: Arc::clone(&elsewhere) }));
+                Box::pin(async move {
+                    let done = (&mut task.0).await;
+                    done.unwrap_or_else(|e| match e.try_into_panic() {
+                        Ok(panic) => std::panic::resume_unwind(panic),
+                        Err(_) => Err(EngineError::invalid("the scan was stopped")),
+                    })
+                })
+            });
+        }
+        worker
+    }
+
+    fn fill(&mut self, begin: impl Fn(Opening<R>) -> Opening<R>) {
+        while self.pending.len() < self.depth {
+            let Some(morsel) = self.task.pop_front() else {
+                match self.run.take() {
+                    Some(task) => self.task = task,
+                    None => return,
+                }
+                continue;
+            };
+            let (run, metrics) = (Arc::clone(&self.run), self.metrics.clone());
+            self.pending.push(begin(async move { run.open(morsel, &metrics).await }.boxed()));
+        }
+    }
+
+    /// The next batch; `None` when all row groups are taken.
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            preempt::yield_point();
+            let run = &self.run;
+            if run.limit().is_some_and(|(most, done)| done.load(Ordering::Relaxed) >= most) {
+                return Ok(None);
+            }
+            if let Some((tag, rows)) = &mut self.open {
+                let batch = match rows.next() {
+                    Some(Ok(batch)) => batch,
+                    Some(Err(e)) => {
+                        let (group, rest) = (rows.group(), rows.rest());
+                        *rows = run.again(tag, group, rest, e).await?;
+                        continue;
+                    }
+                    None => {
+                        self.open = None;
+                        continue;
+                    }
+                };
+                // Decoding was one piece of work, what is done with the rows is another.
+                preempt::yield_point();
+                let batch = run.output(tag, batch)?;
+                let Some((most, done)) = run.limit() else { return Ok(Some(batch)) };
+                let rows = batch.num_rows() as u64;
+                let before = done.fetch_add(rows, Ordering::Relaxed);
+                return Ok(Some(batch.slice(0, most.saturating_sub(before).min(rows) as usize)));
+            }
+            self.fill(|opening| opening);
+            match self.pending.next().await {
+                None => return Ok(None),
+                Some(opened) => self.open = opened?,
+            }
+        }
+    }
+
+    /// Its batches, timed.
+    pub fn batches(self, baseline: BaselineMetrics) -> impl Stream<Item = DfResult<RecordBatch>> {
+        let (busy, waited) = (baseline.elapsed_compute().clone(), self.metrics.io_wait.clone());
+        let elsewhere = Arc::clone(&self.elsewhere);
+        let batches = futures::stream::try_unfold(self, |mut worker| async move {
+            let next = worker.next().await.map_err(EngineError::into_datafusion)?;
+            Ok(next.map(|batch| (batch, worker)))
+        });
+        let timed = Timed { inner: Box::pin(batches), busy, waited, since: None, elsewhere, counted: 0 };
+        timed.inspect(move |batch| {
+            if let Ok(batch) = batch {
+                baseline.record_output(batch.num_rows());
+            }
+        })
+    }
+}
+
+/// Ends its task when it is dropped.
+#[derive(Debug)]
+pub struct Aborting<T>(pub JoinHandle<T>);
+
+impl<T> Drop for Aborting<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Counts the time in which a future computes.
+struct Counted<F> {
+    inner: F,
+    nanos: Arc<AtomicU64>,
+}
+
+impl<F: Future + Unpin> Future for Counted<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let began = Instant::now();
+        let done = Pin::new(&mut self.inner).poll(cx);
+        self.nanos.fetch_add(began.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        done
+    }
+}
+
+/// Tells the time in which a stream worked from that in which it waited.
+struct Timed<S> {
+    inner: Pin<Box<S>>,
+    busy: Time,
+    waited: Time,
+    since: Option<Instant>,
+    /// What is computed for it in other tasks, and how much of that is in `busy`.
+    elsewhere: Arc<AtomicU64>,
+    counted: u64,
+}
+
+impl<S: Stream> Stream for Timed<S> {
+    type Item = S::Item;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
+        let elsewhere = self.elsewhere.load(Ordering::Relaxed);
+        let computed = Duration::from_nanos(elsewhere - std::mem::replace(&mut self.counted, elsewhere));
+        if !computed.is_zero() {
+            self.busy.add_duration(computed);
+        }
+        if let Some(since) = self.since.take() {
+            self.waited.add_duration(since.elapsed().saturating_sub(computed));
+        }
+        let began = Instant::now();
+        let next = self.inner.as_mut().poll_next(cx);
+        self.busy.add_elapsed(began);
+        if next.is_pending() {
+            self.since = Some(Instant::now());
+        }
+        next
+    }
+}

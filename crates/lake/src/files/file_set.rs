@@ -1,0 +1,205 @@
+//! The files of a table, and what their directories say.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow::array::{Array, AsArray, RecordBatch, StringArray};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{DataType, FieldRef, Schema};
+use datafusion::catalog::Session;
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::logical_expr::utils::conjunction;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
+use dipper_node::error::{EngineError, Result};
+use dipper_node::files::partitions::{self, PartitionDir};
+use dipper_node::files::remote::PartitionFiles;
+use dipper_node::files::{FileAccess, FileEntry, walk};
+
+/// Where the files of a table are.
+#[derive(Debug, Clone)]
+pub enum FileSet {
+    /// Listed when the table was named.
+    Listed(Arc<[FileEntry]>),
+    /// Partitions in an object store, with their files, listed when the table was named.
+    Known {
+        /// Partition columns, outermost directory first.
+        columns: Vec<FieldRef>,
+        /// By partition.
+        partitions: Arc<[PartitionFiles]>,
+    },
+    /// Below a directory that may be empty or missing (a Hive table without partitions).
+    Below(PathBuf),
+    /// Partition directories below a root.
+    Partitioned {
+        /// The table's location; `None`: only the registered partitions are its own.
+        root: Option<PathBuf>,
+        /// Partition columns, outermost directory first.
+        columns: Vec<FieldRef>,
+        /// Partitions with a location of their own.
+        registered: BTreeMap<Vec<Option<String>>, Option<String>>,
+    },
+}
+
+impl FileSet {
+    /// The partition columns.
+    pub fn partition_columns(&self) -> &[FieldRef] {
+        match self {
+            FileSet::Partitioned { columns, .. } | FileSet::Known { columns, .. } => columns,
+            _ => &[],
+        }
+    }
+
+    /// Whether a filter can be answered from the directories alone.
+    pub(super) fn covers(&self, filter: &Expr) -> bool {
+        covers(self.partition_columns(), filter)
+    }
+
+    /// The files that may hold rows for `filters` (those that [`covers`](Self::covers) is true for; others are
+    /// ignored), each with its partition values.
+    pub(super) fn files(
+        &self,
+        access: &FileAccess,
+        state: &dyn Session,
+        filters: &[Expr],
+    ) -> Result<Vec<(FileEntry, Arc<[ScalarValue]>)>> {
+        match self {
+            FileSet::Listed(files) => Ok(files.iter().map(|f| (f.clone(), Arc::from([]))).collect()),
+            FileSet::Below(root) => {
+                let mut found = Vec::new();
+                if root.exists() {
+                    walk(root, access, &mut found)?;
+                }
+                Ok(found.into_iter().map(|f| (f, Arc::from([]))).collect())
+            }
+            FileSet::Known { columns, partitions } => {
+                let pruner = self.pruner(columns, state, filters)?;
+                let mut found = Vec::new();
+                for (values, files) in partitions.iter() {
+                    if pruner.keep(values)? {
+                        let typed: Arc<[ScalarValue]> = typed(columns, values)?.into();
+                        found.extend(files.iter().map(|f| (f.clone(), Arc::clone(&typed))));
+                    }
+                }
+                Ok(found)
+            }
+            FileSet::Partitioned { .. } => {
+                let mut found = Vec::new();
+                for (dir, values) in self.partitions(access, state, filters)? {
+                    found.extend(dir.files(access)?.into_iter().map(|f| (f, Arc::clone(&values))));
+                }
+                Ok(found)
+            }
+        }
+    }
+
+    fn pruner(&self, columns: &[FieldRef], state: &dyn Session, filters: &[Expr]) -> Result<Pruner> {
+        Pruner::try_new(columns, state, filters.iter().filter(|f| self.covers(f)).cloned())
+    }
+
+    /// Filters over partition columns alone choose files exactly; all others are for the scan's rows.
+    pub(super) fn pushdown(&self, filters: &[&Expr]) -> Vec<TableProviderFilterPushDown> {
+        filters
+            .iter()
+            .map(|f| match self.covers(f) {
+                true => TableProviderFilterPushDown::Exact,
+                false => TableProviderFilterPushDown::Unsupported,
+            })
+            .collect()
+    }
+
+    /// The partitions that `filters` leave, with their typed values. Empty for tables without partitions.
+    pub(super) fn partitions(
+        &self,
+        access: &FileAccess,
+        state: &dyn Session,
+        filters: &[Expr],
+    ) -> Result<Vec<(PartitionDir, Arc<[ScalarValue]>)>> {
+        let FileSet::Partitioned { root, columns, registered } = self else { return Ok(Vec::new()) };
+        let names: Vec<String> = columns.iter().map(|c| c.name().clone()).collect();
+        let pruner = self.pruner(columns, state, filters)?;
+        let dirs = partitions::find(root.as_deref(), &names, registered, access, &|values| {
+            // Outer levels are read whole unless every column of the filters is known there.
+            if values.len() < columns.len() { Ok(true) } else { pruner.keep(values) }
+        })?;
+        dirs.into_iter()
+            .map(|dir| {
+                let values = typed(columns, &dir.values)?;
+                Ok((dir, Arc::from(values)))
+            })
+            .collect()
+    }
+}
+
+/// Raw directory values as values of the columns' types; what does not fit is NULL, as in Hive.
+pub fn typed(columns: &[FieldRef], values: &[Option<String>]) -> Result<Vec<ScalarValue>> {
+    columns
+        .iter()
+        .zip(values)
+        .map(|(column, value)| {
+            let text = StringArray::from(vec![value.as_deref()]);
+            let options = CastOptions { safe: true, ..Default::default() };
+            let array = cast_with_options(&text, column.data_type(), &options)
+                .map_err(|e| EngineError::invalid(format!("partition column {}: {e}", column.name())))?;
+            Ok(ScalarValue::try_from_array(&array, 0)?)
+        })
+        .collect()
+}
+
+/// Whether a filter is about partition columns alone.
+pub fn covers(partition_columns: &[FieldRef], filter: &Expr) -> bool {
+    let columns = filter.column_refs();
+    !columns.is_empty()
+        && !filter.is_volatile()
+        && columns.iter().all(|c| partition_columns.iter().any(|p| p.name() == &c.name))
+}
+
+/// Tells which partitions filters leave.
+pub struct Pruner {
+    columns: Vec<FieldRef>,
+    predicate: Option<Arc<dyn datafusion::physical_expr::PhysicalExpr>>,
+}
+
+impl Pruner {
+    /// The filters are about `columns` alone, the partition columns.
+    pub fn try_new(columns: &[FieldRef], state: &dyn Session, filters: impl Iterator<Item = Expr>) -> Result<Self> {
+        let schema = Schema::new(columns.to_vec());
+        let predicate = match conjunction(filters.map(unqualified)) {
+            None => None,
+            Some(filter) => Some(state.create_physical_expr(filter, &DFSchema::try_from(schema)?)?),
+        };
+        Ok(Pruner { columns: columns.to_vec(), predicate })
+    }
+
+    /// Whether a partition of these raw values can have rows that pass.
+    pub fn keep(&self, values: &[Option<String>]) -> Result<bool> {
+        let Some(predicate) = &self.predicate else { return Ok(true) };
+        let arrays = typed(&self.columns, values)?
+            .iter()
+            .map(|v| v.to_array_of_size(1))
+            .collect::<datafusion::error::Result<Vec<_>>>()?;
+        let batch = RecordBatch::try_new(Arc::new(Schema::new(self.columns.clone())), arrays)
+            .map_err(|e| EngineError::invalid(e.to_string()))?;
+        let result = predicate.evaluate(&batch)?.into_array(1)?;
+        match result.data_type() {
+            DataType::Boolean => Ok(result.is_valid(0) && result.as_boolean().value(0)),
+            other => Err(EngineError::invalid(format!("a filter gives {other} where a boolean is expected"))),
+        }
+    }
+}
+
+/// The same expression with columns named without their table.
+fn unqualified(e: Expr) -> Expr {
+    use datafusion::common::tree_node::{Transformed, TreeNode};
+    e.transform(|e| {
+        Ok(match e {
+            Expr::Column(mut c) if c.relation.is_some() => {
+                c.relation = None;
+                Transformed::yes(Expr::Column(c))
+            }
+            other => Transformed::no(other),
+        })
+    })
+    .expect("the closure never fails")
+    .data
+}

@@ -1,0 +1,343 @@
+//! Tables over Parquet files.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::Statistics;
+use datafusion::datasource::object_store::ObjectStoreUrl;
+use datafusion::error::Result as DfResult;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::empty::EmptyExec;
+use dipper_cache::TaggedStore;
+use dipper_exec::io::{self, ScanRequests};
+use dipper_exec::scan::{ParquetScanExec, ParquetScanFile, ParquetScanSpec, bare, table_schema};
+use dipper_iceberg::reshape::{self, Shape};
+use dipper_node::error::{EngineError, ErrorKind, Result};
+use dipper_node::files::{FileAccess, FileEntry};
+use dipper_store::segment::{Fetcher, ForeignFile, ForeignSchema, ObjectReader, Readers, ScanIo};
+use dipper_text::infer::unique;
+use futures::{StreamExt, TryStreamExt};
+use object_store::path::Path as ObjectPath;
+use object_store::{ObjectMeta, ObjectStore};
+use tokio::runtime::Handle;
+
+use super::by_the_clock;
+use super::file_set::FileSet;
+use super::parquet_statistics::statistics;
+use super::widen::united;
+use crate::read::ReadContext;
+use crate::types::type_text;
+
+/// Files whose footers are read at once.
+const OPENED_AT_ONCE: usize = 16;
+
+/// A table over Parquet files.
+#[derive(Debug)]
+pub struct ParquetTable {
+    footers: Footers,
+    files: FileSet,
+    access: FileAccess,
+    /// Columns read from the files, as these spell them.
+    spelled: SchemaRef,
+    /// The same as the table calls them: no two names differ in case only.
+    file_schema: SchemaRef,
+    schema: SchemaRef,
+}
+
+impl ParquetTable {
+    /// A table over `files`. With `declared`, its columns are these (looked up in the files by name without regard to
+    /// case; what a file lacks is NULL); else those that the files have, by name, instants by the session's clock.
+    pub async fn try_new(
+        context: &ReadContext,
+        state: &SessionState,
+        files: FileSet,
+        access: FileAccess,
+        declared: Option<SchemaRef>,
+    ) -> Result<Arc<dyn TableProvider>> {
+        let listed = files.files(&access, state, &[])?;
+        let footers = Footers { readers: Arc::clone(&context.readers), requests: context.stores.io().clone() };
+        let requests = ScanRequests::of(state);
+        let over = |files: FileSet, spelled: Fields, named: Fields| {
+            let (spelled, file_schema) = (Arc::new(Schema::new(spelled)), Arc::new(Schema::new(named)));
+            let schema = table_schema(&file_schema, files.partition_columns());
+            let footers = footers.clone();
+            Arc::new(ParquetTable { footers, files, access, spelled, file_schema, schema })
+        };
+        if let Some(declared) = declared {
+            let declared: Fields = declared.fields().iter().map(bare).collect();
+            let spelled = match listed.first() {
+                Some((first, _)) => {
+                    let own = footers.open(state, &[first], &requests, |reader| reader.fields().clone()).await?;
+                    spelled_as_in(&declared, &own[0])
+                }
+                None => declared,
+            };
+            return Ok(over(files, spelled.clone(), spelled));
+        }
+        let all: Vec<_> = listed.iter().map(|(file, _)| file).collect();
+        let found = merged(&all, &footers.open(state, &all, &requests, |reader| reader.table_fields()).await?)?;
+        let names = unique(found.iter().map(|f| f.name().clone()));
+        let instants: Vec<&String> =
+            names.iter().zip(&found).filter(|(_, f)| is_instant(f)).map(|(name, _)| name).collect();
+        let spelled: Fields = found.iter().map(in_utc).collect();
+        let named = |(field, name): (&FieldRef, &String)| Arc::new(field.as_ref().clone().with_name(name));
+        let named = spelled.iter().zip(&names).map(named).collect();
+        by_the_clock(context, over(files, spelled, named), |f| instants.contains(&f.name()))
+    }
+}
+
+/// What opens the files of tables.
+#[derive(Debug, Clone)]
+struct Footers {
+    readers: Arc<Readers>,
+    /// Threads for requests.
+    requests: Handle,
+}
+
+impl Footers {
+    /// What is `wanted` of each file, opened: several at once, and none that is open already.
+    async fn open<T>(
+        &self,
+        state: &dyn Session,
+        files: &[&FileEntry],
+        requests: &ScanRequests,
+        wanted: impl Fn(Arc<ObjectReader>) -> T,
+    ) -> Result<Vec<T>> {
+        let views = state.config_options().execution.parquet.schema_force_view_types;
+        // Partitions may lie in several stores.
+        let mut stores = BTreeMap::new();
+        for file in files {
+            if let Entry::Vacant(unknown) = stores.entry(store_number(file)) {
+                let (url, store) = store(state, file)?;
+                let fetcher = match file.remote.is_some() {
+                    false => Fetcher::local(store),
+                    true => Fetcher::remote(store, self.requests.clone(), io::anew()),
+                };
+                unknown.insert((url, fetcher));
+            }
+        }
+        let io = Arc::new(ScanIo::new(false, false).with_extensions(requests.extensions.clone()));
+        let opening: Vec<_> = (files.iter())
+            .map(async |entry| {
+                let (url, fetcher) = &stores[&store_number(entry)];
+                let object = object(entry)?;
+                let file = ForeignFile {
+                    path: object.location,
+                    name: entry.name(),
+                    size: object.size,
+                    tag: object.e_tag.unwrap_or_default(),
+                    modified: Some(object.last_modified),
+                    views,
+                };
+                Ok(wanted(self.readers.get_foreign(url.as_str(), fetcher, &file, Some(&io)).await?))
+            })
+            .collect();
+        futures::stream::iter(opening).buffered(OPENED_AT_ONCE).try_collect().await
+    }
+}
+
+/// `fields` with each name as `like` spells it, where it has it.
+fn spelled_as_in(fields: &Fields, like: &Fields) -> Fields {
+    let spelled = |(field, place): (&FieldRef, Option<usize>)| match place {
+        Some(at) => Arc::new(field.as_ref().clone().with_name(like[at].name())),
+        None => Arc::clone(field),
+    };
+    fields.iter().zip(reshape::places(like, fields)).map(spelled).collect()
+}
+
+/// Whether a column holds points in time, which files keep in UTC.
+fn is_instant(field: &FieldRef) -> bool {
+    matches!(field.data_type(), DataType::Timestamp(_, Some(_)))
+}
+
+/// A column of instants as UTC's clock shows them.
+fn in_utc(field: &FieldRef) -> FieldRef {
+    match field.data_type() {
+        DataType::Timestamp(unit, Some(_)) => {
+            Arc::new(field.as_ref().clone().with_data_type(DataType::Timestamp(*unit, None)))
+        }
+        _ => Arc::clone(field),
+    }
+}
+
+/// Which of the process's object stores holds a file, if one does.
+fn store_number(file: &FileEntry) -> Option<u64> {
+    file.remote.as_ref().map(|remote| remote.store_number)
+}
+
+/// The store that holds a file, with the URL under which DataFusion knows it.
+fn store(state: &dyn Session, file: &FileEntry) -> DfResult<(ObjectStoreUrl, Arc<dyn ObjectStore>)> {
+    let Some(remote) = &file.remote else {
+        let url = ObjectStoreUrl::local_filesystem();
+        let store = state.runtime_env().object_store(&url)?;
+        return Ok((url, store));
+    };
+    let url = ObjectStoreUrl::parse(format!("remote://{}", remote.store_number))?;
+    let tagged: Arc<dyn ObjectStore> = Arc::new(TaggedStore::new(remote.store.clone(), remote.store_number));
+    state.runtime_env().register_object_store(url.as_ref(), Arc::clone(&tagged));
+    Ok((url, tagged))
+}
+
+/// The file as its [`store`] knows it.
+fn object(entry: &FileEntry) -> Result<ObjectMeta> {
+    if let Some(remote) = &entry.remote {
+        let tagged = TaggedStore::new(remote.store.clone(), remote.store_number);
+        let location = tagged
+            .path(&remote.meta)
+            .map_err(|e| EngineError::new(ErrorKind::File, format!("'{}': {e}", entry.name())))?;
+        return Ok(ObjectMeta { location, ..remote.meta.clone() });
+    }
+    let path = entry.path.canonicalize().map_err(|e| dipper_node::files::cannot(&entry.path, "read", &e))?;
+    let location = ObjectPath::from_absolute_path(&path)
+        .map_err(|e| EngineError::new(ErrorKind::File, format!("'{}': {e}", entry.path.display())))?;
+    Ok(ObjectMeta { location, last_modified: entry.modified.into(), size: entry.len, e_tag: None, version: None })
+}
+
+/// A column's type as it is spelled in SQL, which does not tell instants from the time of a clock.
+fn spelled(field: &Field) -> String {
+    let zoned = matches!(field.data_type(), DataType::Timestamp(_, Some(_)));
+    format!("{}{}", type_text(field), if zoned { " of universal time" } else { "" })
+}
+
+/// The columns of all files, of which each has its own, by name.
+fn merged(files: &[&FileEntry], own: &[Fields]) -> Result<Fields> {
+    let mut merged: Option<Fields> = None;
+    for (file, own) in files.iter().zip(own) {
+        // What writers noted beside a column may differ from file to file.
+        let plain = |field: &FieldRef| field.as_ref().clone().with_metadata(HashMap::new());
+        let fields: Fields = own.iter().map(plain).collect();
+        merged = Some(match merged {
+            None => fields,
+            Some(before) => united(&before, &spelled_as_in(&fields, &before)).map_err(|(before, own)| {
+                let (name, before, own) = (before.name(), spelled(&before), spelled(&own));
+                EngineError::new(
+                    ErrorKind::File,
+                    format!(
+                        "'{}' does not fit the files before it: column '{name}' is {own} here and {before} there, which no type \
+                         holds both; read the files apart, or declare the columns of a table over them",
+                        file.name()
+                    ),
+                )
+            })?,
+        });
+    }
+    merged.ok_or_else(|| EngineError::new(ErrorKind::File, "no Parquet files to take columns from; declare them"))
+}
+
+/// How the table's columns, as files spell them, are read from one file.
+fn read_from(
+    reader: &ObjectReader,
+    spelled: &Fields,
+    named: &Fields,
+) -> Result<(ForeignSchema, Vec<(usize, Shape, FieldRef)>)> {
+    let own = reader.fields();
+    let places = reshape::places(own, spelled);
+    let (mut fields, mut shapes) = (Vec::with_capacity(named.len()), Vec::new());
+    for (at, (field, place)) in named.iter().zip(&places).enumerate() {
+        let decoded = place.map(|place| own[place].data_type());
+        match decoded.filter(|decoded| decoded.is_nested() && *decoded != field.data_type()) {
+            // The reader converts what is not nested.
+            None => fields.push(Arc::clone(field)),
+            Some(decoded) => {
+                let from = field.as_ref().clone().with_data_type(decoded.clone());
+                let shape = reshape::shape_by_name(&from, field)
+                    .map_err(|e| EngineError::new(ErrorKind::File, format!("'{}': {e}", reader.name())))?;
+                fields.push(Arc::new(from));
+                shapes.push((at, shape, Arc::clone(field)));
+            }
+        }
+    }
+    Ok((ForeignSchema::new(&fields.into(), &places), shapes))
+}
+
+#[async_trait]
+impl TableProvider for ParquetTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> DfResult<Vec<TableProviderFilterPushDown>> {
+        // Other filters reach the scan as physical expressions.
+        Ok(self.files.pushdown(filters))
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> DfResult<Arc<dyn ExecutionPlan>> {
+        let listed = self.files.files(&self.access, state, filters).map_err(EngineError::into_datafusion)?;
+        if listed.is_empty() {
+            let schema = match projection {
+                Some(p) => Arc::new(self.schema.project(p)?),
+                None => Arc::clone(&self.schema),
+            };
+            return Ok(Arc::new(EmptyExec::new(schema)));
+        }
+        let entries: Vec<_> = listed.iter().map(|(file, _)| file).collect();
+        let remote = entries.iter().any(|file| file.remote.is_some());
+        let requests = ScanRequests::of(state);
+        let opened = self
+            .footers
+            .open(state, &entries, &requests, |reader| reader)
+            .await
+            .map_err(EngineError::into_datafusion)?;
+        let mut files = Vec::with_capacity(opened.len());
+        let mut total: Option<Statistics> = None;
+        let projection = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
+        for (reader, (_, partition)) in opened.into_iter().zip(listed) {
+            let named = self.file_schema.fields();
+            let (columns, shapes) =
+                read_from(&reader, self.spelled.fields(), named).map_err(EngineError::into_datafusion)?;
+            let statistics = statistics(&reader, named, &columns, &projection).map_err(EngineError::into_datafusion)?;
+            total = Some(match total {
+                None => statistics,
+                Some(before) => Statistics::try_merge_iter([&before, &statistics], &self.file_schema)?,
+            });
+            let file = ParquetScanFile::new(reader, Arc::new(columns), partition);
+            files.push(ParquetScanFile { shapes: shapes.into(), ..file });
+        }
+        let mut statistics = total.expect("there is at least one file");
+        let unknown = Statistics::unknown_column(&self.schema);
+        statistics.column_statistics.extend(unknown.into_iter().skip(self.file_schema.fields().len()));
+        let spec = ParquetScanSpec {
+            files,
+            file_schema: Arc::clone(&self.file_schema),
+            table_schema: Arc::clone(&self.schema),
+            statistics,
+            remote,
+            requests,
+        };
+        let workers = state.config().target_partitions();
+        Ok(Arc::new(ParquetScanExec::new(Arc::new(spec), projection, limit, workers)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::Field;
+
+    use super::*;
+
+    fn fields(names: &[&str]) -> Fields {
+        names.iter().map(|name| Field::new(*name, DataType::Int64, true)).collect()
+    }
+
+    #[test]
+    fn columns_are_spelled_as_files_spell_them() {
+        let own = fields(&["A", "a", "b"]);
+        assert_eq!(spelled_as_in(&fields(&["B", "c", "a"]), &own), fields(&["b", "c", "a"]));
+    }
+}

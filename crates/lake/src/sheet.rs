@@ -1,0 +1,278 @@
+//! Small results made row by row: what SHOW and the virtual tables return.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array, StringArray, TimestampMicrosecondArray, UInt64Array};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use dipper_node::error::{EngineError, ErrorKind, Result};
+use futures::StreamExt;
+
+use crate::result::{Column, Outcome, Rows};
+
+/// Type of a column of a [`Sheet`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// String.
+    Text,
+    /// BIGINT.
+    Int,
+    /// BIGINT UNSIGNED.
+    UInt,
+    /// DATETIME.
+    Time,
+}
+
+/// A value of a [`Sheet`].
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cell {
+    /// NULL.
+    Null,
+    /// For [`Kind::Text`].
+    Text(String),
+    /// For [`Kind::Int`] and [`Kind::UInt`].
+    Int(i64),
+    /// For [`Kind::Time`]: microseconds since 1970 of the wall clock in the session's zone.
+    Time(i64),
+}
+
+impl From<&str> for Cell {
+    fn from(s: &str) -> Cell {
+        Cell::Text(s.to_string())
+    }
+}
+
+impl From<String> for Cell {
+    fn from(s: String) -> Cell {
+        Cell::Text(s)
+    }
+}
+
+impl From<&String> for Cell {
+    fn from(s: &String) -> Cell {
+        Cell::Text(s.clone())
+    }
+}
+
+impl From<i64> for Cell {
+    fn from(n: i64) -> Cell {
+        Cell::Int(n)
+    }
+}
+
+impl<T: Into<Cell>> From<Option<T>> for Cell {
+    fn from(value: Option<T>) -> Cell {
+        value.map_or(Cell::Null, Into::into)
+    }
+}
+
+/// Names and types of the columns of a [`Sheet`].
+pub type Head = [(&'static str, Kind)];
+
+/// Rows under a head.
+#[derive(Debug)]
+pub struct Sheet {
+    columns: Vec<(String, Kind)>,
+    rows: Vec<Vec<Cell>>,
+}
+
+impl Sheet {
+    /// No rows yet.
+    pub fn new(head: &Head) -> Sheet {
+        Sheet { columns: head.iter().map(|(name, kind)| ((*name).to_string(), *kind)).collect(), rows: Vec::new() }
+    }
+
+    /// All columns are text.
+    pub fn texts(names: &[&str]) -> Sheet {
+        Sheet { columns: names.iter().map(|name| ((*name).to_string(), Kind::Text)).collect(), rows: Vec::new() }
+    }
+
+    /// Columns under new names; `made` gives the text of those that have no source here.
+    pub fn select(self, columns: &[(&str, Option<&str>)], made: impl Fn(&str) -> Cell) -> Sheet {
+        let at = |source: &str| self.columns.iter().position(|(name, _)| name == source);
+        let sources: Vec<Option<usize>> = columns.iter().map(|(_, source)| source.and_then(at)).collect();
+        let kinds = sources.iter().map(|at| at.map_or(Kind::Text, |at| self.columns[at].1));
+        let names = columns.iter().map(|(name, _)| (*name).to_string());
+        let row = |row: &Vec<Cell>| {
+            let cell = |(source, (name, _)): (&Option<usize>, &(&str, _))| {
+                source.map_or_else(|| made(name), |at| row[at].clone())
+            };
+            sources.iter().zip(columns).map(cell).collect()
+        };
+        Sheet { columns: names.zip(kinds).collect(), rows: self.rows.iter().map(row).collect() }
+    }
+
+    /// Gives column `at` another name.
+    pub fn rename(mut self, at: usize, name: String) -> Sheet {
+        self.columns[at].0 = name;
+        self
+    }
+
+    /// Adds a row; it has as many cells as there are columns.
+    pub fn push<const N: usize>(&mut self, cells: [Cell; N]) {
+        self.push_row(Vec::from(cells));
+    }
+
+    /// Adds a row; it has as many cells as there are columns.
+    pub fn push_row(&mut self, cells: Vec<Cell>) {
+        assert_eq!(cells.len(), self.columns.len(), "a row has a cell for each of {:?}", self.columns);
+        self.rows.push(cells);
+    }
+
+    /// Keeps the rows whose cell of this column is a text that `keep` is true for.
+    pub fn retain(&mut self, column: usize, keep: impl Fn(&str) -> bool) {
+        self.rows.retain(|row| matches!(row.get(column), Some(Cell::Text(s)) if keep(s)));
+    }
+
+    /// Sorts by columns of these names, without regard to case; true is descending. NULL is first, as everywhere.
+    ///
+    /// # Errors
+    /// There is no such column.
+    pub fn order_by(&mut self, keys: &[(String, bool)]) -> Result<()> {
+        let place = |name: &str| {
+            let found = self.columns.iter().position(|(column, _)| column.eq_ignore_ascii_case(name));
+            found.ok_or_else(|| {
+                let near = dipper_base::near::closest(name, self.columns.iter().map(|(n, _)| n.as_str()));
+                let hint = near.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
+                EngineError::new(ErrorKind::NoColumn, format!("Unknown column '{name}' in 'order clause'{hint}"))
+            })
+        };
+        let keys = keys.iter().map(|(name, down)| Ok((place(name)?, *down))).collect::<Result<Vec<_>>>()?;
+        self.rows.sort_by(|a, b| {
+            let pairs = keys.iter().map(|(at, down)| {
+                let order = a[*at].cmp(&b[*at]);
+                if *down { order.reverse() } else { order }
+            });
+            pairs.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
+        });
+        Ok(())
+    }
+
+    /// Keeps `count` rows from `offset` on.
+    pub fn limit(&mut self, offset: u64, count: u64) {
+        let offset = usize::try_from(offset).unwrap_or(usize::MAX).min(self.rows.len());
+        self.rows.drain(..offset);
+        self.rows.truncate(usize::try_from(count).unwrap_or(usize::MAX));
+    }
+
+    fn schema(&self) -> SchemaRef {
+        schema(self.columns.iter().map(|(name, kind)| (name.as_str(), *kind)))
+    }
+
+    /// The rows as one batch.
+    ///
+    /// # Errors
+    /// A cell does not have its column's type, which is a bug here.
+    pub fn into_batch(self) -> Result<RecordBatch> {
+        let schema = self.schema();
+        let count = self.rows.len();
+        let mut arrays: Vec<ArrayRef> = Vec::with_capacity(self.columns.len());
+        for (at, (name, kind)) in self.columns.iter().enumerate() {
+            let wrong = |cell: &Cell| EngineError::new(ErrorKind::Internal, format!("column {name} holds {cell:?}"));
+            let numbers = || {
+                self.rows.iter().map(|row| match &row[at] {
+                    Cell::Null => Ok(None),
+                    Cell::Int(n) | Cell::Time(n) => Ok(Some(*n)),
+                    other => Err(wrong(other)),
+                })
+            };
+            arrays.push(match kind {
+                Kind::Text => {
+                    let texts = self.rows.iter().map(|row| match &row[at] {
+                        Cell::Null => Ok(None),
+                        Cell::Text(s) => Ok(Some(s.as_str())),
+                        other => Err(wrong(other)),
+                    });
+                    Arc::new(texts.collect::<Result<StringArray>>()?)
+                }
+                Kind::Int => Arc::new(numbers().collect::<Result<Int64Array>>()?),
+                Kind::UInt => {
+                    let unsigned = numbers().map(|n| n.map(|n| n.map(|n| u64::try_from(n).unwrap_or_default())));
+                    Arc::new(unsigned.collect::<Result<UInt64Array>>()?)
+                }
+                Kind::Time => Arc::new(numbers().collect::<Result<TimestampMicrosecondArray>>()?),
+            });
+        }
+        RecordBatch::try_new_with_options(schema, arrays, &RecordBatchOptions::new().with_row_count(Some(count)))
+            .map_err(|e| EngineError::new(ErrorKind::Internal, e.to_string()))
+    }
+
+    /// The rows as the result of a statement.
+    ///
+    /// # Errors
+    /// As [`into_batch`](Self::into_batch).
+    pub fn into_outcome(self) -> Result<Outcome> {
+        Ok(outcome(self.into_batch()?))
+    }
+}
+
+/// The schema of these columns; all are nullable.
+pub fn schema<'a>(columns: impl IntoIterator<Item = (&'a str, Kind)>) -> SchemaRef {
+    let fields = columns.into_iter().map(|(name, kind)| {
+        let data_type = match kind {
+            Kind::Text => DataType::Utf8,
+            Kind::Int => DataType::Int64,
+            Kind::UInt => DataType::UInt64,
+            Kind::Time => DataType::Timestamp(TimeUnit::Microsecond, None),
+        };
+        Field::new(name, data_type, true)
+    });
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+/// A batch as the result of a statement.
+pub fn outcome(batch: RecordBatch) -> Outcome {
+    let columns = batch.schema().fields().iter().map(|f| Column::computed(Arc::clone(f))).collect();
+    Outcome::Rows(Rows { columns, batches: futures::stream::iter([Ok(batch)]).boxed() })
+}
+
+/// Wall clock in `zone` (an offset or IANA name) at `ms` milliseconds since 1970 UTC, in microseconds since 1970.
+pub fn wall_clock_us(ms: i64, zone: &str) -> Cell {
+    use chrono::{DateTime, FixedOffset, Offset, TimeZone};
+    let Some(utc) = DateTime::from_timestamp_millis(ms) else { return Cell::Null };
+    let naive = utc.naive_utc();
+    let offset = match zone.parse::<chrono_tz::Tz>() {
+        Ok(tz) => tz.offset_from_utc_datetime(&naive).fix(),
+        Err(_) => match zone.parse::<FixedOffset>() {
+            Ok(offset) => offset,
+            Err(_) => return Cell::Null,
+        },
+    };
+    Cell::Time(utc.timestamp_micros() + i64::from(offset.local_minus_utc()) * 1_000_000)
+}
+
+/// The same as text without fractions: `2024-01-31 23:59:59`.
+pub fn wall_clock_text(ms: i64, zone: &str) -> Cell {
+    match wall_clock_us(ms, zone) {
+        Cell::Time(us) => {
+            chrono::DateTime::from_timestamp_micros(us).map(|t| t.format("%Y-%m-%d %H:%M:%S").to_string()).into()
+        }
+        _ => Cell::Null,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_are_read_in_the_zone() {
+        assert_eq!(wall_clock_us(0, "+08:00"), Cell::Time(8 * 3_600_000_000));
+        assert_eq!(wall_clock_us(0, "UTC"), Cell::Time(0));
+        assert_eq!(wall_clock_text(1_719_792_000_000, "Europe/Berlin"), "2024-07-01 02:00:00".into());
+        assert_eq!(wall_clock_us(0, "nowhere"), Cell::Null);
+    }
+
+    #[test]
+    fn limits_stay_inside() {
+        let rows = |offset, count| {
+            let mut sheet = Sheet::texts(&["a"]);
+            for s in ["x", "y", "z"] {
+                sheet.push([s.into()]);
+            }
+            sheet.limit(offset, count);
+            sheet.into_batch().unwrap().num_rows()
+        };
+        assert_eq!((rows(0, 2), rows(2, 5), rows(9, 1), rows(0, u64::MAX), rows(u64::MAX, 1)), (2, 1, 0, 3, 0));
+    }
+}

@@ -1,0 +1,583 @@
+//! The errors that clients see: MySQL codes with a message that names the object and the way out.
+
+use std::fmt;
+
+use datafusion::common::SchemaError;
+use datafusion::error::DataFusionError;
+use dipper_base::names::EXEC_MEM_LIMIT;
+use dipper_dialect::error::SqlError;
+use dipper_iceberg::IcebergError;
+use dipper_load::LoadError;
+use dipper_point::PointError;
+use dipper_store::catalog::CatalogError;
+use dipper_store::catalog::access::AccessError;
+use dipper_store::chain::ChainError;
+use dipper_store::labels::LabelError;
+use dipper_store::route::RouteError;
+use dipper_store::segment::SegmentError;
+use dipper_store::table::{Refused, TableError};
+use dipper_text::error::{ErrorKind as TextKind, TextError};
+use dipper_text::hive::HiveError;
+
+use crate::words;
+
+/// Result with an [`EngineError`].
+pub type Result<T> = std::result::Result<T, EngineError>;
+
+/// Defines the kinds of errors, with MySQL's number and SQLSTATE of each.
+macro_rules! kinds {
+    ($(#[doc = $meaning:literal] $name:ident = $number:literal, $sqlstate:literal;)*) => {
+        /// What went wrong, in the kinds that differ in what the client should do.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum ErrorKind {
+            $(#[doc = $meaning] $name,)*
+        }
+
+        impl ErrorKind {
+            /// Every kind.
+            pub const ALL: &[ErrorKind] = &[$(ErrorKind::$name),*];
+
+            /// MySQL error number and SQLSTATE.
+            pub fn code(self) -> (u16, &'static str) {
+                match self {
+                    $(ErrorKind::$name => ($number, $sqlstate),)*
+                }
+            }
+
+            /// What the kind means, in a sentence.
+            pub fn meaning(self) -> &'static str {
+                match self {
+                    $(ErrorKind::$name => $meaning.trim_ascii(),)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// The statement does not parse.
+    Syntax = 1064, "42000";
+    /// The statement parses and makes no sense: wrong types, wrong number of arguments.
+    Invalid = 1105, "HY000";
+    /// Understood, but dipper cannot do it.
+    Unsupported = 1235, "42000";
+    /// No such database.
+    NoDatabase = 1049, "42000";
+    /// A name without database, and no database is selected.
+    NoDatabaseSelected = 1046, "3D000";
+    /// The database is there already.
+    DatabaseExists = 1007, "HY000";
+    /// No such table or view.
+    NoTable = 1146, "42S02";
+    /// The table or view is there already.
+    TableExists = 1050, "42S01";
+    /// It is a view where a table is wanted, or the other way round.
+    WrongObject = 1347, "HY000";
+    /// No such column.
+    NoColumn = 1054, "42S22";
+    /// The column name is ambiguous.
+    AmbiguousColumn = 1052, "23000";
+    /// No such function.
+    NoFunction = 1305, "42000";
+    /// No such variable.
+    NoVariable = 1193, "HY000";
+    /// The variable cannot be set to this.
+    BadVariable = 1231, "42000";
+    /// No such file, or it cannot be read.
+    File = 29, "HY000";
+    /// Not allowed.
+    Denied = 1227, "42000";
+    /// A value in the data does not fit its type.
+    BadValue = 1366, "22007";
+    /// A computed value is out of range.
+    OutOfRange = 1690, "22003";
+    /// The memory or disk budget is used up.
+    Resources = 1041, "HY000";
+    /// The statement ran longer than query_timeout.
+    Timeout = 3024, "HY000";
+    /// The statement was killed.
+    Killed = 1317, "70100";
+    /// No such connection.
+    NoThread = 1094, "HY000";
+    /// No such prepared statement.
+    NoStatement = 1243, "HY000";
+    /// Others changed the same rows meanwhile; the statement can be repeated.
+    Conflict = 1213, "40001";
+    /// The catalog cannot be read or written.
+    Storage = 1030, "HY000";
+    /// An object of a table, or a file, is gone or is another now: the statement's view of the table is too old.
+    Vanished = 1030, "HY000";
+    /// Whether a change was committed could not be learned.
+    Unknown = 1180, "HY000";
+    /// A bug.
+    Internal = 1815, "HY000";
+}
+
+/// An error for a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EngineError {
+    /// What kind.
+    pub kind: ErrorKind,
+    /// MySQL error number.
+    pub code: u16,
+    /// SQLSTATE, five characters.
+    pub sqlstate: &'static str,
+    /// Object, expected, found, position, way out.
+    pub message: String,
+    /// The line of the statement and a caret, two lines, for syntax errors.
+    pub caret: Option<String>,
+}
+
+impl EngineError {
+    /// An error of `kind`.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        let (code, sqlstate) = kind.code();
+        EngineError { kind, code, sqlstate, message: without_xml(message.into()), caret: None }
+    }
+
+    /// The same about something that is gone: the statement may find it elsewhere if it looks again.
+    pub fn vanished(self) -> Self {
+        EngineError { kind: ErrorKind::Vanished, ..self }
+    }
+
+    /// Understood, but dipper cannot do it.
+    pub fn unsupported(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Unsupported, message)
+    }
+
+    /// Parses and makes no sense.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Invalid, message)
+    }
+
+    /// Carries this error through DataFusion, from where [`From<DataFusionError>`] takes it out again.
+    pub fn into_datafusion(self) -> DataFusionError {
+        DataFusionError::External(Box::new(self))
+    }
+}
+
+/// A message with the document that an object store answered with cut down to what it says.
+fn without_xml(message: String) -> String {
+    let whole = || {
+        let end = message.find("</Error>")? + "</Error>".len();
+        let start = message.find("<?xml").or_else(|| message.find("<Error>"))?;
+        let document = message.get(start..end)?;
+        let of = |tag: &str| {
+            let (_, rest) = document.split_once(&format!("<{tag}>"))?;
+            rest.split_once(&format!("</{tag}>")).map(|(text, _)| text)
+        };
+        Some(format!("{}{}: {}{}", &message[..start], of("Code")?, of("Message")?, &message[end..]))
+    };
+    whole().unwrap_or(message)
+}
+
+impl fmt::Display for EngineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for EngineError {}
+
+impl From<SqlError> for EngineError {
+    fn from(e: SqlError) -> Self {
+        let kind = match e.code {
+            1054 => ErrorKind::NoColumn,
+            1052 => ErrorKind::AmbiguousColumn,
+            1235 => ErrorKind::Unsupported,
+            1064 => ErrorKind::Syntax,
+            1044 | 1142 | 1227 => ErrorKind::Denied,
+            1690 => ErrorKind::OutOfRange,
+            _ => ErrorKind::Invalid,
+        };
+        let caret = Some(e.caret()).filter(|c| !c.is_empty());
+        EngineError { kind, code: e.code, sqlstate: e.sqlstate, message: e.to_string(), caret }
+    }
+}
+
+impl From<TextError> for EngineError {
+    fn from(e: TextError) -> Self {
+        // A condition of the statement failed on a row: the file has nothing to do with it.
+        if let Some(filter) = e.of_filter() {
+            return from_boxed(filter.0.as_ref());
+        }
+        let kind = match e.kind {
+            TextKind::Options => ErrorKind::Invalid,
+            TextKind::Io | TextKind::Changed | TextKind::Compression => ErrorKind::File,
+            TextKind::BadValue | TextKind::BadRecord | TextKind::InvalidUtf8 => ErrorKind::BadValue,
+            TextKind::Limit => ErrorKind::Resources,
+            TextKind::Cancelled => ErrorKind::Killed,
+            _ => ErrorKind::Invalid,
+        };
+        let is_gone = match e.kind {
+            TextKind::Changed => true,
+            TextKind::Io => e.source.as_ref().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound),
+            _ => false,
+        };
+        let error = EngineError::new(kind, e.to_string());
+        if is_gone { error.vanished() } else { error }
+    }
+}
+
+impl From<CatalogError> for EngineError {
+    fn from(e: CatalogError) -> Self {
+        let kind = match &e {
+            CatalogError::DatabaseExists { .. } => ErrorKind::DatabaseExists,
+            CatalogError::DatabaseNotFound { .. } => ErrorKind::NoDatabase,
+            CatalogError::TableExists { .. } => ErrorKind::TableExists,
+            CatalogError::TableNotFound { .. } => ErrorKind::NoTable,
+            CatalogError::WrongKind { .. } => ErrorKind::WrongObject,
+            CatalogError::Chain(_) => ErrorKind::Storage,
+            CatalogError::Access(e) => return from_access(e),
+            _ => ErrorKind::Invalid,
+        };
+        EngineError::new(kind, e.to_string())
+    }
+}
+
+/// With MySQL's numbers for users and grants.
+fn from_access(e: &AccessError) -> EngineError {
+    let (kind, code, sqlstate) = match e {
+        AccessError::UserExists { .. } | AccessError::RoleExists { .. } | AccessError::NoUser { .. } => {
+            (ErrorKind::Invalid, 1396, "HY000")
+        }
+        AccessError::Fixed { .. } => (ErrorKind::Denied, 1396, "HY000"),
+        AccessError::GrantToNobody { .. } => (ErrorKind::Invalid, 1410, "42000"),
+        AccessError::NoGrant { .. } => (ErrorKind::Invalid, 1141, "42000"),
+        AccessError::NoRole { .. } => (ErrorKind::Invalid, 3523, "HY000"),
+        AccessError::ObjectGone => (ErrorKind::Conflict, 1213, "40001"),
+        AccessError::TooMany { .. } => (ErrorKind::Resources, 1041, "HY000"),
+        AccessError::FormerPassword { .. } => (ErrorKind::Invalid, 3638, "HY000"),
+        _ => (ErrorKind::Invalid, 1105, "HY000"),
+    };
+    EngineError { kind, code, sqlstate, message: e.to_string(), caret: None }
+}
+
+impl From<TableError> for EngineError {
+    fn from(e: TableError) -> Self {
+        let kind = match &e {
+            TableError::Refused(Refused::RowsChanged { .. }) | TableError::Contended { .. } => ErrorKind::Conflict,
+            // Nothing was changed, and another transaction may.
+            TableError::Chain(ChainError::Aborted { .. } | ChainError::Expired { .. }) => ErrorKind::Conflict,
+            TableError::Refused(Refused::SchemaChanged { .. } | Refused::AutoIncrementMoved { .. }) => {
+                ErrorKind::Conflict
+            }
+            TableError::Refused(Refused::Dropped) => ErrorKind::NoTable,
+            TableError::Refused(_) => ErrorKind::Invalid,
+            TableError::Chain(ChainError::Unknown { .. }) => ErrorKind::Unknown,
+            TableError::Resolve(inner) => match inner.downcast_ref::<EngineError>() {
+                Some(own) => return own.clone(),
+                None => ErrorKind::Storage,
+            },
+            _ => ErrorKind::Storage,
+        };
+        EngineError::new(kind, e.to_string())
+    }
+}
+
+impl From<SegmentError> for EngineError {
+    fn from(e: SegmentError) -> Self {
+        // A condition of the statement failed on a row: the object has nothing to do with it.
+        if let SegmentError::Arrow(arrow::error::ArrowError::ExternalError(filter)) = &e {
+            return from_boxed(filter.as_ref());
+        }
+        let kind = match &e {
+            SegmentError::Property { .. } => ErrorKind::Invalid,
+            SegmentError::Store {
+                source: object_store::Error::NotFound { .. } | object_store::Error::Precondition { .. },
+                ..
+            } => ErrorKind::Vanished,
+            SegmentError::Foreign { .. } | SegmentError::Misindexed { .. } | SegmentError::Value { .. } => {
+                ErrorKind::File
+            }
+            _ => ErrorKind::Storage,
+        };
+        EngineError::new(kind, e.to_string())
+    }
+}
+
+impl From<LoadError> for EngineError {
+    fn from(e: LoadError) -> Self {
+        match e {
+            LoadError::Table(e) => e.into(),
+            LoadError::Segment(e) => e.into(),
+            LoadError::Route(e) => e.into(),
+            LoadError::Partial(_) => EngineError::invalid(e.to_string()),
+            other => EngineError::new(ErrorKind::Storage, other.to_string()),
+        }
+    }
+}
+
+impl From<PointError> for EngineError {
+    fn from(e: PointError) -> Self {
+        match e {
+            PointError::Segment(e) => e.into(),
+            PointError::Route(e) => e.into(),
+            PointError::Row { .. } => EngineError::new(ErrorKind::Storage, e.to_string()),
+            _ => EngineError::invalid(e.to_string()),
+        }
+    }
+}
+
+impl From<RouteError> for EngineError {
+    fn from(e: RouteError) -> Self {
+        let error = EngineError::invalid(e.to_string());
+        match e {
+            // MySQL: "Unknown partition '%s' in table '%s'".
+            RouteError::NoPartition { .. } => EngineError { code: 1735, ..error },
+            _ => error,
+        }
+    }
+}
+
+impl From<LabelError> for EngineError {
+    fn from(e: LabelError) -> Self {
+        match e {
+            LabelError::Table(e) => e.into(),
+            LabelError::Invalid { .. } | LabelError::InUse { .. } | LabelError::Collision { .. } => {
+                EngineError::new(ErrorKind::Invalid, e.to_string())
+            }
+            _ => EngineError::new(ErrorKind::Storage, e.to_string()),
+        }
+    }
+}
+
+impl From<IcebergError> for EngineError {
+    fn from(e: IcebergError) -> Self {
+        let kind = match &e {
+            IcebergError::Unsupported { .. } => ErrorKind::Unsupported,
+            IcebergError::NoSnapshot { .. } => ErrorKind::Invalid,
+            _ => ErrorKind::File,
+        };
+        EngineError::new(kind, e.to_string())
+    }
+}
+
+impl From<HiveError> for EngineError {
+    fn from(e: HiveError) -> Self {
+        EngineError::invalid(e.to_string())
+    }
+}
+
+impl From<arrow::error::ArrowError> for EngineError {
+    fn from(e: arrow::error::ArrowError) -> Self {
+        from_datafusion(&DataFusionError::ArrowError(Box::new(e), None))
+    }
+}
+
+impl From<DataFusionError> for EngineError {
+    fn from(e: DataFusionError) -> Self {
+        from_datafusion(&e)
+    }
+}
+
+/// `ER_WRONG_FIELD_WITH_GROUP`: a column that is no key of GROUP BY.
+pub const NOT_GROUPED: u16 = 1055;
+/// `ER_MIX_OF_GROUP_FUNC_AND_FIELDS`: the same where there is no GROUP BY.
+pub const MIXED_WITH_AGGREGATES: u16 = 1140;
+
+/// MySQL's numbers for errors that DataFusion tells apart by words only, by how its messages begin.
+const CODES: &[(&str, u16, &str)] = &[
+    ("Aggregate functions are not allowed in the WHERE clause", 1111, "HY000"),
+    ("Aggregate function calls cannot be nested", 1111, "HY000"),
+    ("Window function calls cannot be nested", 3593, "HY000"),
+    ("Physical plan does not support logical expression WindowFunction", 3593, "HY000"),
+    ("Column in SELECT must be in GROUP BY", NOT_GROUPED, "42000"),
+    ("Column in HAVING must be in GROUP BY", NOT_GROUPED, "42000"),
+    ("Column in ORDER BY must be in GROUP BY", NOT_GROUPED, "42000"),
+    ("HAVING clause references", NOT_GROUPED, "42000"),
+    ("Cannot find column with position", 1054, "42S22"),
+    ("Order by column out of bounds", 1054, "42S22"),
+    ("Invalid qualifier", 1051, "42S02"),
+    ("WITH query name", 1066, "42000"),
+    ("UNION queries have different number of columns", 1222, "21000"),
+    ("Too many columns! The subquery should only return one column", 1241, "21000"),
+    ("Scalar subquery returned more than one row", 1242, "21000"),
+    ("a MAP with NULL as a key is not supported", 1235, "42000"),
+    ("BINARY values that are no UTF-8 text", 1235, "42000"),
+];
+
+/// The error that a message of DataFusion is.
+fn with_code(message: &str, kind: ErrorKind) -> EngineError {
+    let message = words::plain(message);
+    let Some((_, code, sqlstate)) = CODES.iter().find(|(begins, ..)| message.starts_with(begins)) else {
+        return EngineError::new(kind, message);
+    };
+    let (code, sqlstate) = (*code, *sqlstate);
+    let column = message.split_once(": While expanding wildcard, column \"").and_then(|(what, rest)| {
+        let (column, _) = rest.split_once("\" must appear")?;
+        Some(format!("{what}: '{column}'"))
+    });
+    let message = match code {
+        1111 => format!("Invalid use of group function: {message}"),
+        3593 => {
+            "a window function stands where none can be: use it in the select list or in ORDER BY, and filter by it in \
+                 a query around"
+                .to_string()
+        }
+        _ => column.unwrap_or(message),
+    };
+    EngineError { code, sqlstate, ..EngineError::invalid(message) }
+}
+
+/// Finds our own errors inside DataFusion's, and gives its own ones their MySQL code.
+fn from_datafusion(e: &DataFusionError) -> EngineError {
+    match e {
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => from_datafusion(inner),
+        DataFusionError::Shared(inner) => from_datafusion(inner),
+        DataFusionError::Collection(all) if !all.is_empty() => from_datafusion(&all[0]),
+        DataFusionError::External(inner) => from_boxed(inner.as_ref()),
+        DataFusionError::ArrowError(inner, _) => from_arrow(inner, || e.strip_backtrace()),
+        DataFusionError::SQL(inner, _) => EngineError::new(ErrorKind::Syntax, inner.to_string()),
+        DataFusionError::NotImplemented(m) => with_code(m, ErrorKind::Unsupported),
+        DataFusionError::SchemaError(inner, _) => from_schema(inner),
+        DataFusionError::ResourcesExhausted(m) => {
+            // A user's share of it names itself.
+            let raise = if m.contains(EXEC_MEM_LIMIT) { "the property" } else { "--memory" };
+            EngineError::new(
+                ErrorKind::Resources,
+                format!(
+                    "the statement needs more memory than its budget: {m}; raise {raise} or select fewer rows or columns"
+                ),
+            )
+        }
+        DataFusionError::Plan(m) => with_code(m, plan_kind(m)),
+        DataFusionError::Execution(m) => with_code(m, ErrorKind::Invalid),
+        DataFusionError::Internal(m) => EngineError::new(ErrorKind::Internal, m),
+        DataFusionError::ObjectStore(inner) => EngineError::new(ErrorKind::File, inner.to_string()),
+        DataFusionError::ParquetError(inner) => {
+            EngineError::new(ErrorKind::File, format!("cannot read Parquet file: {inner}"))
+        }
+        DataFusionError::IoError(inner) => from_io(inner),
+        other => EngineError::new(ErrorKind::Invalid, other.strip_backtrace()),
+    }
+}
+
+fn plan_kind(message: &str) -> ErrorKind {
+    if message.starts_with("Invalid function") {
+        ErrorKind::NoFunction
+    } else if message.starts_with("table '") && message.ends_with("not found") {
+        ErrorKind::NoTable
+    } else {
+        ErrorKind::Invalid
+    }
+}
+
+fn from_boxed(inner: &(dyn std::error::Error + Send + Sync + 'static)) -> EngineError {
+    if let Some(e) = inner.downcast_ref::<EngineError>() {
+        e.clone()
+    } else if let Some(e) = inner.downcast_ref::<DataFusionError>() {
+        from_datafusion(e)
+    } else if let Some(e) = inner.downcast_ref::<SqlError>() {
+        e.clone().into()
+    } else if let Some(e) = inner.downcast_ref::<arrow::error::ArrowError>() {
+        from_arrow(e, || e.to_string())
+    } else {
+        EngineError::invalid(inner.to_string())
+    }
+}
+
+/// `shown` is the whole message, of errors that have no number of their own.
+fn from_arrow(inner: &arrow::error::ArrowError, shown: impl FnOnce() -> String) -> EngineError {
+    use arrow::error::ArrowError;
+    match inner {
+        ArrowError::ExternalError(e) => from_boxed(e.as_ref()),
+        ArrowError::ArithmeticOverflow(m) => EngineError::new(
+            ErrorKind::OutOfRange,
+            format!("value is out of range: {m}; cast an operand to a wider type"),
+        ),
+        ArrowError::IoError(_, e) => from_io(e),
+        ArrowError::CastError(m) | ArrowError::ParseError(m) => EngineError::new(ErrorKind::BadValue, m),
+        ArrowError::ComputeError(m) | ArrowError::InvalidArgumentError(m) => with_code(m, ErrorKind::Invalid),
+        _ => EngineError::invalid(shown()),
+    }
+}
+
+/// An error of DataFusion's own files, which are those that hold what does not fit in memory. It may be wrapped more than
+/// once.
+fn from_io(e: &std::io::Error) -> EngineError {
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    let mut kind = e.kind();
+    let mut inner = e.get_ref().map(|e| e as &dyn std::error::Error);
+    while let Some(error) = inner {
+        kind = error.downcast_ref::<std::io::Error>().map_or(kind, std::io::Error::kind);
+        inner = error.source();
+    }
+    match kind {
+        StorageFull | QuotaExceeded | FileTooLarge => EngineError::new(
+            ErrorKind::Resources,
+            format!(
+                "the statement needs more memory than its budget, and there is no room on disk for the rest: {e}; free \
+                 space in the spill directory, choose another with --spill-dir, or raise --memory"
+            ),
+        ),
+        _ => EngineError::new(ErrorKind::File, e.to_string()),
+    }
+}
+
+fn from_schema(e: &SchemaError) -> EngineError {
+    match e {
+        SchemaError::FieldNotFound { field, valid_fields } => {
+            // Addresses of rows that statements change are nobody's columns.
+            let valid_fields: Vec<_> = valid_fields.iter().filter(|c| !c.name.starts_with("__dipper_")).collect();
+            let near = dipper_base::near::closest(&field.name, valid_fields.iter().map(|c| c.name.as_str()));
+            let hint = match near {
+                Some(name) => format!("; did you mean {name}?"),
+                None if valid_fields.is_empty() => String::new(),
+                None => {
+                    let mut names: Vec<_> = valid_fields.iter().take(12).map(|c| c.name.as_str()).collect();
+                    if valid_fields.len() > 12 {
+                        names.push("...");
+                    }
+                    format!("; columns are: {}", names.join(", "))
+                }
+            };
+            EngineError::new(
+                ErrorKind::NoColumn,
+                format!("Unknown column '{}' in 'field list'{hint}", field.flat_name()),
+            )
+        }
+        SchemaError::AmbiguousReference { field } => EngineError::new(
+            ErrorKind::AmbiguousColumn,
+            format!("Column '{}' in field list is ambiguous; write table.{}", field.flat_name(), field.name),
+        ),
+        SchemaError::DuplicateQualifiedField { qualifier, .. } => EngineError {
+            code: 1066,
+            sqlstate: "42000",
+            ..EngineError::invalid(format!(
+                "Not unique table/alias: '{}'; give it another name by AS",
+                qualifier.table()
+            ))
+        },
+        other => EngineError::invalid(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_store_answers_is_cut() {
+        let xml =
+            "GET x: 404: <?xml version=\"1.0\"?>\n<Error><Code>NoSuchBucket</Code><Message>None.</Message></Error>!";
+        assert_eq!(EngineError::new(ErrorKind::Storage, xml).message, "GET x: 404: NoSuchBucket: None.!");
+        assert_eq!(EngineError::new(ErrorKind::Storage, "a <Error> b").message, "a <Error> b");
+    }
+
+    #[test]
+    fn words_of_the_planner_have_mysqls_numbers() {
+        let of = |message: &str| {
+            let e = EngineError::from(DataFusionError::Plan(message.into()));
+            (e.code, e.sqlstate, e.message)
+        };
+        let message = "Column in SELECT must be in GROUP BY or an aggregate function: While expanding wildcard, column \
+            \"t.a\" must appear in the GROUP BY clause or must be part of an aggregate function, currently only \"x\" ...";
+        let expected = "Column in SELECT must be in GROUP BY or an aggregate function: 't.a'";
+        assert_eq!(of(message), (1055, "42000", expected.to_string()));
+        let message = "Order by column out of bounds, specified: 2, max: 1";
+        assert_eq!(of(message), (1054, "42S22", message.to_string()));
+        assert_eq!(of("something else"), (1105, "HY000", "something else".to_string()));
+    }
+}

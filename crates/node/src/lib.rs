@@ -1,0 +1,18 @@
+//! What a process has before any session: errors, stores and files that it may read, storage volumes.
+//!
+//! | module | question it answers |
+//! |---|---|
+//! | [`error`] | which MySQL code and words does a failure have? |
+//! | [`files`] | which files does a path mean, and may they be read? |
+//! | [`location`] | where is the database, and how is remote data cached? |
+//! | [`tables`] | which storage volumes hold native tables, and which changes of tables wait? |
+//!
+//! Invariant: every failure that a client sees is an [`error::EngineError`], made in [`error`] from the error of the crate below.
+//!
+//! This crate must not know plans, sessions, statements and users.
+
+pub mod error;
+pub mod files;
+pub mod location;
+pub mod tables;
+mod words;

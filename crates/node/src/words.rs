@@ -1,0 +1,177 @@
+//! DataFusion's messages in the words of SQL.
+
+/// A message without what only those know who write queries for DataFusion: how it calls types, and dumps of trees.
+pub fn plain(message: &str) -> String {
+    // What follows is a dump of the tree.
+    if message.starts_with("Dot access not supported for non-string expr") {
+        return "a field of a STRUCT is named behind a dot: a column, then names of fields; for other values write \
+                struct_element(value, 'field')"
+            .to_string();
+    }
+    if message == "map key cannot be null" {
+        return "a MAP with NULL as a key is not supported".to_string();
+    }
+    if message.contains("non UTF-8 data") || message.contains("non-UTF-8 data") {
+        return "BINARY values that are no UTF-8 text are not supported here; hex(x) and to_base64(x) are text"
+            .to_string();
+    }
+    if message.starts_with("string_agg delimiter must be a string literal") {
+        return "the separator of an aggregate is a constant text".to_string();
+    }
+    if message.starts_with("There is only support Literal types for field at idx") {
+        return "the offset and the default of LEAD, LAG and their like are constants".to_string();
+    }
+    let of_operators = ["Cannot coerce arithmetic expression ", "Cannot infer common argument type for "];
+    if of_operators.iter().any(|begin| message.starts_with(begin)) {
+        return in_sql(message);
+    }
+    let known = wrong_arguments(message).or_else(|| wrong_field(message)).or_else(|| no_cast(message));
+    known.or_else(|| no_regex(message)).unwrap_or_else(|| message.to_string())
+}
+
+/// A cast that there is not. `None` for other messages.
+fn no_cast(message: &str) -> Option<String> {
+    let (_, types) =
+        message.split_once("Unsupported TRY_CAST from ").or_else(|| message.split_once("Unsupported CAST from "))?;
+    let (from, to) = types.split_once(" to ")?;
+    let kind = |text: &str| in_sql(text.split('(').next().unwrap_or(text).trim());
+    Some(format!("CAST of {} AS {} is not supported", kind(from), kind(to)))
+}
+
+/// What is wrong with a regular expression, out of the drawing of it. `None` for other messages.
+fn no_regex(message: &str) -> Option<String> {
+    message.strip_prefix("Regular expression did not compile: ")?;
+    let lines = || message.lines().map(str::trim);
+    let reason = lines().find_map(|line| line.strip_prefix("error: ")).unwrap_or("it is too large");
+    let pattern = lines().skip_while(|line| !line.starts_with("regex parse error")).nth(1);
+    Some(match pattern {
+        Some(pattern) => format!("'{pattern}' is no regular expression: {reason}"),
+        None => format!("a pattern is no regular expression: {reason}"),
+    })
+}
+
+/// What is wrong with a field that is asked of a value. `None` for other messages.
+fn wrong_field(message: &str) -> Option<String> {
+    let of_type = message.strip_prefix("Cannot access field at argument ").and_then(|rest| rest.split_once(": type "));
+    if let Some((_, rest)) = of_type {
+        let found = in_sql(rest.strip_suffix(" is not Struct, Map, or Null")?);
+        return Some(format!(
+            "a value of type {found} has no fields; value.field and value['field'] are for STRUCT, MAP and JSON"
+        ));
+    }
+    let field = message.strip_prefix("Field ")?.strip_suffix(" not found in struct")?;
+    Some(format!("the STRUCT has no field '{field}'; DESC of the table shows those that it has"))
+}
+
+/// A text in which types are called as in SQL.
+fn in_sql(text: &str) -> String {
+    const NAMES: &[(&str, &str)] = &[
+        ("Boolean", "BOOLEAN"),
+        ("Int8", "TINYINT"),
+        ("Int16", "SMALLINT"),
+        ("Int32", "INT"),
+        ("Int64", "BIGINT"),
+        ("UInt64", "BIGINT UNSIGNED"),
+        ("Float32", "FLOAT"),
+        ("Float64", "DOUBLE"),
+        ("Utf8", "STRING"),
+        ("LargeUtf8", "STRING"),
+        ("Utf8View", "STRING"),
+        ("Binary", "BINARY"),
+        ("BinaryView", "BINARY"),
+        ("Date32", "DATE"),
+        ("Decimal128", "DECIMAL"),
+        ("Decimal256", "DECIMAL"),
+        ("List", "ARRAY"),
+        ("Struct", "STRUCT"),
+        ("Map", "MAP"),
+        ("Null", "NULL"),
+    ];
+    let mut out = String::with_capacity(text.len());
+    let text = text.replace("Timestamp(µs)", "DATETIME").replace("Timestamp(µs, \"UTC\")", "DATETIME");
+    let mut rest = text.as_str();
+    while !rest.is_empty() {
+        let is_word = |c: char| c.is_alphanumeric() || c == '_';
+        let end = rest.find(|c: char| !is_word(c)).unwrap_or(rest.len());
+        let (word, behind) = rest.split_at(end);
+        out.push_str(NAMES.iter().find(|(name, _)| *name == word).map_or(word, |(_, sql)| *sql));
+        let next = behind.find(is_word).unwrap_or(behind.len());
+        out.push_str(&behind[..next]);
+        rest = &behind[next..];
+    }
+    out
+}
+
+/// What a call has and what its function takes, out of DataFusion's message for it, which names its own parts and calls
+/// itself a bug. `None` for other messages.
+fn wrong_arguments(message: &str) -> Option<String> {
+    let (reason, rest) = message.split_once("No function matches the given name and argument types '")?;
+    let (call, rest) = rest.split_once("'. ")?;
+    let (name, given) = call.split_once('(')?;
+    let given = given.strip_suffix(')')?;
+    let (_, candidates) = rest.split_once("Candidate functions:")?;
+    let takes = candidates.lines().filter_map(|line| line.trim().strip_prefix(name));
+    let takes: Vec<&str> = takes.filter(|arguments| *arguments != "(UserDefined)").collect();
+    let found = match given {
+        "" => format!("function {name} does not go without arguments"),
+        given => format!("function {name} does not take ({})", in_sql(given)),
+    };
+    if !takes.is_empty() {
+        return Some(format!("{found}; it takes {}", in_sql(&takes.join(" or "))));
+    }
+    let reason = reason.rsplit("Execution error: ").next().unwrap_or(reason);
+    let reason = reason.rsplit("Error during planning: ").next().unwrap_or(reason);
+    let reason = reason.trim().trim_end_matches('.');
+    Some(if reason.contains(name) { reason.to_string() } else { format!("{found}: {reason}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_arguments_name_the_function_and_what_it_takes() {
+        let message = "Internal error: Function 'f' failed to match any signature, errors: Error during planning: x.\n\
+            This issue was likely caused by a bug. No function matches the given name and argument types 'f(Utf8View, List(Int32))'. \
+            You might need to add explicit type casts.\n\tCandidate functions:\n\tf(String, String)\n\tf(Any)";
+        let expected = "function f does not take (STRING, ARRAY(INT)); it takes (String, String) or (Any)";
+        assert_eq!(wrong_arguments(message).as_deref(), Some(expected));
+        let message = "Execution error: Function 'f' user-defined coercion failed with: Error during planning: f takes \
+            one argument, found 0. No function matches the given name and argument types 'f()'. You might need to add \
+            explicit type casts.\n\tCandidate functions:\n\tf(UserDefined)";
+        assert_eq!(wrong_arguments(message).as_deref(), Some("f takes one argument, found 0"));
+        assert_eq!(wrong_arguments("table 't' not found"), None);
+    }
+
+    #[test]
+    fn casts_and_patterns_have_the_words_of_sql() {
+        let message =
+            "Unsupported TRY_CAST from Utf8 to Map(\"entries\": non-null Struct(\"keys\": non-null Int32), unsorted)";
+        assert_eq!(plain(message), "CAST of STRING AS MAP is not supported");
+        let message = "Regular expression did not compile: Syntax(\n~~~\nregex parse error:\n    (x\n    ^\nerror: unclosed group\n~~~\n)";
+        assert_eq!(plain(message), "'(x' is no regular expression: unclosed group");
+    }
+
+    #[test]
+    fn fields_are_asked_of_what_has_none() {
+        for (message, expected) in [
+            (
+                "Cannot access field at argument 1: type Int64 is not Struct, Map, or Null",
+                "a value of type BIGINT has no fields",
+            ),
+            (
+                "Cannot access field at argument 2: type List(Utf8View) is not Struct, Map, or Null",
+                "a value of type ARRAY(STRING) has",
+            ),
+            (
+                "Cannot access field at argument 1: type Timestamp(µs) is not Struct, Map, or Null",
+                "a value of type DATETIME has",
+            ),
+            ("Field a b not found in struct", "the STRUCT has no field 'a b'; DESC"),
+            ("Field of work", "Field of work"),
+        ] {
+            let found = plain(message);
+            assert!(found.starts_with(expected), "{found}");
+        }
+    }
+}
