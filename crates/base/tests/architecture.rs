@@ -22,7 +22,10 @@ const EDGES: &[(&str, &[&str])] = &[
     ("node", &["base", "text", "cache", "store", "load", "point", "iceberg", "dialect"]),
     ("exec", &["base", "text", "cache", "store", "iceberg", "sql", "node"]),
     ("lake", &["base", "text", "cache", "store", "iceberg", "dialect", "sql", "node", "exec"]),
-    ("engine", &["base", "text", "cache", "store", "load", "point", "iceberg", "dialect", "sql", "node", "exec"]),
+    (
+        "engine",
+        &["base", "text", "cache", "store", "load", "point", "iceberg", "dialect", "sql", "node", "exec", "lake"],
+    ),
     ("server", &["store", "point", "dialect", "mysql", "sql", "engine"]),
     ("cli", &["base", "dialect", "sql", "engine", "server"]),
 ];
