@@ -101,6 +101,8 @@ class Case:
         self.names = {name: f"{name}_{seed}" for name in ("a", "b", "files")}
         self.duck = duckdb.connect(config={"threads": 1})
         self.duck.execute("SET default_null_order = 'nulls_first_on_asc_last_on_desc'")
+        # By it DuckDB 2.0.1 makes a cross product of a SEMI JOIN ON true whose other side it takes for one row.
+        self.duck.execute("SET disabled_optimizers = 'statistics_propagation'")
         self.place = Place(client, self.duck, self.names)
         self.tables = [Table(self.r, f"t{i}", self.r.choice([0, 0.3])) for i in range(self.r.randint(2, 3))]
         self.steps, self.forms, self.wanted = [], {}, None
