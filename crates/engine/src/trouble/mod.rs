@@ -22,6 +22,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::physical_plan::displayable;
 use dipper_base::client::ClientInfo;
 use dipper_dialect::statement::{QueryText, Statement};
+use dipper_exec::on_cpu::{on_cpu, panic_text};
 use dipper_exec::spill::SpillFiles;
 use futures::StreamExt;
 use futures::future::join_all;
@@ -30,7 +31,7 @@ use tokio::time::timeout;
 use self::node::{Dice, Failure, Refusing, TOLD, Trouble, in_trouble};
 use crate::engine::{Engine, EngineOptions};
 use crate::error::{EngineError, ErrorKind};
-use crate::query::{self, on_cpu, panic_text, plan, start};
+use crate::query::{self, plan, start};
 use crate::result::Outcome;
 use crate::session::Session;
 
