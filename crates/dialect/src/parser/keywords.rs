@@ -3,14 +3,16 @@
 use std::sync::LazyLock;
 
 use sqlparser::ast::{Expr, SelectItem, SetExpr};
-use sqlparser::keywords::ALL_KEYWORDS;
+use sqlparser::keywords::{ALL_KEYWORDS, ALL_KEYWORDS_INDEX, RESERVED_FOR_COLUMN_ALIAS};
 
 use super::{ParseOptions, parse};
 use crate::statement::Statement;
 
-/// Each word, and whether it is reserved: where a column stands, the parser does not read it as a name.
-static WORDS: LazyLock<Vec<(&'static str, bool)>> =
-    LazyLock::new(|| ALL_KEYWORDS.iter().map(|word| (*word, !is_name(word))).collect());
+/// Each word, and whether it is reserved: the parser does not read it as the name of a column, or not as an alias.
+static WORDS: LazyLock<Vec<(&'static str, bool)>> = LazyLock::new(|| {
+    let words = ALL_KEYWORDS.iter().zip(ALL_KEYWORDS_INDEX);
+    words.map(|(word, known)| (*word, RESERVED_FOR_COLUMN_ALIAS.contains(known) || !is_name(word))).collect()
+});
 
 /// The words that the parser knows, in alphabetical order, and whether each is reserved.
 pub fn keywords() -> impl Iterator<Item = (&'static str, bool)> {
