@@ -227,7 +227,7 @@ fn listed(context: &ReadContext, files: &[FileEntry]) -> Result<Arc<dyn TablePro
         let modified = chrono::DateTime::<chrono::Utc>::from(file.modified).timestamp_millis();
         let size = i64::try_from(file.len).unwrap_or(i64::MAX);
         // Directories are not listed: what is below them is.
-        sheet.push([file.name().into(), size.into(), 0.into(), wall_clock_us(modified, &zone)]);
+        sheet.push([file.name().into(), size.into(), 0.into(), wall_clock_us(modified, zone)]);
     }
     let batch = sheet.into_batch()?;
     Ok(Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?))
