@@ -6,11 +6,12 @@ import contextlib
 import os
 import pathlib
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
-import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from server import Server  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -151,41 +152,13 @@ CLIENTS = {
 }
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
 @contextlib.contextmanager
 def server(binary):
     """A server of its own on loopback, ended and removed afterwards."""
-    with tempfile.TemporaryDirectory(prefix="dipper-clients-") as data:
-        port = free_port()
-        log_path = pathlib.Path(data) / "server.log"
-        command = [binary, "server", "--data", f"{data}/data", "--listen", "127.0.0.1"]
-        command += ["--mysql-port", str(port), "--http-port", "0"]
-        with open(log_path, "w", encoding="utf-8") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-        try:
-            deadline = time.monotonic() + 20
-            while True:
-                with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1) as probe:
-                    if probe.recv(1):
-                        break
-                if process.poll() is not None or time.monotonic() > deadline:
-                    raise SystemExit(f"{' '.join(map(str, command))} did not start:\n{log_path.read_text()[-4000:]}")
-                time.sleep(0.05)
-            yield "127.0.0.1", port
-            if process.poll() is not None:
-                raise SystemExit(f"the server ended by itself:\n{log_path.read_text()[-4000:]}")
-        finally:
-            process.terminate()
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+    with tempfile.TemporaryDirectory(prefix="dipper-clients-") as directory, Server(binary, directory) as made:
+        yield made
+        if not made.is_running():
+            raise SystemExit(f"the server ended by itself:\n{made.said()}")
 
 
 def default_server():
@@ -257,7 +230,7 @@ def main():
         if arguments.address:
             host, _, port = arguments.address.rpartition(":")
         else:
-            host, port = stack.enter_context(server(arguments.server))
+            host, port = "127.0.0.1", stack.enter_context(server(arguments.server)).mysql
         for name in names:
             good, bad = test(name, host, port, arguments.tls)
             passed += good

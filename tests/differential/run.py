@@ -21,7 +21,7 @@ import minimise
 import reported
 import spills
 from case import Case
-from server import Client, Server
+from sessions import Client, Compared
 
 
 def work(options, ports, directory, seeds, found, end):
@@ -78,7 +78,7 @@ def arguments():
 
 def main():
     options = arguments()
-    server = Server(options.binary)
+    server = Compared(options.binary)
     begin = time.monotonic()
     seeds, end, found = multiprocessing.Value("q", options.first), multiprocessing.Value("d", begin + options.seconds), multiprocessing.Queue()
     task = (options, (server.mysql, server.http), pathlib.Path(server.files), seeds, found, end)

@@ -4,7 +4,7 @@ import collections
 import random
 
 from answers import difference
-from server import LITTLE_MEMORY
+from sessions import LITTLE_MEMORY
 from wire import Connection, Refused
 
 # Each so many seeds are this check: its tables are large, therefore slow.

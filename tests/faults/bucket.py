@@ -15,18 +15,16 @@ import random
 import shutil
 import socket
 import subprocess
+import sys
 import threading
 import time
 import urllib.parse
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from server import free_port  # noqa: E402
+
 KEY, SECRET = "dipper-test", "dipper-test-secret"
 BUCKET = "faults"
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def find_gateway():

@@ -18,7 +18,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "limits"))
-from run import Refused, Server  # noqa: E402
+from run import Limited, Refused  # noqa: E402
 
 CLIENTS = 8
 LIMIT = 120
@@ -44,7 +44,7 @@ KINDS = [
 
 
 def prepare(directory, options):
-    server = Server(options.server, directory, "--memory", "2GiB")
+    server = Limited(options.server, directory, "--memory", "2GiB")
     try:
         client = server.client()
         client.in_new_database("m")
@@ -55,7 +55,7 @@ def prepare(directory, options):
         )
         return [client.query(kind) for kind in KINDS] if options.rows <= 1_000_000 else None
     finally:
-        server.close()
+        server.stop()
 
 
 def executing(control):
@@ -142,7 +142,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="dipper-joins-") as directory:
         directory = pathlib.Path(directory)
         expected = prepare(directory, options)
-        server = Server(options.server, directory, "--memory", f"{options.memory}MiB")
+        server = Limited(options.server, directory, "--memory", f"{options.memory}MiB")
         try:
             begun = time.monotonic()
             if late := ends_on_time(server):
@@ -165,7 +165,7 @@ def main():
                     wrong.append(f"round {rounds}: left executing: {left}")
             took = time.monotonic() - begun
         finally:
-            server.close()
+            server.stop()
     told = ", ".join(f"{count} {end}" for end, count in sorted(ends.items()))
     print(f"{rounds} rounds of {CLIENTS} statements in {took:.0f} s: {told}; {len(wrong)} wrong")
     for text in wrong:

@@ -17,16 +17,10 @@ Needs PyMySQL (the virtual environment of tests/clients has it).
 """
 
 import argparse
-import base64
 import http.client
-import json
-import os
 import pathlib
 import random
 import shutil
-import signal
-import socket
-import subprocess
 import sys
 import tempfile
 import threading
@@ -36,6 +30,9 @@ import urllib.parse
 import pymysql
 
 import bucket
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from server import Server  # noqa: E402
 
 ROWS = 50
 BUCKETS = 4
@@ -54,71 +51,26 @@ TABLES = {
 }
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-class Server:
-    """A server process on a data directory."""
+class Node(Server):
+    """A server with the tables of this test."""
 
     def __init__(self, binary, data, directory, environment=None):
-        self.binary, self.data, self.directory, self.environment = binary, data, directory, environment
-        self.process = None
-
-    def start(self):
-        self.mysql, self.http = free_port(), free_port()
-        log = open(self.directory / "server.log", "ab")
-        self.process = subprocess.Popen(
-            [self.binary, "server", "--data", self.data, "--mysql-port", str(self.mysql), "--http-port", str(self.http),
-             "--cache-dir", str(self.directory / "cache"), "--cache-size", "1GiB"],
-            stdout=log, stderr=log, env=self.environment,
-        )
-        end = time.time() + 30
-        while time.time() < end:
-            if self.process.poll() is not None:
-                raise SystemExit(f"the server ended with {self.process.returncode} at its start; see {log.name}")
-            try:
-                self.connect().close()
-                return
-            except pymysql.err.OperationalError:
-                time.sleep(0.05)
-        raise SystemExit("the server does not answer")
-
-    def kill(self):
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-
-    def check(self):
-        """`dipper check` of the directory as the kill left it."""
-        done = subprocess.run([self.binary, "check", "--quiet", self.data], capture_output=True, text=True, timeout=300,
-                              env=self.environment)
-        expect(done.returncode == 0, f"dipper check: {done.stdout}{done.stderr}")
+        super().__init__(binary, directory, "--cache-dir", directory / "cache", "--cache-size", "1GiB", data=data, start=False,
+                         env=environment)
+        # Whether the database of the tables is there.
+        self.created = False
 
     def connect(self):
-        return pymysql.connect(host="127.0.0.1", port=self.mysql, user="root", database="faults" if self.ready() else None,
-                               autocommit=True, read_timeout=60)
-
-    def ready(self):
-        return getattr(self, "created", False)
+        return super().connect(database="faults" if self.created else None, read_timeout=60)
 
     def load(self, table, label, body, headers=()):
-        """One Stream Load; returns its answer, or None if there was none."""
-        return self.request("PUT", f"/api/faults/{table}/_stream_load", label, body, headers)
+        """The answer to a Stream Load."""
+        return self.labelled("PUT", f"/api/faults/{table}/_stream_load", label, body, headers)
 
-    def request(self, method, path, label, body=b"", headers=()):
-        connection = http.client.HTTPConnection("127.0.0.1", self.http, timeout=60)
-        auth = base64.b64encode(b"root:").decode()
-        fields = {"Authorization": f"Basic {auth}", "column_separator": ",", "Expect": "100-continue"}
-        if label:
-            fields["label"] = label
-        fields.update(headers)
-        try:
-            connection.request(method, path, body=body, headers=fields)
-            return json.loads(connection.getresponse().read())
-        finally:
-            connection.close()
+    def labelled(self, method, path, label, body=b"", headers=()):
+        """The answer to a request about a load."""
+        label = {"label": label} if label else {}
+        return self.answer(method, path, body, {"column_separator": ",", "Expect": "100-continue", **label, **dict(headers)})
 
 
 def labelled(table, n):
@@ -236,7 +188,7 @@ class Writers:
         else:
             steps += [("POST", "rollback", b"")]
         for method, step, body in steps:
-            answer = self.server.request(method, f"/api/transaction/{step}", label, body, table)
+            answer = self.server.labelled(method, f"/api/transaction/{step}", label, body, table)
             if answer.get("Status") != "OK":
                 self.wrong.append(f"{step} of {label}: {answer}")
                 return False
@@ -389,12 +341,7 @@ SERVER = None
 
 
 def label_state(server, label):
-    connection = http.client.HTTPConnection("127.0.0.1", server.http, timeout=30)
-    auth = base64.b64encode(b"root:").decode()
-    connection.request("GET", "/api/faults/get_load_state?label=" + urllib.parse.quote(label),
-                       headers={"Authorization": f"Basic {auth}"})
-    answer = json.loads(connection.getresponse().read())
-    connection.close()
+    answer = server.answer("GET", "/api/faults/get_load_state?label=" + urllib.parse.quote(label))
     return answer.get("data") or answer.get("state")
 
 
@@ -430,9 +377,9 @@ def main():
             shares = dict.fromkeys(["error_500", "slow_down", "reset_before", "lost_answer", "short_body"], 0.01)
             proxy = bucket.Proxy(port, bucket.Faults(options.seed, conflict=0.02, slow_body=0.01, **shares))
             port = proxy.port
-        server = Server(options.server, f"s3://{bucket.BUCKET}/db", directory, bucket.environment(port))
+        server = Node(options.server, f"s3://{bucket.BUCKET}/db", directory, bucket.environment(port))
     else:
-        server = Server(options.server, directory / "data", directory)
+        server = Node(options.server, directory / "data", directory)
     SERVER = server
     truth, loads, begun = Truth(), 0, time.time()
     try:
@@ -455,7 +402,8 @@ def main():
             first = writers.next
             truth.add(writers)
             if cycle % 10 == 9:
-                server.check()
+                wrong = server.check()
+                expect(wrong is None, f"dipper check: {wrong}")
             server.start()
             truth.check(server)
             loads = len(truth.sure["dup"]) + len(truth.sure["agg"])
@@ -464,9 +412,7 @@ def main():
                       f"{time.time() - begun:.0f} s", flush=True)
         print("every acknowledged load is there once, none in part, keys are unique, no money was made or lost")
     finally:
-        if server.process and server.process.poll() is None:
-            server.process.terminate()
-            server.process.wait()
+        server.stop()
         if proxy:
             print(f"requests {proxy.faults.requests}, injected {proxy.faults.injected}")
             proxy.stop()

@@ -14,18 +14,19 @@ import base64
 import http.client
 import json
 import pathlib
-import signal
 import socket
-import subprocess
+import sys
 import tempfile
 import threading
 import time
 
 import pymysql
 
-import bucket
 import memory
 import stores
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from server import Server  # noqa: E402
 
 TABLE = "CREATE TABLE d.t (k INT, s VARCHAR(2000)) DUPLICATE KEY(k) DISTRIBUTED BY HASH(k) BUCKETS 1"
 ROW = b"1," + b"x" * 1000 + b"\n"
@@ -39,53 +40,22 @@ def expect(condition, message):
         raise SystemExit("FAILED: " + message)
 
 
-class Server:
-    """A server process on the database `data`."""
+class Node(Server):
+    """A server process on the database `data`; others may be on the same one."""
 
-    def __init__(self, binary, data, directory, environment):
-        self.directory, self.mysql, self.http = directory, bucket.free_port(), bucket.free_port()
-        command = [binary, "server", "--data", data, "--mysql-port", self.mysql, "--http-port", self.http,
-                   "--cache-dir", directory / "cache", "--cache-size", "64MiB"]
-        with open(directory / f"server-{self.mysql}.log", "wb") as log:
-            self.process = subprocess.Popen([str(word) for word in command], env=environment, stdout=log, stderr=log)
-        end = time.monotonic() + 60
-        while True:
-            try:
-                self.connection = pymysql.connect(host="127.0.0.1", port=self.mysql, user="root", read_timeout=60)
-                return
-            except pymysql.err.OperationalError:
-                expect(time.monotonic() < end and self.process.poll() is None, f"the server does not start: see {log.name}")
-                time.sleep(0.02)
-
-    def sql(self, text):
-        with self.connection.cursor() as cursor:
-            cursor.execute(text)
-            return cursor.fetchall()
-
-    def kill(self):
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-
-    def stop(self):
-        if self.process.poll() is None:
-            self.process.terminate()
-            self.process.wait()
-
-    def request(self, method, path, body=None, **headers):
-        connection = http.client.HTTPConnection("127.0.0.1", self.http, timeout=60)
-        headers["Authorization"] = "Basic " + base64.b64encode(b"root:").decode()
-        connection.request(method, path, body=body, headers=headers)
-        return json.loads(connection.getresponse().read())
+    def __init__(self, binary, data, directory, environment, number):
+        super().__init__(binary, directory, "--cache-dir", directory / "cache", "--cache-size", "64MiB", data=data,
+                         log=f"server-{number}.log", env=environment)
 
     def load(self, label, rows, **headers):
-        return self.request("PUT", "/api/d/t/_stream_load", ROW * rows, label=label, column_separator=",", **headers)
+        return self.stream_load("d", "t", ROW * rows, {"label": label, "column_separator": ",", **headers})
 
     def state(self, label):
-        return self.request("GET", f"/api/d/get_load_state?label={label}")["data"]
+        return self.answer("GET", f"/api/d/get_load_state?label={label}")["data"]
 
     def shown(self, label):
         """States of a label in SHOW LOAD."""
-        return [row[2] for row in self.sql("SHOW LOAD FROM d") if row[1] == label]
+        return [row[2] for row in self.rows("SHOW LOAD FROM d") if row[1] == label]
 
     def begin(self, label, chunked):
         """Half of a load, on a connection that stays open."""
@@ -101,7 +71,7 @@ class Server:
 
     def insert(self, label):
         """A labelled INSERT that takes longer than this test."""
-        other = pymysql.connect(host="127.0.0.1", port=self.mysql, user="root", read_timeout=60)
+        other = self.connect()
 
         def run():
             try:
@@ -120,12 +90,13 @@ class Server:
 
 
 def check(binary, data, directory, environment):
-    start = lambda: Server(binary, data, directory, environment)  # noqa: E731
-    servers = [start()]
+    start = lambda: Node(binary, data, directory, environment, len(servers))  # noqa: E731
+    servers = []
+    servers.append(start())
     try:
         first = servers[0]
-        first.sql("CREATE DATABASE d")
-        first.sql(TABLE)
+        first.rows("CREATE DATABASE d")
+        first.rows(TABLE)
         cut = ["sized", "chunked", "inserted"]
         links = [first.begin("sized", False), first.begin("chunked", True)]
         first.insert("inserted")
@@ -153,12 +124,12 @@ def check(binary, data, directory, environment):
         expect(again.load("alive", 1)["Status"] == "Label Already Exists", "the label of a load that runs elsewhere")
         expect(again.load("cut", 1)["Status"] == "Label Already Exists", "the label of a load that ended")
         expect(again.state("prepared") == "PRECOMMITTED", f"the prepared load is {again.state('prepared')}")
-        ended = again.request("PUT", "/api/d/t/_stream_load_2pc", label="prepared", txn_operation="commit")
+        ended = again.answer("PUT", "/api/d/t/_stream_load_2pc", headers={"label": "prepared", "txn_operation": "commit"})
         expect(ended["status"] == "Success", f"the prepared load: {ended}")
         links[2].sendall(ROW * ROWS)
         answer = json.loads(http_answer(links[2]))
         expect(answer["Status"] == "Success" and answer["NumberLoadedRows"] == 2 * ROWS, f"the load of the server that lives: {answer}")
-        rows = again.sql("SELECT count(*) FROM d.t")[0][0]
+        rows = again.rows("SELECT count(*) FROM d.t")[0][0]
         expect(rows == 1 + 3 + 10 + 11 + 12 + 2 * ROWS, f"{rows} rows")
         return took
     finally:

@@ -854,7 +854,7 @@ def main():
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="dipper-loads-") as directory:
         directory = pathlib.Path(directory)
-        server = kill.Server(os.path.abspath(options.server), str(directory / "data"), directory)
+        server = kill.Node(os.path.abspath(options.server), str(directory / "data"), directory)
         server.start()
         try:
             with server.connect() as connection, connection.cursor() as cursor:

@@ -7,12 +7,10 @@ Needs PyMySQL (the virtual environment of tests/clients has it) and versitygw (`
 """
 
 import argparse
-import base64
 import concurrent.futures
 import gzip
 import hashlib
 import http.client
-import json
 import os
 import pathlib
 import random
@@ -20,6 +18,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -27,6 +26,9 @@ import time
 import pymysql
 
 import bucket
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from server import Server, free_port  # noqa: E402
 
 OPTIONS = None
 TESTS = []
@@ -42,32 +44,19 @@ def expect(condition, message):
         raise AssertionError(message)
 
 
-class Node:
+class Node(Server):
     """A server process on the bucket."""
 
     def __init__(self, directory, port, name="node", cache=True, prefix="db", arguments=(), within=()):
-        self.mysql, self.http = bucket.free_port(), bucket.free_port()
         self.cache = directory / f"cache-{name}"
-        flags = ["--cache-dir", str(self.cache)] if cache else ["--cache-size", "0"]
+        flags = ["--cache-dir", self.cache] if cache else ["--cache-size", "0"]
         began = time.time()
-        self.log = directory / f"{name}.log"
-        with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(
-                [*within, OPTIONS.server, "server", "--data", f"s3://{bucket.BUCKET}/{prefix}", "--mysql-port", str(self.mysql),
-                 "--http-port", str(self.http), *flags, *arguments],
-                stdout=subprocess.PIPE, stderr=log, env=bucket.environment(port),
-            )
-        for line in self.process.stdout:
-            if b"dipper is ready" in line:
-                break
-        else:
-            raise SystemExit(f"the server does not start: {self.log.read_text()[-2000:]}")
+        super().__init__(OPTIONS.server, directory, *flags, *arguments, data=f"s3://{bucket.BUCKET}/{prefix}", log=f"{name}.log",
+                         within=within, env=bucket.environment(port))
         self.seconds_to_ready = time.time() - began
-        threading.Thread(target=self.process.stdout.read, daemon=True).start()
 
     def sql(self, *statements, database=None):
-        connection = pymysql.connect(host="127.0.0.1", port=self.mysql, user="root", database=database, autocommit=True,
-                                     read_timeout=120)
+        connection = self.connect(database=database)
         try:
             with connection.cursor() as cursor:
                 for statement in statements:
@@ -84,21 +73,8 @@ class Node:
         return {name: int(value) for name, value in self.sql("SELECT name, value FROM information_schema.data_io")}
 
     def load(self, table, body, label=None, headers=()):
-        connection = http.client.HTTPConnection("127.0.0.1", self.http, timeout=120)
-        fields = {"Authorization": "Basic " + base64.b64encode(b"root:").decode(), "column_separator": ",",
-                  "Expect": "100-continue", **dict(headers)}
-        if label:
-            fields["label"] = label
-        try:
-            connection.request("PUT", f"/api/d/{table}/_stream_load", body=body, headers=fields)
-            return json.loads(connection.getresponse().read())
-        finally:
-            connection.close()
-
-    def stop(self, kill=False):
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
-            self.process.wait()
+        label = {"label": label} if label else {}
+        return self.stream_load("d", table, body, {"column_separator": ",", "Expect": "100-continue", **label, **dict(headers)})
 
 
 class Stage:
@@ -120,7 +96,7 @@ class Stage:
 
     def __exit__(self, *_):
         for node in self.nodes:
-            node.stop(kill=True)
+            node.kill()
         if self.proxy:
             self.proxy.stop()
         self.gateway.stop()
@@ -156,7 +132,7 @@ def nodes_come_and_go():
         answer = b.load("t", b"-1,5,x\n")
         expect(answer["Status"] == "Success", answer)
         expect(a.one("SELECT count(*) FROM d.t") == 20_001, "and the other way round")
-        a.stop(kill=True)
+        a.kill()
         c = stage.node("c")
         io = c.io()
         print(f"  a new node is ready in {c.seconds_to_ready:.2f} s, after {io['requests']} GETs, {io['lists']} LISTs, "
@@ -693,11 +669,11 @@ def volumes_that_change_are_followed():
 @test
 def a_wrong_endpoint_is_told_soon():
     # Resolvers take their time to say that there is no such name.
-    nobody, none = f"http://127.0.0.1:{bucket.free_port()}", "http://127.0.0.1:99999"
+    nobody, none = f"http://127.0.0.1:{free_port()}", "http://127.0.0.1:99999"
     for endpoint, most in ((nobody, 10), (none, 10), ("http://nowhere.invalid:9000", 40)):
         environment = {**bucket.environment(1), "DIPPER_S3_ENDPOINT": endpoint}
         data = f"s3://{bucket.BUCKET}/db"
-        ports = ["--mysql-port", str(bucket.free_port()), "--http-port", str(bucket.free_port())]
+        ports = ["--mysql-port", str(free_port()), "--http-port", str(free_port())]
         for command in (["server", "--data", data, *ports], ["check", data]):
             began = time.time()
             ended = subprocess.run([OPTIONS.server, *command], capture_output=True, text=True, env=environment, timeout=60)

@@ -9,7 +9,6 @@ Needs PyMySQL, fastavro and pyarrow (the virtual environment of tests/clients ha
 import argparse
 import io
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -19,10 +18,11 @@ import time
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pymysql
 
-import bucket
 import memory
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from server import Server, clean_environment  # noqa: E402
 
 OPTIONS = None
 TESTS = []
@@ -43,9 +43,8 @@ def has(text, *words):
 
 
 def environment(store=None, **more):
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "DIPPER_"))}
     own = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "DIPPER_S3_ENDPOINT": store.url} if store else {}
-    return {**clean, **own, **more}
+    return clean_environment(**{**own, **more})
 
 
 def sql(text, env, data=None, seconds=60):
@@ -55,28 +54,6 @@ def sql(text, env, data=None, seconds=60):
     if ran.returncode != 0:
         return ran.stderr
     return [list(row.values()) for row in json.loads(ran.stdout or "[]")]
-
-
-class Server:
-    """A server process, and a session with it."""
-
-    def __init__(self, env, directory):
-        ports = [bucket.free_port(), bucket.free_port()]
-        command = [OPTIONS.server, "server", "--data", f"{directory}/data-{ports[0]}", "--mysql-port", ports[0], "--http-port", ports[1]]
-        self.process = subprocess.Popen([str(c) for c in command], env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        for line in self.process.stdout:
-            if b"dipper is ready" in line:
-                break
-        self.connection = pymysql.connect(host="127.0.0.1", port=ports[0], user="root", read_timeout=60)
-
-    def ask(self, question):
-        with self.connection.cursor() as cursor:
-            cursor.execute(question)
-            return list(cursor.fetchall())
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait()
 
 
 MADE = ("CREATE DATABASE d; CREATE TABLE d.t (k INT) DUPLICATE KEY(k) DISTRIBUTED BY HASH(k) BUCKETS 1; "
@@ -181,12 +158,12 @@ def keys_that_end_are_renewed():
         for profile in ("default", "role"):
             store.keys, store.role_seconds, store.assumed = {"first": ("one", None)}, 4, []
             write("first", "one")
-            server = Server(as_(profile), home)
+            server = Server(OPTIONS.server, home, data=f"{home}/data-{profile}", env=as_(profile))
             try:
                 for number in (1, 2, 3):
                     # Another object each time: what was read of one may be kept.
                     store.put("b", f"{number}.csv", b"%d\n" % number)
-                    same(server.ask(question.replace("a.csv", f"{number}.csv")), [(number,)])
+                    same(server.rows(question.replace("a.csv", f"{number}.csv")), [(number,)])
                     if profile == "default":
                         store.keys = {f"key {number}": (f"secret {number}", None)}
                         write(f"key {number}", f"secret {number}")

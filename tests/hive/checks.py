@@ -1,6 +1,8 @@
 """What must hold of catalogs over a Hive metastore."""
 
 import functools
+import pathlib
+import sys
 import time
 
 import pyarrow as pa
@@ -19,6 +21,9 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
 )
 
 import services
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from server import free_port  # noqa: E402
 
 LAZY = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
 TEXT = "org.apache.hadoop.mapred.TextInputFormat"
@@ -40,7 +45,7 @@ class World:
     def __init__(self, root, binary, started):
         self.root, self.binary, self.started = root, binary, started
         # The metastore is told where HDFS will be, once that is wanted.
-        self.hdfs_port = services.free_port()
+        self.hdfs_port = free_port()
         self.files = root / "files"
         self.files.mkdir()
 
@@ -70,12 +75,12 @@ class World:
 
     @functools.cached_property
     def server(self):
-        return self.keep(services.dipper(self.binary, self.root / "dipper", self.files)).wait()
+        return self.keep(services.dipper(self.binary, self.root / "dipper", self.files))
 
     @functools.cached_property
     def sql(self):
         """A session with the catalog `hive`."""
-        sql = Sql(self.server.port)
+        sql = Sql(self.server.mysql)
         self.hms
         sql(
             "CREATE CATALOG hive COMMENT 'test' PROPERTIES ('type'='hms',"
@@ -233,7 +238,7 @@ def what_is_not_read_says_so(world):
     has(sql.error("DROP TABLE hive.shop.plain"), "hive", "only be read")
     has(sql.error("CREATE CATALOG bad PROPERTIES ('type'='hms')"), "hive.metastore.uris")
     has(sql.error("CREATE CATALOG bad PROPERTIES ('type'='jdbc')"), "jdbc")
-    port = services.free_port()
+    port = free_port()
     sql(f"CREATE CATALOG dead PROPERTIES ('type'='hms', 'hive.metastore.uris'='thrift://127.0.0.1:{port}')")
     has(sql.error("SHOW DATABASES FROM dead"), f"thrift://127.0.0.1:{port}")
     # Of several addresses one is enough.
@@ -286,7 +291,7 @@ def catalogs_are_shown_and_selected(world):
     has(sql.error("CREATE DATABASE x"), "only be read")
     sql("SWITCH internal")
     # As drivers select it: catalog and database in one name.
-    other = Sql(world.server.port, database="hive.shop")
+    other = Sql(world.server.mysql, database="hive.shop")
     same(other("SELECT count(*) FROM plain"), [(2,)])
     sql("REFRESH CATALOG hive")
     sql("REFRESH DATABASE hive.shop")

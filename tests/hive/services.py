@@ -7,7 +7,9 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from server import Server, free_port  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 CACHE = pathlib.Path(os.environ.get("DIPPER_TEST_CACHE", "~/.cache/dipper/tests")).expanduser()
@@ -47,19 +49,13 @@ def jars(name):
     return f"{directory}/lib/*"
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 def site(directory, name, properties):
     """A configuration file in Hadoop's form."""
     lines = [f"<property><name>{k}</name><value>{v}</value></property>" for k, v in properties.items()]
     (directory / name).write_text("<configuration>" + "\n".join(lines) + "</configuration>\n")
 
 
-class Server:
+class Service:
     """A process that listens on a port."""
 
     def __init__(self, name, command, port, directory, **options):
@@ -120,7 +116,7 @@ def metastore(directory, hadoop, buckets):
     })
     command = ["java", "-Xmx512m", "-cp", f"{directory}:{class_path}"]
     command += ["org.apache.hadoop.hive.metastore.HiveMetaStore", "-p", port]
-    return Server("metastore", command, port, directory)
+    return Service("metastore", command, port, directory)
 
 
 class Hdfs:
@@ -155,9 +151,9 @@ class Hdfs:
         node = "org.apache.hadoop.hdfs.server"
         self.java(f"{node}.namenode.NameNode", "-format", "-force", "-nonInteractive")
         command = ["java", "-Xmx256m", "-cp", self.class_path]
-        self.name = Server("namenode", [*command, f"{node}.namenode.NameNode"], self.port, directory)
+        self.name = Service("namenode", [*command, f"{node}.namenode.NameNode"], self.port, directory)
         self.name.wait()
-        self.data = Server("datanode", [*command, f"{node}.datanode.DataNode"], self.port, directory)
+        self.data = Service("datanode", [*command, f"{node}.datanode.DataNode"], self.port, directory)
 
     @property
     def url(self):
@@ -188,13 +184,11 @@ def gateway(directory):
     port = free_port()
     environment = dict(os.environ, ROOT_ACCESS_KEY=S3_KEY, ROOT_SECRET_KEY=S3_SECRET)
     command = [GATEWAY, "--port", f"127.0.0.1:{port}", "posix", "--nometa", directory / "root"]
-    return Server("gateway", command, port, directory, env=environment)
+    return Service("gateway", command, port, directory, env=environment)
 
 
 def dipper(binary, directory, allowed):
-    """A dipper server; `mysql_port` is where it speaks MySQL."""
+    """A dipper server that may read files below `allowed`."""
     directory.mkdir(parents=True, exist_ok=True)
-    port, http = free_port(), free_port()
-    command = [binary, "server", "--data", directory / "data", "--mysql-port", port, "--http-port", http]
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "HADOOP_"))}
-    return Server("dipper", [*command, "--allow-dir", allowed], port, directory, env=environment)
+    return Server(binary, directory, "--allow-dir", allowed, cwd=directory, env=environment)

@@ -22,50 +22,18 @@ import sys
 import tempfile
 import time
 
-AUTH = "Basic " + base64.b64encode(b"root:").decode()
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from server import AUTHORIZATION as AUTH, Server  # noqa: E402
+
 DUPLICATE = "create table d.{} (id int, a varchar(5), b double) duplicate key(id) distributed by hash(id) buckets 2"
 UNIQUE = "create table d.{} (id int not null, v string) unique key(id) distributed by hash(id) buckets 2"
 
 
-class Server:
-    """A server; `restart` keeps its data."""
+class Asked(Server):
+    """A server that closes silent connections soon, and the ways in which it is asked here."""
 
     def __init__(self, binary, directory):
-        self.binary, self.directory = binary, pathlib.Path(directory)
-        self.start()
-
-    def start(self):
-        log = self.directory / "log"
-        command = [self.binary, "server", "--data", str(self.directory / "data"), "--mysql-port", "0",
-                   "--http-port", "0", "--http-idle-timeout", "2"]
-        with open(log, "w", encoding="utf-8") as out:
-            self.process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
-        deadline = time.monotonic() + 30
-        while True:
-            text = log.read_text()
-            found = re.search(r"serves HTTP on 127\.0\.0\.1:(\d+)", text)
-            if found and "dipper is ready" in text:
-                self.port = int(found[1])
-                self.mysql_port = int(re.search(r"mysql -h \S+ -P (\d+)", text)[1])
-                return
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError("the server did not start:\n" + text)
-            time.sleep(0.05)
-
-    def stop(self, how=signal.SIGTERM):
-        self.process.send_signal(how)
-        self.process.wait(30)
-
-    def restart(self, how=signal.SIGTERM):
-        self.stop(how)
-        self.start()
-
-    def request(self, method, path, body=None, headers=None):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        with contextlib.closing(connection):
-            connection.request(method, path, body, {"Authorization": AUTH, **(headers or {})})
-            response = connection.getresponse()
-            return response.status, response.headers, response.read()
+        super().__init__(binary, directory, "--http-idle-timeout", "2")
 
     def sql(self, statement):
         body = json.dumps({"stmt": statement})
@@ -81,21 +49,21 @@ class Server:
 
     def curl(self, table, body, *arguments):
         command = ["curl", "-sS", "-u", "root:", *arguments, "-T", "-",
-                   f"http://127.0.0.1:{self.port}/api/d/{table}/_stream_load"]
+                   f"http://127.0.0.1:{self.http}/api/d/{table}/_stream_load"]
         done = subprocess.run(command, input=body, capture_output=True, timeout=60, check=False)
         assert done.returncode == 0, done
         return json.loads(done.stdout)
 
     def mariadb(self, statement, *options):
         """Runs statements in the command-line client; output lines, and errors."""
-        command = ["mariadb", "--no-defaults", "-h", "127.0.0.1", "-P", str(self.mysql_port), "--protocol=tcp",
+        command = ["mariadb", "--no-defaults", "-h", "127.0.0.1", "-P", str(self.mysql), "--protocol=tcp",
                    "-u", "root", "-vvv", *options]
         done = subprocess.run(command, input=statement, capture_output=True, text=True, timeout=60, check=False)
         return done.stdout, done.stderr
 
     def raw(self, data, wait=10):
         """Sends bytes as they are; gives all that comes back."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=wait) as s:
+        with socket.create_connection(("127.0.0.1", self.http), timeout=wait) as s:
             s.sendall(data)
             got = b""
             with contextlib.suppress(TimeoutError, ConnectionError):
@@ -184,7 +152,7 @@ def rejected_rows_are_named(s):
     status(answer, "Fail", "too many filtered rows")
     assert answer["NumberLoadedRows"] == 0 and answer["NumberFilteredRows"] == 4, answer
     assert [r["line"] for r in answer["RejectedRows"]] == [2, 3, 4, 5], answer
-    path = answer["ErrorURL"].split(f":{s.port}", 1)[1]
+    path = answer["ErrorURL"].split(f":{s.http}", 1)[1]
     code, headers, log = s.request("GET", path)
     assert code == 200 and log.decode().count("Reason: ") == 4, log
     assert s.request("HEAD", path)[:1] == (200,)
@@ -203,12 +171,12 @@ def the_log_has_all_rejected_rows(s):
     for body, headers in [(b"\\N\n" * 3000, {}), (b"x\ty\n" * 3000, {}), (b"x\n" * 3000, {"strict_mode": "true"})]:
         answer = status(s.load(n, b"1\n" + body, headers, max_filter_ratio=1), "Success")
         assert answer["NumberFilteredRows"] == 3000, answer
-        log = s.request("GET", answer["ErrorURL"].split(f":{s.port}", 1)[1])[2].decode()
+        log = s.request("GET", answer["ErrorURL"].split(f":{s.http}", 1)[1])[2].decode()
         assert log.count("Reason: ") == log.count("\n") == 3000, log[-200:]
     # Beyond 32 MiB of them the log says how many there were.
     many = 400_000
     answer = status(s.load(n, b"1\n" + b"x\ty\n" * many, max_filter_ratio=1), "Success")
-    log = s.request("GET", answer["ErrorURL"].split(f":{s.port}", 1)[1])[2].decode()
+    log = s.request("GET", answer["ErrorURL"].split(f":{s.http}", 1)[1])[2].decode()
     kept = log.count("Reason: ")
     assert 50_000 < kept < many, kept
     assert log.endswith(f"{many - kept} more rows were rejected: {kept} of {many} are shown here; \n"), log[-200:]
@@ -388,7 +356,7 @@ def refused_before_the_body(s):
     got = s.raw(wrong, wait=3)
     assert b"Unauthorized" in got and b"100 Continue" not in got, got
     # It asks for one that is right.
-    with socket.create_connection(("127.0.0.1", s.port), timeout=5) as c:
+    with socket.create_connection(("127.0.0.1", s.http), timeout=5) as c:
         c.sendall(head(path, "Content-Length: 6", "Expect: 100-continue", "Connection: close"))
         assert c.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
         c.sendall(b"1\ta\t1\n"[:6])
@@ -397,7 +365,7 @@ def refused_before_the_body(s):
             got += piece
         assert b'"Status": "Success"' in got, got
     code, headers, _ = s.request("PUT", path, b"1\ta\t1\n", {"redirect-policy": "direct"})
-    assert code == 307 and headers["Location"] == f"http://127.0.0.1:{s.port}{path}?redirected=1", headers
+    assert code == 307 and headers["Location"] == f"http://127.0.0.1:{s.http}{path}?redirected=1", headers
     code, _, text = s.request("PUT", path + "?redirected=1", b"1\ta\t1\n", {"redirect-policy": "direct"})
     assert code == 200 and json.loads(text)["Status"] == "Success"
     assert s.request("GET", "/api/health", headers={"Host": "evil.example"})[0] == 403
@@ -410,7 +378,7 @@ def broken_bodies(s):
     t = fresh(s, "t")
     path = f"/api/d/{t}/_stream_load"
     # Cut off: the client goes in the middle.
-    with socket.create_connection(("127.0.0.1", s.port)) as c:
+    with socket.create_connection(("127.0.0.1", s.http)) as c:
         c.sendall(head(path, "Content-Length: 1000") + b"1\ta\t1\n" * 10)
     # Too slow: nothing for the idle time of 2 s.
     begun = time.monotonic()
@@ -428,7 +396,7 @@ def broken_bodies(s):
         assert b'"Status": "Success"' not in s.raw(garbage, wait=5)
     assert s.count(t) == 0
     # Keep-alive after errors.
-    connection = http.client.HTTPConnection("127.0.0.1", s.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", s.http, timeout=30)
     for body, word in [(b"bad\n", "Fail"), (b"1\ta\t1\n", "Success"), (b"x" * 5_000_000, "Fail"), (b"2\tb\t2\n", "Success")]:
         connection.request("PUT", path, body, {"Authorization": AUTH})
         answer = json.loads(connection.getresponse().read())
@@ -446,7 +414,7 @@ def a_long_line(s):
         for _ in range(line >> 20):
             yield b"x" * (1 << 20)
 
-    connection = http.client.HTTPConnection("127.0.0.1", s.port, timeout=120)
+    connection = http.client.HTTPConnection("127.0.0.1", s.http, timeout=120)
     try:
         connection.request("PUT", f"/api/d/{t}/_stream_load", body(), {"Authorization": AUTH}, encode_chunked=True)
     except ConnectionError:
@@ -468,7 +436,7 @@ def many_clients(s):
             rows = "".join(f"{client * 10_000 + i * 100 + r}\ta\t1\n" for r in range(100)).encode()
             if (client + i) % 5 == 4:
                 # Half of the body, then gone.
-                with socket.create_connection(("127.0.0.1", s.port)) as c:
+                with socket.create_connection(("127.0.0.1", s.http)) as c:
                     c.sendall(head(f"/api/d/{t}/_stream_load", f"Content-Length: {len(rows)}") + rows[: len(rows) // 2])
                 continue
             more = {"group_commit": "sync_mode"} if i % 2 else {"label": f"m{time.time_ns()}_{client}"}
@@ -516,12 +484,12 @@ def labels_share(s):
     state = lambda label: json.loads(s.request("GET", f"/api/d/get_load_state?label={label}")[2])["data"]
     status(s.load(t, b"bad\n", label=f"s{stamp}_bad"), "Fail")
     assert [state(label) for label in (loaded[0][0], f"s{stamp}_bad", f"s{stamp}_none")] == ["VISIBLE", "ABORTED", "UNKNOWN"]
-    with socket.create_connection(("127.0.0.1", s.port)) as c:
+    with socket.create_connection(("127.0.0.1", s.http)) as c:
         c.sendall(head(f"/api/d/{t}/_stream_load", "Content-Length: 100", f"label: s{stamp}_half") + b"1000\ta")
         until(lambda: state(f"s{stamp}_half") == "PREPARE")
     until(lambda: state(f"s{stamp}_half") == "ABORTED")
     # A large one whose length nobody knew has its label before it has ended.
-    with socket.create_connection(("127.0.0.1", s.port)) as c:
+    with socket.create_connection(("127.0.0.1", s.http)) as c:
         c.sendall(head(f"/api/d/{t}/_stream_load", "Transfer-Encoding: chunked", f"label: s{stamp}_slow"))
         chunk = b"1000\ta\t1\n" * 100_000
         for _ in range(10):
@@ -806,7 +774,7 @@ def http_stream_headers(s):
         answer = status(load(whole, b"x,a,1\n8,b,2\n", **headers), "Fail", "too many filtered rows")
         assert all(word in answer["Message"] for word in words), answer
         assert (answer["NumberFilteredRows"], answer["NumberLoadedRows"], len(answer["RejectedRows"])) == (1, 0, 1), answer
-        log = s.request("GET", answer["ErrorURL"].split(f":{s.port}", 1)[1])[2].decode()
+        log = s.request("GET", answer["ErrorURL"].split(f":{s.http}", 1)[1])[2].decode()
         assert log.count("Reason: ") == 1 and words[0] in log, log
     assert s.sql("select count(*) from d.u where id = 8") == [[0]]
 
@@ -1078,7 +1046,7 @@ def command_line(s):
             command = [s.binary, "load", *map(str, arguments)]
             return subprocess.run(command, input=stdin, capture_output=True, timeout=60, check=False)
 
-        server = ["--server", f"http://127.0.0.1:{s.port}"]
+        server = ["--server", f"http://127.0.0.1:{s.http}"]
         done = run(path, "--table", f"d.{t}", *server)
         assert done.returncode == 0 and b"loaded 2 rows" in done.stdout, done
         done = run("-", "--table", f"d.{t}", *server, "--format", "json", stdin=b"3\tx\t1\n")
@@ -1101,7 +1069,7 @@ def neighbours(s):
     get = lambda path: json.loads(s.request("GET", path)[2])
     assert get("/api/health")["data"]["online_backend_num"] == 1
     assert get("/api/bootstrap")["code"] == 0
-    assert get("/api/backends")["data"]["backends"][0]["http_port"] == s.port
+    assert get("/api/backends")["data"]["backends"][0]["http_port"] == s.http
     assert get(f"/api/d/{t}/_count")["data"]["size"] == 1
     names = [p["name"] for p in get(f"/api/d/{t}/_schema")["data"]["properties"]]
     assert names == ["id", "a", "b"], names
@@ -1140,10 +1108,10 @@ def connectors(s):
     assert plan["code"] != 0 and all("JDBC" in plan[k] for k in ("msg", "data", "partitions", "exception")), plan
     for path in ("/rest/v1/system?path=//backends", "/rest/v1/system?path=/frontends"):
         data = get(path)["data"]
-        assert data["rows"][0]["HttpPort"] == str(s.port) and "Alive" in data["column_names"], data
+        assert data["rows"][0]["HttpPort"] == str(s.http) and "Alive" in data["column_names"], data
     for node in ("backends", "frontends"):
         data = get(f"/rest/v2/manager/node/{node}")["data"]
-        assert data["rows"][0][data["column_names"].index("HttpPort")] == str(s.port), data
+        assert data["rows"][0][data["column_names"].index("HttpPort")] == str(s.http), data
     change = b'{"isDropColumn":false,"columnName":"x"}'
     assert get("/api/enable_light_schema_change/d/u", body=change)["code"] == 0
     assert get("/api/enable_light_schema_change/d/nosuch", body=change)["code"] != 0
@@ -1173,7 +1141,7 @@ def temporary_tables_end(s):
         return checked.stderr.count(b"__dipper_temp_")
 
     def holder():
-        command = ["mariadb", "--no-defaults", "-h", "127.0.0.1", "-P", str(s.mysql_port), "--protocol=tcp", "-u", "root",
+        command = ["mariadb", "--no-defaults", "-h", "127.0.0.1", "-P", str(s.mysql), "--protocol=tcp", "-u", "root",
                    "-N", "-B", "--unbuffered"]
         client = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         client.stdin.write("create temporary table d.tt as select 1 as a;\nselect a + 6 from d.tt;\n")
@@ -1341,7 +1309,7 @@ def main():
     pattern = sys.argv[2] if len(sys.argv) > 2 else ""
     failed = []
     with tempfile.TemporaryDirectory(prefix="dipper-http-") as directory:
-        server = Server(binary, directory)
+        server = Asked(binary, directory)
         try:
             server.sql("create database d")
             for case in CASES + transaction_cases.CASES:
@@ -1355,7 +1323,7 @@ def main():
                     failed.append(case.__name__)
                     print(f"FAIL  {case.__name__}: {type(e).__name__}: {str(e)[:1500]}", flush=True)
                     if server.process.poll() is not None:
-                        print((server.directory / "log").read_text()[-3000:])
+                        print(server.said())
                         server.start()
         finally:
             if server.process.poll() is None:

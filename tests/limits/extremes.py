@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 
-from run import Client, Refused, Server
+from run import Limited, Refused
 
 LIMIT = 5
 # Calls in one statement; where it fails they are made one by one.
@@ -279,13 +279,13 @@ def main():
     parser.add_argument("--times", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="dipper-extremes-") as directory:
-        server = Server(options.binary, pathlib.Path(directory))
+        server = Limited(options.binary, pathlib.Path(directory))
         try:
             sweep = Sweep(server, options)
             sweep.prepare()
             sweep.run()
         finally:
-            server.close()
+            server.stop()
     sys.exit(1 if sweep.marked else 0)
 
 

@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 
-from run import Refused, Server
+from run import Limited, Refused
 
 SLOW = 0.25
 EXPONENT = 1.35
@@ -217,13 +217,13 @@ def main():
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="dipper-growth-") as directory:
-        server = Server(options.binary, pathlib.Path(directory))
+        server = Limited(options.binary, pathlib.Path(directory))
         try:
             sweep = Sweep(server.client(), options)
             sweep.prepare()
             sweep.run()
         finally:
-            server.close()
+            server.stop()
     sys.exit(1 if sweep.marked else 0)
 
 

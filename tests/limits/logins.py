@@ -12,13 +12,14 @@ import contextlib
 import http.client
 import json
 import pathlib
-import socket
-import subprocess
 import sys
 import tempfile
 import time
 
 import pymysql
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from server import Server  # noqa: E402
 
 BALANCER, ELSEWHERE = "127.0.0.2", "127.0.0.3"
 # Wrong passwords, and accounts of a search, that cost nothing.
@@ -28,21 +29,8 @@ WAITING_MAX = 16
 SOON = 0.5
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-class Server:
-    def __init__(self, binary, directory):
-        self.mysql, self.http = free_port(), free_port()
-        self.process = subprocess.Popen([binary, "server", "--data", f"{directory}/data", "--mysql-port", str(self.mysql),
-                                         "--http-port", str(self.http)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        for line in self.process.stdout:
-            if b"dipper is ready" in line:
-                return
-        raise SystemExit("the server did not start")
+class Logins(Server):
+    """A server that is logged in to on both ports."""
 
     def by_mysql(self, user, password, address):
         """The error's number, 0 for none."""
@@ -132,7 +120,7 @@ def a_search_over_accounts(server):
 
 def main():
     with tempfile.TemporaryDirectory(prefix="dipper-logins-") as directory:
-        server = Server(pathlib.Path(sys.argv[1]), directory)
+        server = Logins(pathlib.Path(sys.argv[1]), directory)
         try:
             root = pymysql.connect(host="127.0.0.1", port=server.mysql, user="root")
             with root.cursor() as cursor:

@@ -21,6 +21,9 @@ import tempfile
 import threading
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from server import Server  # noqa: E402
+
 CAPABILITIES = 0x00000001 | 0x00000200 | 0x00008000 | 0x00080000  # long password, 4.1, secure connection, plugin auth
 HALF_OPEN = 10_000
 FILE_BYTES_MAX = 1 << 20
@@ -116,38 +119,14 @@ class Client:
         raise AssertionError(f"answered: {str(rows)[:200]}")
 
 
-class Server:
+class Limited(Server):
+    """A server that may read and write files of its directory."""
+
     def __init__(self, binary, directory, *arguments, **options):
-        log = directory / "log"
-        command = [binary, "server", "--data", str(directory / "data"), "--mysql-port", "0", "--http-port", "0",
-                   "--allow-dir", str(directory), *arguments]
-        with open(log, "w", encoding="utf-8") as out:
-            self.process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, **options)
-        deadline = time.monotonic() + 30
-        while not (found := re.search(r"mysql -h \S+ -P (\d+)", text := log.read_text())) or "is ready" not in text:
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError("the server did not start:\n" + text)
-            time.sleep(0.02)
-        self.port, self.directory = int(found[1]), directory
+        super().__init__(binary, directory, "--allow-dir", directory, *arguments, **options)
 
     def client(self):
-        return Client(self.port)
-
-    def resident_mib(self):
-        text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
-        return int(re.search(r"VmRSS:\s+(\d+)", text)[1]) // 1024
-
-    def cpu_seconds(self):
-        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    def close(self):
-        self.process.terminate()
-        try:
-            self.process.wait(20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            raise
+        return Client(self.mysql)
 
 
 def one_plus_one(server):
@@ -452,7 +431,7 @@ def half_open_connections(server):
     begun = time.monotonic()
     try:
         for _ in range(HALF_OPEN):
-            silent.append(socket.create_connection(("127.0.0.1", server.port), timeout=20))
+            silent.append(socket.create_connection(("127.0.0.1", server.mysql), timeout=20))
         opened = time.monotonic()
         client = server.client()
         assert client.query("select 1 + 1") == [[b"2"]]
@@ -813,7 +792,7 @@ def main():
                 options = {"preexec_fn": limited, "restore_signals": False}
             elif case is more_clients_than_descriptors:
                 options = {"preexec_fn": few_descriptors}
-            server = Server(binary, directory, *arguments, **options)
+            server = Limited(binary, directory, *arguments, **options)
             try:
                 case(server)
                 assert server.process.poll() is None, "the server has ended"
@@ -822,7 +801,7 @@ def main():
                 failed += 1
                 print(f"FAIL {case.__name__}: {type(error).__name__}: {str(error)[:1000]}", flush=True)
             finally:
-                server.close()
+                server.stop()
     sys.exit(1 if failed else 0)
 
 

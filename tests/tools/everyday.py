@@ -20,7 +20,7 @@ class Failed(Exception):
     """A program did not do what it should."""
 
 
-class Server:
+class Address:
     """Where the server is."""
 
     def __init__(self, port, http):
@@ -185,7 +185,7 @@ def command(name):
 def main():
     name, port, http = sys.argv[1:]
     try:
-        TOOLS[name][1](Server(port, http))
+        TOOLS[name][1](Address(port, http))
     except Failed as error:
         print(error)
         print(f"FAILED {name}")

@@ -2,16 +2,12 @@
 """Runs programs that users of Doris and StarRocks work with against a dipper server; see README.md."""
 
 import argparse
-import contextlib
 import functools
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
-import tempfile
-import time
-import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "clients"))
@@ -75,35 +71,6 @@ TOOLS = {
 }
 
 
-@contextlib.contextmanager
-def server(binary):
-    """A server of its own on loopback, ended and removed afterwards; gives the ports of MySQL and HTTP."""
-    with tempfile.TemporaryDirectory(prefix="dipper-tools-") as data:
-        mysql, http = clients.free_port(), clients.free_port()
-        log_path = pathlib.Path(data) / "server.log"
-        command = [binary, "server", "--data", f"{data}/data", "--mysql-port", str(mysql), "--http-port", str(http)]
-        with open(log_path, "w", encoding="utf-8") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-        try:
-            deadline = time.monotonic() + 20
-            while True:
-                with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{http}/api/health", timeout=1):
-                    break
-                if process.poll() is not None or time.monotonic() > deadline:
-                    raise SystemExit(f"the server did not start:\n{log_path.read_text()[-4000:]}")
-                time.sleep(0.05)
-            yield mysql, http
-            if process.poll() is not None:
-                raise SystemExit(f"the server ended by itself:\n{log_path.read_text()[-4000:]}")
-        finally:
-            process.terminate()
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-
 def test(name, mysql, http):
     """Runs one tool; the numbers of checks passed and failed."""
     try:
@@ -151,9 +118,9 @@ def main():
     if unknown:
         parser.error(f"no such tool: {', '.join(unknown)}; there are {', '.join(TOOLS)}")
     passed = failed = 0
-    with server(arguments.server) as (mysql, http):
+    with clients.server(arguments.server) as server:
         for name in names:
-            good, bad = test(name, mysql, http)
+            good, bad = test(name, server.mysql, server.http)
             passed += good
             failed += bad
             sys.stdout.flush()

@@ -16,14 +16,15 @@ import decimal
 import math
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
-import time
 
 import duckdb
 import duckdb_extension_tpcds
 import pymysql
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from server import Server  # noqa: E402
 
 LIMIT = re.compile(r"\blimit\s+(\d+)\s*;?\s*$", re.IGNORECASE)
 
@@ -48,31 +49,6 @@ def generated(scale):
     duck.execute(f"CALL dsdgen(sf = {scale})")
     duck.execute("SET default_null_order = 'nulls_first_on_asc_last_on_desc'")
     return duck
-
-
-class Server:
-    """A dipper server on a new directory, which may read the files beside it."""
-
-    def __init__(self, binary, directory):
-        log = pathlib.Path(directory) / "log"
-        command = [binary, "server", "--data", f"{directory}/data", "--mysql-port", "0", "--http-port", "0"]
-        with open(log, "w", encoding="utf-8") as out:
-            self.process = subprocess.Popen(command + ["--allow-dir", directory], stdout=out, stderr=out)
-        end = time.monotonic() + 60
-        while "dipper is ready" not in log.read_text():
-            if self.process.poll() is not None or time.monotonic() > end:
-                raise RuntimeError(f"the server did not start:\n{log.read_text()}")
-            time.sleep(0.05)
-        port = int(re.search(r"mysql -h \S+ -P (\d+)", log.read_text())[1])
-        self.cursor = pymysql.connect(host="127.0.0.1", port=port, user="root", autocommit=True).cursor()
-
-    def rows(self, statement):
-        self.cursor.execute(statement)
-        return list(self.cursor.fetchall())
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait(30)
 
 
 def fill(server, duck, directory):
@@ -141,7 +117,7 @@ def main():
     duck = generated(options.scale)
     failed = compared = 0
     with tempfile.TemporaryDirectory(prefix="dipper-tpcds-") as directory:
-        server = Server(options.binary, directory)
+        server = Server(options.binary, directory, "--allow-dir", directory)
         try:
             fill(server, duck, directory)
             for number, text in duck.execute("SELECT query_nr, query FROM tpcds_queries() ORDER BY 1").fetchall():

@@ -1,17 +1,16 @@
 """A dipper server on a new directory, and what is loaded into it."""
 
-import base64
 import contextlib
 import http.client
 import json
 import pathlib
-import signal
-import socket
-import subprocess
+import sys
 import tempfile
-import time
 
 from wire import Connection
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from server import AUTHORIZATION, Server  # noqa: E402
 
 # Settings of the sessions that a statement is tried in.
 SESSIONS = {
@@ -25,41 +24,26 @@ SESSIONS = {
 LITTLE_MEMORY = 4 << 20
 
 
-class Server:
-    """The process. Its files lie in memory where the system has a place for that."""
+class Compared(Server):
+    """A server whose files lie in memory where the system has a place for that."""
 
     def __init__(self, binary):
         shared = pathlib.Path("/dev/shm")
-        self.directory = tempfile.TemporaryDirectory(prefix="dipper-differential-", dir=shared if shared.is_dir() else None)
-        self.files = pathlib.Path(self.directory.name) / "files"
+        self.removed = tempfile.TemporaryDirectory(prefix="dipper-differential-", dir=shared if shared.is_dir() else None)
+        self.files = pathlib.Path(self.removed.name) / "files"
         self.files.mkdir()
-        self.mysql, self.http = (free_port() for _ in range(2))
-        self.log = pathlib.Path(self.directory.name) / "log"
-        command = [binary, "server", "--data", f"{self.directory.name}/data", "--allow-dir", self.files, "--memory", "2GiB"]
-        command += ["--mysql-port", self.mysql, "--http-port", self.http]
-        with open(self.log, "w") as log:
-            self.process = subprocess.Popen([str(word) for word in command], stdout=log, stderr=log)
-        end = time.monotonic() + 60
-        while True:
-            try:
-                connection = Connection(self.mysql)
-                break
-            except OSError:
-                if time.monotonic() > end or self.process.poll() is not None:
-                    raise SystemExit(f"the server did not start:\n{self.log.read_text()[-2000:]}") from None
-                time.sleep(0.1)
+        super().__init__(binary, self.removed.name, "--allow-dir", self.files, "--memory", "2GiB")
+        connection = Connection(self.mysql)
         connection.query("CREATE USER spill")
         connection.query("GRANT SELECT ON *.* TO spill")
         connection.query(f"SET PROPERTY FOR spill 'exec_mem_limit' = '{LITTLE_MEMORY}'")
         connection.close()
 
     def stop(self):
-        self.process.send_signal(signal.SIGTERM)
         try:
-            self.process.wait(30)
+            super().stop()
         finally:
-            self.process.kill()
-            self.directory.cleanup()
+            self.removed.cleanup()
 
 
 class Client:
@@ -88,7 +72,7 @@ class Client:
     def load(self, database, table, columns, rows):
         """Stream Load of JSON lines."""
         lines = (json.dumps({c: in_json(v, t) for (c, t), v in zip(columns, row)}, separators=(",", ":")) for row in rows)
-        headers = {"Authorization": "Basic " + base64.b64encode(b"root:").decode(), "format": "json", "read_json_by_line": "true"}
+        headers = {"Authorization": AUTHORIZATION, "format": "json", "read_json_by_line": "true"}
         with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.http, timeout=60)) as connection:
             connection.request("PUT", f"/api/{database}/{table}/_stream_load", "\n".join(lines).encode(), headers)
             answer = json.loads(connection.getresponse().read())
@@ -100,9 +84,3 @@ def in_json(v, sql_type):
     if v is None or isinstance(v, (bool, float, list, dict)):
         return v
     return json.loads(v) if sql_type == "JSON" else str(v)
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
