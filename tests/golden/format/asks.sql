@@ -1,0 +1,17 @@
+USE shop;
+SELECT count(*), sum(id), sum(amount), min(at), max(at), count(remark), count(DISTINCT city), min(added) FROM orders;
+SELECT * FROM orders WHERE id IN (3, 4, 9, 50, 9000) ORDER BY id;
+SELECT id, city FROM orders WHERE id = 3;
+SELECT * FROM types ORDER BY k;
+SELECT day, city, total, least, most, last, bitmap_to_string(users), hll_cardinality(seen) FROM daily ORDER BY day;
+SELECT * FROM states;
+SELECT * FROM groups_of_columns;
+SELECT count(*), sum(k) FROM counted;
+SELECT at, url FROM visits ORDER BY at;
+SELECT * FROM by_city ORDER BY city;
+SELECT TABLE_NAME, PARTITION_NAME, TABLE_ROWS FROM information_schema.partitions WHERE TABLE_SCHEMA = 'shop' AND PARTITION_NAME LIKE 'p%' ORDER BY 1, 2;
+SHOW CREATE TABLE orders;
+SHOW CREATE TABLE daily;
+SHOW CREATE TABLE visits;
+SHOW GRANTS FOR ann;
+SHOW CATALOGS LIKE 'lake';
