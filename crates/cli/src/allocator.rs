@@ -9,6 +9,8 @@
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::{c_int, c_long};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use mimalloc::MiMalloc;
 
@@ -29,6 +31,11 @@ const ARENA_DELAYS: c_long = 1;
 /// `mi_option_allow_thp`, likewise: whether the allocator asks for huge pages all over.
 const ALLOW_THP: c_int = 37;
 
+/// How often the watch looks at the memory of the process.
+const WATCH: Duration = Duration::from_millis(100);
+/// Bytes that the watch has given back to the system.
+static RETURNED: AtomicU64 = AtomicU64::new(0);
+
 /// Bytes of the smallest allocation that is made of huge pages.
 const LARGE: usize = 2 << 20;
 /// Bytes of a huge page.
@@ -37,6 +44,7 @@ const HUGE_PAGE: usize = 2 << 20;
 
 unsafe extern "C" {
     fn mi_option_set_default(option: c_int, value: c_long);
+    fn mi_collect(force: bool);
     #[cfg(target_os = "linux")]
     fn mi_process_init();
 }
@@ -70,6 +78,45 @@ pub fn keep_memory() {
         // before other threads are there.
         unsafe { mi_option_set_default(option, value) }
     }
+}
+
+/// Starts a thread that gives freed memory back to the system at once while the process holds more than nine tenths of `limit`
+/// bytes: what stays for the next statement must not push the process past its limit. Does nothing where the system does not
+/// say how much the process holds.
+pub fn watch(limit: u64) {
+    let watching = move || {
+        let floor = limit / 10 * 9;
+        let mut pause = WATCH;
+        while let Some(held) = anonymous_bytes() {
+            if held > floor {
+                // SAFETY: linked with the allocator above; gives back what no thread uses, and may be called from any thread.
+                unsafe { mi_collect(true) };
+                let returned = held.saturating_sub(anonymous_bytes().unwrap_or(held));
+                RETURNED.fetch_add(returned, Ordering::Relaxed);
+                // Memory that is in use stays; asking for it again at once would be for nothing.
+                pause = if returned > limit / 100 { WATCH } else { (pause * 2).min(WATCH * 8) };
+            } else {
+                pause = WATCH;
+            }
+            std::thread::sleep(pause);
+        }
+    };
+    if let Err(e) = std::thread::Builder::new().name("memory-watch".into()).spawn(watching) {
+        tracing::warn!("freed memory is given back late, because the thread for it cannot be started: {e}");
+    }
+}
+
+/// Bytes that the watch has given back to the system since the process started.
+pub fn returned_bytes() -> u64 {
+    RETURNED.load(Ordering::Relaxed)
+}
+
+/// Resident bytes of the process without pages of files, which the system takes back by itself. `None` without /proc.
+fn anonymous_bytes() -> Option<u64> {
+    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let mut pages = statm.split_whitespace().skip(1).map(|n| n.parse::<u64>().ok());
+    let (resident, shared) = (pages.next()??, pages.next()??);
+    Some(resident.saturating_sub(shared) * rustix::param::page_size() as u64)
 }
 
 /// mimalloc, with huge pages in large allocations while these live.
@@ -159,6 +206,23 @@ fn advise(start: *mut u8, bytes: usize, huge: bool) {
 
 #[cfg(test)]
 mod tests {
+    /// What is freed above the limit is not kept for the second that freed memory usually stays.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn freed_memory_is_given_back_above_the_limit() {
+        super::keep_memory();
+        let before = super::anonymous_bytes().unwrap();
+        super::watch(before + (64 << 20));
+        let many: Vec<Vec<u8>> = (0..2000).map(|n| vec![n as u8 | 1; 100_000]).collect();
+        let held = super::anonymous_bytes().unwrap();
+        assert!(held > before + (180 << 20), "{held} after {before}");
+        drop(many);
+        std::thread::sleep(super::WATCH * 5);
+        let left = super::anonymous_bytes().unwrap();
+        assert!(left < before + (90 << 20), "{left} after {before}");
+        assert!(super::returned_bytes() > 60 << 20);
+    }
+
     /// Contents survive growth and shrinkage across the border of what is large.
     #[test]
     fn large_vectors_keep_what_they_hold() {

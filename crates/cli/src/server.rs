@@ -146,6 +146,7 @@ async fn serve(arguments: ServerArguments) -> Result<(), String> {
     })
     .await
     .map_err(|e| e.to_string())?;
+    crate::allocator::watch(arguments.memory.unwrap_or_else(dipper_engine::default_memory_bytes));
     engine.start_background().await.map_err(|e| e.to_string())?;
     let options = ServerOptions {
         listen: arguments.listen,
@@ -156,6 +157,7 @@ async fn serve(arguments: ServerArguments) -> Result<(), String> {
         tls: arguments.tls_cert.zip(arguments.tls_key),
         require_tls: arguments.require_tls,
         connections_max: arguments.max_connections,
+        memory_returned: crate::allocator::returned_bytes,
     };
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let network_threads = arguments.network_threads.unwrap_or(cores);

@@ -64,6 +64,7 @@ pub(crate) fn main(arguments: SqlArguments) -> ExitCode {
         Ok(runtime) => runtime,
         Err(e) => return fail(&format!("cannot start: {e}")),
     };
+    crate::allocator::watch(arguments.memory.unwrap_or_else(dipper_engine::default_memory_bytes));
     let options = EngineOptions {
         data: arguments.data.clone(),
         remote: arguments.remote.options(),

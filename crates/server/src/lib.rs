@@ -51,6 +51,8 @@ pub struct ServerOptions {
     pub require_tls: bool,
     /// Connections that may be open at once.
     pub connections_max: usize,
+    /// Bytes of freed memory that the allocator has given back because the process came near its limit, for the metrics.
+    pub memory_returned: fn() -> u64,
 }
 
 /// Why the server does not start.
@@ -134,6 +136,7 @@ impl Server {
                     http: listener.local_addr().map_err(failed)?,
                     mysql: address,
                     started: Instant::now(),
+                    memory_returned: options.memory_returned,
                 };
                 Some((app, listener))
             }

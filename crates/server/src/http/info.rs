@@ -155,6 +155,13 @@ pub(super) async fn metrics(
     put("data_cache_evictions_total", "counter", "Files deleted to make room.", &[("", stats.evictions)]);
     if let Some((resident, user_ms, system_ms)) = own_process() {
         put("resident_bytes", "gauge", "Memory of the process.", &[("", resident)]);
+        let returned = (app.memory_returned)();
+        put(
+            "memory_returned_bytes_total",
+            "counter",
+            "Freed memory given back early, near the limit.",
+            &[("", returned)],
+        );
         let cpu = [("{mode=\"user\"}", user_ms), ("{mode=\"system\"}", system_ms)];
         put("cpu_milliseconds_total", "counter", "CPU time of the process.", &cpu);
     }

@@ -70,6 +70,7 @@ pub(crate) struct App {
     pub(crate) http: SocketAddr,
     pub(crate) mysql: SocketAddr,
     pub(crate) started: Instant,
+    pub(crate) memory_returned: fn() -> u64,
 }
 
 impl App {
