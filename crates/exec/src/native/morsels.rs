@@ -65,6 +65,7 @@ impl Morsels {
                 vec![segments.into_iter().flat_map(groups).collect()]
             }
         };
+        assert!(tasks.iter().all(|task: &Vec<Morsel>| task.is_sorted()), "a task reads older segments first");
         Morsels { tasks, next: AtomicUsize::new(0), rows: AtomicU64::new(0) }
     }
 

@@ -58,6 +58,7 @@ impl ScanRun for Run {
         let segment = &spec.segments[morsel.0 as usize];
         let path = spec.table.data_path(segment.object.id);
         let reader = spec.readers.get_for(&path, &segment.object, Some(io)).await?;
+        assert!(morsel.1 < segment.described().groups, "a morsel is a row group of its segment");
         let group = (segment.described().first_group + morsel.1) as usize;
         let definition = spec.state.schema();
         let predicate = self.pruner.lock().predicate();
@@ -119,6 +120,9 @@ impl ScanRun for Run {
                 }
             });
         }
+        let addresses = usize::from(self.sources.contains(&Source::Row));
+        assert_eq!(stored.len(), addresses, "the scan returns the columns that were asked for and no others");
+        assert!(columns.iter().all(|column| column.len() == rows), "columns of a batch are equally long");
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
             .map_err(|e| EngineError::invalid(e.to_string()))

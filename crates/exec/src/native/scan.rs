@@ -98,7 +98,9 @@ impl ScanSegment {
     /// Rows that are not deleted.
     pub(super) fn live_rows(&self) -> u64 {
         let rows = u64::from(self.described().rows);
-        rows - self.deleted.as_ref().map_or(0, |d| d.len())
+        let deleted = self.deleted.as_ref().map_or(0, |d| d.len());
+        assert!(deleted <= rows, "{deleted} of {rows} rows are deleted");
+        rows - deleted
     }
 }
 

@@ -176,6 +176,7 @@ impl GroupFilter {
             let bounds = Some(()).filter(|()| ValueTable::takes(&data_type)).and_then(|()| bounds(column));
             filter.alone.push(Alone::try_new(&predicate, data_type, bounds)?);
         }
+        assert_eq!(filter.tests.len(), filter.alone.len(), "every test has its predicate");
         Ok((!filter.tests.is_empty() || filter.rest.is_some()).then_some(filter))
     }
 
@@ -229,8 +230,9 @@ impl Alone {
 
     fn evaluate(&self, values: &ArrayRef) -> DfResult<BooleanArray> {
         let batch = RecordBatch::try_from_iter_with_nullable([("value", Arc::clone(values), true)])?;
-        let passed = self.predicate.evaluate(&batch)?;
-        as_bools(&passed.into_array(values.len())?)
+        let passed = as_bools(&self.predicate.evaluate(&batch)?.into_array(values.len())?)?;
+        assert_eq!(passed.len(), values.len(), "a predicate says something of every value");
+        Ok(passed)
     }
 
     /// The table of the predicate, made when as many rows have been asked about one by one as it has numbers: so it never
@@ -262,6 +264,7 @@ impl Alone {
                 Some(nulls) => bits.append_buffer(&(passed.values() & nulls.inner())),
             }
         }
+        assert_eq!(bits.len(), count, "a table answers for every number of its range");
         Some(Arc::new(ValueTable::new(first, bits.finish())))
     }
 }
@@ -280,7 +283,10 @@ impl ColumnTests for GroupFilter {
         let first = fixed.first().map_or(f64::MAX, |(_, a)| a.now().rank());
         let (before, behind) = free.split_at(free.partition_point(|(rank, _)| *rank <= first));
         let places = |tests: &[(f64, usize)]| tests.iter().map(|(_, i)| *i).collect::<Vec<_>>();
-        [places(before), fixed.iter().map(|(i, _)| *i).collect(), places(behind)].concat()
+        let order = [places(before), fixed.iter().map(|(i, _)| *i).collect(), places(behind)].concat();
+        let always = self.alone.iter().filter(|a| !a.optional).count();
+        assert!((always..=self.alone.len()).contains(&order.len()), "only optional tests are left out");
+        order
     }
 
     fn pass(&self, test: usize, values: &ArrayRef) -> Result<BooleanArray, ArrowError> {
@@ -288,12 +294,14 @@ impl ColumnTests for GroupFilter {
         if let Some(table) = alone.table(&alone.now(), values.len())
             && let Some(passed) = table.look_up(values)
         {
+            assert_eq!(passed.len(), values.len(), "a table says something of every value");
             return Ok(passed);
         }
         alone.evaluate(values).map_err(|e| ArrowError::ExternalError(Box::new(e)))
     }
 
     fn told(&self, test: usize, rows: usize, passed: usize, took: Duration) {
+        assert!(passed <= rows, "{passed} of {rows} rows passed");
         let now = self.alone[test].now();
         now.nanoseconds.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
         now.asked.fetch_add(rows as u64, Ordering::Relaxed);

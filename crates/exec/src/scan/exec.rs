@@ -332,6 +332,7 @@ impl TextScanStream {
                 self.spec.files[batch.file].partition[i - n].to_array_of_size(rows)?
             });
         }
+        assert!(from_file.next().is_none(), "a scan decodes the columns of its output only");
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         Ok(Some(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?))
     }

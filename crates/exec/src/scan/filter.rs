@@ -62,10 +62,12 @@ impl ScanFilter {
 
     /// One bool a row; `batch` has exactly the columns of [`columns`](Self::columns).
     pub fn keep(&self, batch: &RecordBatch) -> datafusion::error::Result<BooleanArray> {
+        assert_eq!(batch.num_columns(), self.columns.len(), "a filter is given the columns that it asked for");
         let mut keep: Option<BooleanArray> = None;
         for predicate in &self.predicates {
             let value = predicate.evaluate(batch)?.into_array(batch.num_rows())?;
             let value = as_bools(&value)?;
+            assert_eq!(value.len(), batch.num_rows(), "a predicate says something of every row");
             keep = Some(match keep {
                 None => value,
                 Some(before) => arrow::compute::and_kleene(&before, &value)?,
@@ -157,5 +159,6 @@ pub fn take_filters(
             answers.push(PushedDown::No);
         }
     }
+    assert!(fetch.is_none() || taken.len() == before, "no filter comes below a LIMIT");
     (FilterPushdownPropagation::with_parent_pushdown_result(answers), taken.len() > before)
 }

@@ -59,6 +59,10 @@ impl Queue {
                 vec![enough.collect()]
             }
         };
+        let ordered = |task: &[FileMorsel]| {
+            task.windows(2).all(|pair| (pair[0].file, pair[0].group) < (pair[1].file, pair[1].group))
+        };
+        assert!(tasks.iter().all(|task| task.len() < 2 || ordered(task)), "a task goes through its files in order");
         Queue { tasks, next: AtomicUsize::new(0), rows: AtomicU64::new(0) }
     }
 }

@@ -158,7 +158,9 @@ impl PruningStatistics for WithValues<'_> {
 /// The rows of a row group that can pass.
 pub fn keeps(predicate: &PruningPredicate, zones: &dyn Zones) -> Result<Kept> {
     let group = GroupBounds { zones, known: Mutex::default() };
-    if !prune(predicate, &group)?.first().copied().unwrap_or(true) {
+    let kept = prune(predicate, &group)?;
+    assert_eq!(kept.len(), 1, "one answer for one row group");
+    if !kept[0] {
         return Ok(Kept::Nothing);
     }
     // Columns have their own page borders: the stretches between the borders of all of them are asked about.
@@ -170,8 +172,10 @@ pub fn keeps(predicate: &PruningPredicate, zones: &dyn Zones) -> Result<Kept> {
     if starts.len() == 1 {
         return Ok(Kept::All);
     }
+    assert!(starts.last().is_some_and(|last| *last < zones.rows()), "a page begins within its row group");
     let pages = PageBounds { zones, starts: &starts, known: Mutex::default() };
     let kept = prune(predicate, &pages)?;
+    assert_eq!(kept.len(), starts.len(), "one answer for each stretch of rows");
     let pruned = kept.iter().filter(|k| !**k).count();
     if pruned == 0 {
         return Ok(Kept::All);
@@ -184,6 +188,7 @@ pub fn keeps(predicate: &PruningPredicate, zones: &dyn Zones) -> Result<Kept> {
     for ((start, end), keep) in starts.iter().zip(ends).zip(kept) {
         rows.append_n(end - start, keep);
     }
+    assert_eq!(rows.len(), zones.rows(), "stretches cover the row group");
     Ok(Kept::Rows(rows.finish(), pruned))
 }
 

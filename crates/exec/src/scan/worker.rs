@@ -100,6 +100,8 @@ pub fn depth(io: &ScanIo, remote: bool, bytes: u64, workers: usize) -> usize {
 
 /// What a row group's pages and LIMIT leave of it, and what is counted of that. `None` if nothing.
 pub fn rows_of(kept: Kept, io: &ScanIo, total: usize, metrics: &ScanMetrics) -> Option<Option<BooleanBuffer>> {
+    let whole = |rows: &BooleanBuffer| rows.len() == total;
+    assert!(!matches!(&kept, Kept::Rows(rows, _) if !whole(rows)), "one bit for each row of the row group");
     let rows = match kept {
         Kept::Nothing => {
             metrics.groups_pruned.add(1);
@@ -163,6 +165,7 @@ impl<R: ScanRun> Worker<R> {
     }
 
     fn fill(&mut self, begin: impl Fn(Opening<R>) -> Opening<R>) {
+        assert!(self.depth > 0, "a worker has a morsel under way");
         while self.pending.len() < self.depth {
             let Some(morsel) = self.task.pop_front() else {
                 match self.run.take() {
@@ -203,6 +206,7 @@ impl<R: ScanRun> Worker<R> {
                 let Some((most, done)) = run.limit() else { return Ok(Some(batch)) };
                 let rows = batch.num_rows() as u64;
                 let before = done.fetch_add(rows, Ordering::Relaxed);
+                assert!(before.checked_add(rows).is_some(), "rows handed out are counted");
                 return Ok(Some(batch.slice(0, most.saturating_sub(before).min(rows) as usize)));
             }
             self.fill(|opening| opening);
@@ -273,6 +277,7 @@ impl<S: Stream> Stream for Timed<S> {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
         let elsewhere = self.elsewhere.load(Ordering::Relaxed);
+        assert!(elsewhere >= self.counted, "time does not run backwards");
         let computed = Duration::from_nanos(elsewhere - std::mem::replace(&mut self.counted, elsewhere));
         if !computed.is_zero() {
             self.busy.add_duration(computed);
