@@ -6,6 +6,7 @@
 //! This crate must not know I/O, tokio, parquet and DataFusion.
 
 mod bitmap_union;
+pub mod calendar;
 pub mod client;
 pub mod definition;
 pub mod names;

@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 /// The crates that each crate may use, in the order of ARCHITECTURE.md: a crate uses only crates above it.
 const EDGES: &[(&str, &[&str])] = &[
     ("base", &[]),
-    ("text", &[]),
+    ("text", &["base"]),
     ("cache", &[]),
     ("store", &["base"]),
     ("load", &["base", "text", "store"]),
     ("point", &["base", "store"]),
     ("iceberg", &["store"]),
     ("dialect", &["base"]),
-    ("mysql", &[]),
+    ("mysql", &["base"]),
     ("sql", &["base", "dialect"]),
     ("node", &["base", "text", "cache", "store", "load", "point", "iceberg", "dialect"]),
     ("exec", &["base", "text", "cache", "store", "iceberg", "sql", "node"]),

@@ -11,12 +11,12 @@ use arrow_array::{
 };
 use arrow_buffer::{BooleanBufferBuilder, i256};
 use arrow_schema::DataType;
+use dipper_base::calendar::days_from_civil;
 use dipper_base::types::SqlType;
 use dipper_store::segment::row::{NotARow, RowLayout, RowWriter, bitmap_len, text};
 use dipper_store::segment::{ObjectReader, Scan, added_default};
 use dipper_store::table::schema::TableSchema;
 
-use crate::value::days_from_civil;
 use crate::{PointError, Result};
 
 /// The columns of rows, under one version of a table's definition.

@@ -1,6 +1,7 @@
 //! Values that clients give, as values of key columns.
 
 use arrow_buffer::i256;
+use dipper_base::calendar;
 use dipper_base::types::SqlType;
 use dipper_store::key::KeyValue;
 
@@ -160,25 +161,9 @@ fn unscaled(value: Value<'_>, scale: u32) -> Option<i128> {
 
 const DAY: i64 = 86_400_000_000;
 
-/// Days since 1970-01-01 of a date of the proleptic Gregorian calendar (Hinnant's days_from_civil).
-pub(crate) fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let y = if month <= 2 { year - 1 } else { year };
-    let era = y.div_euclid(400);
-    let yoe = y - era * 400;
-    let doy = (153 * (month + if month > 2 { -3 } else { 9 }) + 2) / 5 + day - 1;
-    era * 146_097 + yoe * 365 + yoe / 4 - yoe / 100 + doy - 719_468
-}
-
 fn valid_days(year: i64, month: i64, day: i64) -> Option<i64> {
-    let leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-    let last = match month {
-        1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
-        4 | 6 | 9 | 11 => 30,
-        2 if leap => 29,
-        2 => 28,
-        _ => return None,
-    };
-    ((0..=9999).contains(&year) && (1..=last).contains(&day)).then(|| days_from_civil(year, month, day))
+    let (month, day) = (u32::try_from(month).ok()?, u32::try_from(day).ok()?);
+    (0..=9999).contains(&year).then(|| calendar::day_number(year, month, day))?
 }
 
 /// Microseconds since 1970 of a date or datetime in the protocol's form or in the one full text form.

@@ -20,6 +20,7 @@ use arrow_array::{
 };
 use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
+use dipper_base::calendar::civil_from_days;
 
 use crate::column::{ColumnDef, ColumnType};
 use crate::wire::{put_bytes, put_written};
@@ -282,7 +283,7 @@ fn clock(second: u32) -> [u8; 3] {
 
 /// Length byte, year (2), month, day, and what is not zero of the rest.
 fn put_date_time(instant: Instant, binary: Binary, out: &mut Vec<u8>) -> Result<(), EncodeError> {
-    let (year, month, day) = format::civil(instant.days);
+    let (year, month, day) = civil_from_days(instant.days);
     if !(0..=9999).contains(&year) {
         return Err(EncodeError::Year { year });
     }

@@ -33,6 +33,7 @@ use arrow_array::{
     TimestampMicrosecondArray, UInt64Array,
 };
 use arrow_schema::DataType;
+use dipper_base::calendar::civil_from_days;
 use dipper_base::types::SqlType;
 
 use super::binary::{Reader, Short};
@@ -138,23 +139,11 @@ pub fn bitmap_len(columns: usize) -> usize {
     (columns + 9) / 8
 }
 
-/// Year, month, day of a day counted from 1970-01-01 (Hinnant's civil_from_days).
-fn civil(days: i64) -> (i64, u8, u8) {
-    let z = days + 719_468;
-    let era = z.div_euclid(146_097);
-    let doe = z.rem_euclid(146_097);
-    let yoe = (doe - doe / 1_460 + doe / 36_524 - doe / 146_096) / 365;
-    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
-    let mp = (5 * doy + 2) / 153;
-    let month = if mp < 10 { mp + 3 } else { mp - 9 };
-    (yoe + era * 400 + i64::from(month <= 2), month as u8, (doy - (153 * mp + 2) / 5 + 1) as u8)
-}
-
 fn put_day(out: &mut Vec<u8>, days: i64) {
-    let (year, month, day) = civil(days);
+    let (year, month, day) = civil_from_days(days);
     // Years outside of MySQL's 0..=9999 do not come from its literals; they are clamped as far as 2 bytes go.
     out.extend((year.clamp(0, 65_535) as u16).to_le_bytes());
-    out.extend([month, day]);
+    out.extend([month as u8, day as u8]);
 }
 
 fn put_date(out: &mut Vec<u8>, days: i32) {

@@ -1,5 +1,7 @@
 //! Dates and timestamps as Hive 4.0.1 reads them: the proleptic Gregorian calendar, no zone, impossible ones are NULL.
 
+use dipper_base::calendar::{civil_from_days, day_number};
+
 use super::number::trim;
 use crate::parse;
 
@@ -7,46 +9,6 @@ use crate::parse;
 const LEN_MIN: usize = 8;
 
 const DAY_MICROS: i64 = 86_400_000_000;
-
-/// Days from 1970-01-01 to a day of the proleptic Gregorian calendar; `None` if there is no such day.
-///
-/// Years from -999,999,999 to 999,999,999, with a year 0.
-pub fn days_from_civil(year: i64, month: u32, day: u32) -> Option<i64> {
-    if !(1..=12).contains(&month) || day == 0 || day > month_days(year, month) {
-        return None;
-    }
-    // Years that begin in March put the leap day last (after Howard Hinnant, "chrono-compatible low-level date
-    // algorithms").
-    let year = year - i64::from(month <= 2);
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * (i64::from(month) + if month > 2 { -3 } else { 9 }) + 2) / 5 + i64::from(day) - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    Some(era * 146_097 + day_of_era - 719_468)
-}
-
-/// Year, month and day of a number of days from 1970-01-01.
-pub fn civil_from_days(days: i64) -> (i64, u32, u32) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = (day_of_year - (153 * shifted + 2) / 5 + 1) as u32;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 } as u32;
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
-}
-
-/// Days of a month, 1 to 12.
-pub(crate) fn month_days(year: i64, month: u32) -> u32 {
-    match month {
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
-}
 
 /// A cursor over ASCII text.
 pub(crate) struct Text<'a> {
@@ -132,7 +94,7 @@ fn short_date(text: &mut Text<'_>, year_max: usize) -> Option<i64> {
     let month = text.digits(1, 2)?;
     text.take(b'-')?;
     let day = text.digits(1, 2)?;
-    days_from_civil(year, month as u32, day as u32)
+    day_number(year, month as u32, day as u32)
 }
 
 /// `timestamp`, in microseconds from 1970-01-01 00:00:00; digits beyond them are cut off.
@@ -215,7 +177,7 @@ pub(crate) fn iso_date(text: &mut Text<'_>) -> Option<i64> {
     let month = text.digits(2, 2)?;
     text.take(b'-')?;
     let day = text.digits(2, 2)?;
-    days_from_civil(year, month as u32, day as u32)
+    day_number(year, month as u32, day as u32)
 }
 
 /// Microseconds of a day and a time of day; `None` for impossible times and what 64 bits cannot hold.
@@ -289,16 +251,16 @@ mod tests {
     fn calendar_round_trip() {
         for days in (-2_000_000..4_000_000).step_by(97).chain([i64::from(i32::MIN), i64::from(i32::MAX)]) {
             let (year, month, day) = civil_from_days(days);
-            assert_eq!(days_from_civil(year, month, day), Some(days));
+            assert_eq!(day_number(year, month, day), Some(days));
         }
-        assert_eq!(days_from_civil(1900, 2, 29), None);
-        assert_eq!(days_from_civil(2000, 2, 29), Some(11_016));
-        assert_eq!(days_from_civil(0, 2, 29), Some(-719_469));
+        assert_eq!(day_number(1900, 2, 29), None);
+        assert_eq!(day_number(2000, 2, 29), Some(11_016));
+        assert_eq!(day_number(0, 2, 29), Some(-719_469));
     }
 
     #[test]
     fn dates() {
-        let day = |y, m, d| days_from_civil(y, m, d).map(|days| days as i32);
+        let day = |y, m, d| day_number(y, m, d).map(|days| days as i32);
         for (text, expected) in [
             ("1-1-1   ", day(1, 1, 1)),
             ("1-1-1", None),

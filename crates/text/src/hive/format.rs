@@ -6,7 +6,9 @@
 
 use std::collections::HashMap;
 
-use super::datetime::{Text, civil_from_days, days_from_civil, iso_date, iso_time, micros, month_days};
+use dipper_base::calendar::{civil_from_days, day_number, month_days};
+
+use super::datetime::{Text, iso_date, iso_time, micros};
 use super::error::HiveError;
 use super::number::trim;
 
@@ -514,11 +516,11 @@ fn resolve(mut fields: Fields) -> Option<i64> {
     let date = match (fields.get(&Field::Year), fields.get(&Field::Month), fields.get(&Field::Day)) {
         (Some(&year), Some(&month), Some(&day)) => {
             let day = day.min(i64::from(month_days(year, month as u32)));
-            Some(days_from_civil(year, month as u32, day as u32)?)
+            Some(day_number(year, month as u32, day as u32)?)
         }
         (Some(&year), _, _) => match fields.get(&Field::DayOfYear) {
             Some(&day) if day > 365 && month_days(year, 2) == 28 => return None,
-            Some(&day) => Some(days_from_civil(year, 1, 1)? + day - 1),
+            Some(&day) => Some(day_number(year, 1, 1)? + day - 1),
             None => None,
         },
         _ => None,
@@ -579,7 +581,7 @@ fn resolve(mut fields: Fields) -> Option<i64> {
     };
     // The day is set in January, then cut to the month's length in 1970, then to that of the year.
     let day = day.min(i64::from(month_days(1970, month)));
-    micros(days_from_civil(year, month, day as u32)?, hour, minute, second, nano)
+    micros(day_number(year, month, day as u32)?, hour, minute, second, nano)
 }
 
 /// `2011-12-03T10:15:30.123Z`, or an offset in place of the `Z`.
@@ -641,7 +643,7 @@ fn parse_rfc1123(bytes: &[u8]) -> Option<i64> {
         return None;
     }
     let day = day.min(i64::from(month_days(year, month as u32)));
-    let days = days_from_civil(year, month as u32, day as u32)?;
+    let days = day_number(year, month as u32, day as u32)?;
     if weekday.is_some_and(|weekday| (days + 3).rem_euclid(7) != weekday) {
         return None;
     }

@@ -13,6 +13,8 @@ use std::collections::HashSet;
 use std::fmt::Write;
 use std::sync::OnceLock;
 
+use dipper_base::calendar;
+
 use super::func::Def;
 
 pub use parts::TIME_MICROS;
@@ -84,52 +86,26 @@ impl Parts {
 
 /// Days since 1970-01-01, None if there is no such day.
 pub fn day_number(year: i32, month: i32, day: i32) -> Option<i64> {
-    if !(0..=9999).contains(&year) || !(1..=12).contains(&month) || day < 1 || day > month_days(year, month) {
+    if !(0..=9999).contains(&year) || month < 1 || day < 1 {
         return None;
     }
-    Some(civil_to_days(year, month, day))
-}
-
-/// Days since 1970-01-01 of a date of the Gregorian calendar, which must exist.
-///
-/// Years start in March so that the leap day is a year's last (Howard Hinnant, "chrono-compatible low-level date
-/// algorithms").
-fn civil_to_days(year: i32, month: i32, day: i32) -> i64 {
-    let y = i64::from(if month <= 2 { year - 1 } else { year });
-    let era = y.div_euclid(400);
-    let year_of_era = y.rem_euclid(400);
-    let shifted = i64::from((month + 9) % 12);
-    let day_of_year = (153 * shifted + 2) / 5 + i64::from(day) - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
+    calendar::day_number(year.into(), month as u32, day as u32)
 }
 
 /// Year, month and day of a day number counted from 1970-01-01.
 pub fn civil(days: i64) -> (i32, i32, i32) {
-    let z = days + 719_468;
-    let era = z.div_euclid(146_097);
-    let day_of_era = z.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = (day_of_year - (153 * shifted + 2) / 5 + 1) as i32;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 } as i32;
-    let year = (year_of_era + era * 400) as i32 + i32::from(month <= 2);
-    (year, month, day)
+    let (year, month, day) = calendar::civil_from_days(days);
+    (year as i32, month as i32, day as i32)
 }
 
 /// February has 29 days.
 pub fn leap(year: i32) -> bool {
-    year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
+    calendar::is_leap(year.into())
 }
 
 /// Days of a month.
 pub fn month_days(year: i32, month: i32) -> i32 {
-    match month {
-        2 => 28 + i32::from(leap(year)),
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
+    calendar::month_days(year.into(), month as u32) as i32
 }
 
 /// The fields of a DATETIME given in microseconds.

@@ -1,0 +1,94 @@
+//! Days and dates of the proleptic Gregorian calendar, which has a year 0.
+//!
+//! Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms". Years begin in March there, so that the leap day is a
+//! year's last, and 400 of them are an era of always as many days.
+
+/// Days of 400 years.
+const ERA: i64 = 146_097;
+/// Days from 0000-03-01 to 1970-01-01.
+const EPOCH: i64 = 719_468;
+
+/// Days from 1970-01-01 to a day, `None` if the calendar has no such day. Years within +-2^47.
+#[inline]
+pub fn day_number(year: i64, month: u32, day: u32) -> Option<i64> {
+    ((1..=12).contains(&month) && (1..=month_days(year, month)).contains(&day))
+        .then(|| days_from_civil(year, month, day))
+}
+
+/// Days from 1970-01-01 to a day that must exist. Years within +-2^47.
+#[inline]
+pub fn days_from_civil(year: i64, month: u32, day: u32) -> i64 {
+    debug_assert!((1..=12).contains(&month) && (1..=31).contains(&day), "{year}-{month}-{day}");
+    let year = year - i64::from(month <= 2);
+    let year_of_era = year.rem_euclid(400);
+    let from_march = i64::from((month + 9) % 12);
+    let day_of_year = (153 * from_march + 2) / 5 + i64::from(day) - 1;
+    year.div_euclid(400) * ERA + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - EPOCH
+}
+
+/// Year, month (1 to 12) and day (1 to 31) of a number of days from 1970-01-01. `days` lies within +-2^56.
+#[inline]
+pub fn civil_from_days(days: i64) -> (i64, u32, u32) {
+    let days = days + EPOCH;
+    let day_of_era = days.rem_euclid(ERA);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * day_of_year + 2) / 153;
+    let day = (day_of_year - (153 * from_march + 2) / 5 + 1) as u32;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 } as u32;
+    (year_of_era + days.div_euclid(ERA) * 400 + i64::from(month <= 2), month, day)
+}
+
+/// Whether February has 29 days.
+#[inline]
+pub fn is_leap(year: i64) -> bool {
+    year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
+}
+
+/// Days of a month, 1 to 12.
+#[inline]
+pub fn month_days(year: i64, month: u32) -> u32 {
+    match month {
+        2 => 28 + u32::from(is_leap(year)),
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A walk over 800 years: every day is the day after the one before it, and has its number.
+    #[test]
+    fn days_are_in_order() {
+        let mut before = civil_from_days(-ERA);
+        assert_eq!(before, (1570, 1, 1));
+        for days in 1 - ERA..ERA {
+            let (year, month, day) = before;
+            let next = match (day < month_days(year, month), month) {
+                (true, _) => (year, month, day + 1),
+                (false, 12) => (year + 1, 1, 1),
+                (false, _) => (year, month + 1, 1),
+            };
+            assert_eq!(civil_from_days(days), next);
+            assert_eq!(day_number(next.0, next.1, next.2), Some(days));
+            before = next;
+        }
+    }
+
+    #[test]
+    fn known_days_and_days_that_do_not_exist() {
+        assert_eq!(civil_from_days(0), (1970, 1, 1));
+        assert_eq!(civil_from_days(-719_528), (0, 1, 1));
+        assert_eq!(civil_from_days(3_000_000), (10_183, 9, 21));
+        assert_eq!(day_number(9999, 12, 31), Some(2_932_896));
+        assert_eq!(day_number(-4713, 11, 24), Some(-2_440_588));
+        for (year, month, day) in
+            [(1900, 2, 29), (2023, 2, 29), (2024, 2, 30), (2024, 4, 31), (2024, 13, 1), (2024, 0, 1), (2024, 1, 0)]
+        {
+            assert_eq!(day_number(year, month, day), None, "{year}-{month}-{day}");
+        }
+        assert!(day_number(2000, 2, 29).is_some() && day_number(0, 2, 29).is_some());
+    }
+}
