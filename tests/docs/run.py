@@ -14,7 +14,8 @@ Each page has a directory and a database of its own, and its examples run in the
 - `<!-- file: NAME -->` above a block: the block is written into that file.
 - `<!-- not run: REASON -->` above an example: it is not run.
 
-The pages of `docs/reference` are those that `dipper reference` writes. With `--update` outputs and these pages become what
+The pages of `docs/reference` are those that `dipper reference` writes; the pages of `docs/reference/statements` are written by hand, and
+HELP answers from them. With `--update` outputs and these pages become what
 they should be. Without PAGE all pages are looked at.
 """
 
@@ -26,7 +27,6 @@ import pathlib
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -34,6 +34,9 @@ import time
 
 import fixtures
 import pages
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from server import free_port  # noqa: E402
 
 EXAMPLE_SECONDS = 60
 
@@ -57,12 +60,6 @@ done
 MYSQL = """#!/bin/sh
 exec "$(PATH="$DOCS_PATH" command -v mariadb || PATH="$DOCS_PATH" command -v mysql)" --no-defaults "$@"
 """
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def write_tools(directory):
@@ -212,7 +209,7 @@ def reference(binary, update):
         if ran.returncode != 0:
             return [f"dipper reference: exit code {ran.returncode}"]
         written = {path.name: path.read_text(encoding="utf-8") for path in pathlib.Path(directory).iterdir()}
-    for name in sorted(written.keys() | {path.name for path in kept.glob("*")}):
+    for name in sorted(written.keys() | {path.name for path in kept.glob("*.md")}):
         path = kept / name
         if name not in written:
             problems.append(f"docs/reference/{name}: dipper reference writes no such page")

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{Arg, Args, Command, CommandFactory};
 use dipper_engine::reference::{self, cell};
@@ -25,15 +26,22 @@ pub(crate) fn main(arguments: &ReferenceArguments) -> ExitCode {
     }
 }
 
-fn write(arguments: &ReferenceArguments) -> Result<(), String> {
+/// An engine without data, which knows all functions.
+pub(crate) fn engine() -> Result<(tokio::runtime::Runtime, Arc<Engine>), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| format!("cannot start: {e}"))?;
     let engine = runtime.block_on(Engine::open(EngineOptions::default())).map_err(|e| e.to_string())?;
+    Ok((runtime, engine))
+}
+
+fn write(arguments: &ReferenceArguments) -> Result<(), String> {
+    let (_runtime, engine) = engine()?;
     let pages = [
         ("commands.md", commands(crate::Arguments::command())),
         ("errors.md", reference::errors()),
         ("functions.md", reference::functions(&engine)),
         ("information_schema.md", reference::information_schema()),
+        ("not-supported.md", reference::not_supported()),
         ("stream-load.md", reference::stream_load()),
         ("variables.md", reference::variables()),
     ];
@@ -52,7 +60,7 @@ fn commands(mut dipper: Command) -> String {
         variable before a file of\n`--config`.";
     let mut page = reference::head("Commands", introduction);
     dipper.build();
-    for command in dipper.get_subcommands().filter(|command| command.get_name() != "help") {
+    for command in dipper.get_subcommands() {
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
         let _ = write!(page, "\n## dipper {}\n\n{about}.\n", command.get_name());
         let _ = write!(page, "\n| argument | variable | default | meaning |\n| --- | --- | --- | --- |\n");

@@ -11,5 +11,6 @@ pub mod error;
 pub mod explode;
 pub mod parser;
 pub mod statement;
+pub mod topics;
 pub mod tree;
 pub mod walk;

@@ -18,6 +18,7 @@
 //! | [`variables`] | which session variables exist and which act? |
 //! | [`profile`] | where did the time of a statement or load go? |
 //! | [`reference`] | what do the generated pages of the documentation say? |
+//! | [`help`] | what does HELP answer? |
 //! | [`process`] | what is running, and how is it killed? |
 
 mod access;
@@ -25,6 +26,7 @@ mod admission;
 mod catalogs;
 mod engine;
 mod held;
+pub mod help;
 mod info_schema;
 pub mod load;
 pub mod native;

@@ -136,44 +136,152 @@ pub fn stream_load() -> String {
     page
 }
 
+/// Examples of functions, each run by the test of all such files.
+const EXAMPLES: &str = include_str!("../../../tests/slt/functions/examples.slt");
+
+/// An example of a function, and what the example gives.
+fn example(function: &str) -> Option<(&'static str, &'static str)> {
+    let head = format!("# {function}\nquery T\nSELECT ");
+    let (call, rest) = EXAMPLES.split("\n\n").find_map(|entry| entry.strip_prefix(&head))?.split_once("\n----\n")?;
+    Some((call, rest.trim_end()))
+}
+
+/// A function that statements may call.
+pub(crate) struct Function {
+    /// The chapter of the page.
+    pub(crate) family: String,
+    pub(crate) name: String,
+    /// Other names.
+    aliases: Vec<&'static str>,
+    /// Number of arguments and type of the result, in words; `None` where DataFusion defines the function.
+    shape: Option<(String, String)>,
+    /// A call, and what the call gives.
+    example: Option<(&'static str, &'static str)>,
+}
+
+impl Function {
+    /// What HELP says.
+    pub(crate) fn description(&self) -> String {
+        let Some((arguments, result)) = &self.shape else {
+            return format!("{}: a function of {}", self.name, self.family);
+        };
+        let mut text = format!("Arguments: {arguments}\nResult: {result}");
+        if !self.aliases.is_empty() {
+            let _ = write!(text, "\nOther names: {}", self.aliases.join(", "));
+        }
+        text
+    }
+
+    /// A statement with a call, for HELP.
+    pub(crate) fn example(&self) -> String {
+        self.example.map(|(call, result)| format!("SELECT {call}; -- {result}")).unwrap_or_default()
+    }
+}
+
+/// All functions, in the order of the page.
+pub(crate) fn all_functions(engine: &Engine) -> Vec<Function> {
+    let mut told = BTreeSet::new();
+    let mut all = Vec::new();
+    for function in dipper_sql::functions::listed() {
+        told.insert(function.name);
+        told.extend(function.aliases);
+        let arguments = match function.arguments_max {
+            Some(most) if most == function.arguments_min => most.to_string(),
+            Some(most) => format!("{} to {most}", function.arguments_min),
+            None => format!("{} or more", function.arguments_min),
+        };
+        all.push(Function {
+            family: function.family.to_string(),
+            name: function.name.to_string(),
+            aliases: function.aliases.to_vec(),
+            shape: Some((arguments, function.result)),
+            example: example(function.name),
+        });
+    }
+    let registered = engine.functions();
+    for (kind, family) in
+        [("aggregate", "Aggregate functions"), ("window", "Window functions"), ("scalar", "Functions of DataFusion")]
+    {
+        let others =
+            registered.iter().filter(|(name, k)| *k == kind && !(kind == "scalar" && told.contains(name.as_str())));
+        all.extend(others.map(|(name, _)| Function {
+            family: family.to_string(),
+            name: name.clone(),
+            aliases: Vec::new(),
+            shape: None,
+            example: None,
+        }));
+    }
+    all
+}
+
 /// The page of the functions that statements may call.
 pub fn functions(engine: &Engine) -> String {
     let mut page = head(
         "Functions",
         "Names are found without regard to case. `SHOW FULL BUILTIN FUNCTIONS` lists the same names in SQL.",
     );
-    let listed = dipper_sql::functions::listed();
-    let mut told = BTreeSet::new();
-    let mut family = "";
-    for function in &listed {
-        if family != function.family {
-            family = function.family;
-            let _ = writeln!(page, "\n## {family}");
-            table(&mut page, ["function", "other names", "arguments", "result"]);
+    for family in all_functions(engine).chunk_by(|a, b| a.family == b.family) {
+        let _ = writeln!(page, "\n## {}", family[0].family);
+        if family[0].shape.is_some() {
+            table(&mut page, ["function", "other names", "arguments", "result", "example"]);
+        } else if family[0].family.contains("DataFusion") {
+            page.push_str("\nThese scalar functions are those of Apache DataFusion, under its names and Doris's.\n");
         }
-        told.insert(function.name);
-        told.extend(function.aliases);
-        let aliases: Vec<String> = function.aliases.iter().map(|alias| code(alias)).collect();
-        let arguments = match function.arguments_max {
-            Some(most) if most == function.arguments_min => most.to_string(),
-            Some(most) => format!("{} to {most}", function.arguments_min),
-            None => format!("{} or more", function.arguments_min),
-        };
-        row(&mut page, [&code(function.name), &aliases.join(", "), &arguments, &function.result]);
+        let mut names = Vec::new();
+        for function in family {
+            let Some((arguments, result)) = &function.shape else {
+                names.push(code(&function.name));
+                continue;
+            };
+            let aliases: Vec<String> = function.aliases.iter().map(|alias| code(alias)).collect();
+            let example = function.example.map(|(call, gives)| format!("{} = {}", code(call), code(gives)));
+            let example = example.unwrap_or_default();
+            row(&mut page, [&code(&function.name), &aliases.join(", "), arguments, result, &example]);
+        }
+        if !names.is_empty() {
+            let _ = writeln!(page, "\n{}", names.join(",\n"));
+        }
     }
-    let all = engine.functions();
-    for (kind, title) in [("aggregate", "Aggregate functions"), ("window", "Window functions")] {
-        let names: Vec<String> = all.iter().filter(|(_, k)| *k == kind).map(|(name, _)| code(name)).collect();
-        let _ = writeln!(page, "\n## {title}\n\n{}", names.join(",\n"));
+    page
+}
+
+/// The page of the statements that are refused by their first words.
+pub fn not_supported() -> String {
+    let mut page = head(
+        "Statements that are not supported",
+        "dipper knows these statements of Doris, StarRocks and MySQL, and refuses them with error 1235 and the reason.",
+    );
+    table(&mut page, ["statement", "reason"]);
+    for (words, reason) in dipper_dialect::parser::refused_statements() {
+        row(&mut page, [&code(&words), &cell(reason)]);
     }
-    let others = all.iter().filter(|(name, kind)| *kind == "scalar" && !told.contains(name.as_str()));
-    let names: Vec<String> = others.map(|(name, _)| code(name)).collect();
+    let kinds: Vec<String> = dipper_dialect::parser::refused_kinds().iter().map(|kind| code(kind)).collect();
     let _ = writeln!(
         page,
-        "\n## Functions of DataFusion\n\nThese scalar functions are those of Apache DataFusion, under its names and Doris's.\n\n{}",
-        names.join(",\n")
+        "\n## Objects\n\nCREATE, ALTER and DROP of these objects are refused, because dipper does not have them. \
+         `DROP ... IF EXISTS` succeeds with a\nnote.\n\n{}",
+        kinds.join(",\n")
     );
     page
+}
+
+/// What HELP says about a variable.
+pub(crate) fn variable(name: &str, definition: &Definition) -> String {
+    if definition.name != name {
+        return format!("Another name of {}", definition.name);
+    }
+    let mut text = format!(
+        "{}\n\nDefault: {}\nValues: {}\nScope: {}",
+        definition.doc,
+        definition.default,
+        values(definition.kind),
+        scope(definition.settable)
+    );
+    if definition.effect == Effect::Inert {
+        text.push_str("\nThe variable is stored and has no effect.");
+    }
+    text
 }
 
 /// The page of the kinds of errors.
@@ -208,6 +316,22 @@ pub fn information_schema() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nearly_every_function_has_an_example() {
+        // The number is that of today: it may fall and not rise.
+        const WITHOUT_MAX: usize = 8;
+        let all = dipper_sql::functions::listed();
+        let without: Vec<&str> = all.iter().map(|f| f.name).filter(|name| example(name).is_none()).collect();
+        assert!(
+            without.len() <= WITHOUT_MAX,
+            "functions without an example in tests/slt/functions/examples.slt: {without:?}"
+        );
+        let named = EXAMPLES.split("\n\n").filter_map(|entry| entry.strip_prefix("# ")?.split_once("\nquery T\n"));
+        for (name, _) in named {
+            assert!(all.iter().any(|f| f.name == name), "'{name}' is no function, or is another name of one");
+        }
+    }
 
     #[test]
     fn every_header_and_variable_has_a_meaning() {

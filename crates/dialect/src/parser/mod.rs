@@ -45,6 +45,16 @@ use crate::statement::Parsed;
 use cursor::{Cursor, Source, Tokens};
 use dialect::DipperDialect;
 
+/// Statements that dipper refuses by their first words, with the reasons.
+pub fn refused_statements() -> Vec<(String, &'static str)> {
+    refused::statements().collect()
+}
+
+/// Kinds of objects that CREATE, ALTER and DROP name and that dipper does not have.
+pub fn refused_kinds() -> Vec<String> {
+    refused::kinds().collect()
+}
+
 /// The parts of `sql_mode` that change how text reads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct ParseOptions {

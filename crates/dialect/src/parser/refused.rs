@@ -126,6 +126,16 @@ const STATEMENTS: &[Known] = &[
 /// Verbs of statements about kinds of objects.
 const VERBS: [&str; 4] = ["CREATE", "ALTER", "DROP", "REPLACE"];
 
+/// The first words of the statements of [`STATEMENTS`] with the reason why each is refused.
+pub(super) fn statements() -> impl Iterator<Item = (String, &'static str)> {
+    STATEMENTS.iter().map(|(words, reason)| (words.join(" "), *reason))
+}
+
+/// The kinds of objects that there are none of.
+pub(super) fn kinds() -> impl Iterator<Item = String> {
+    KINDS.iter().map(|words| words.join(" "))
+}
+
 /// A statement that is one of those here: the one that does nothing, or its refusal. `None` for all others.
 pub(super) fn statement(c: &mut Cursor<'_>) -> Option<Result<Statement, SqlError>> {
     if let Some((_, message)) = STATEMENTS.iter().find(|(words, _)| c.peek_words(words)) {

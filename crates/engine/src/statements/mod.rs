@@ -6,6 +6,7 @@ mod ddl;
 mod describe;
 mod explain;
 mod export;
+mod help;
 mod insert;
 mod native;
 mod partitions;
@@ -239,9 +240,7 @@ async fn run_statement(
             session.engine.profiles().clear();
             Ok(Outcome::ok())
         }
-        Statement::Help(_) => {
-            Err(EngineError::unsupported("HELP is answered by the documentation: see docs/README.md"))
-        }
+        Statement::Help(topic) => help::help(session, topic),
         Statement::CreateVolume { name, if_not_exists, kind, locations, comment, properties } => {
             let given = volumes::Given { kind, locations, comment: comment.as_ref(), properties };
             volumes::create(session, name, *if_not_exists, given).await
