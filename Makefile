@@ -1,4 +1,4 @@
-# The two commands a newcomer needs: make run, make test.
+# The two commands a newcomer needs: make run, make test. For those who install dipper: make dist.
 
 # One target directory for all checkouts of a user: a second clone does not build DataFusion again.
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/dipper/target
@@ -7,11 +7,11 @@ BIN := $(CARGO_TARGET_DIR)/release
 # What tests install for themselves.
 TESTS := $(HOME)/.cache/dipper/tests
 
-.PHONY: run build test test-fuzz test-growth test-extremes test-hive test-tools gateway lint bench
+.PHONY: run build dist test test-fuzz test-growth test-extremes test-hive test-tools gateway lint bench
 
-## Builds dipper, answers questions about the example files, says how to go on.
+## Builds dipper, shows the whole job in a minute (examples/tour.sql), says how to go on.
 run: build
-	$(BIN)/dipper sql --format table -f examples/tour.sql
+	@data=$$(mktemp -d) && trap 'rm -rf "$$data"' EXIT && $(BIN)/dipper sql --data "$$data" --format table -q -f examples/tour.sql
 	@echo
 	@echo "Next: $(BIN)/dipper sql                      a prompt; SELECT * FROM 'examples/orders.csv' LIMIT 5;"
 	@echo "      $(BIN)/dipper server --allow-dir .     a server; mysql -h 127.0.0.1 -P 9030 -u root"
@@ -19,6 +19,10 @@ run: build
 
 build:
 	cargo build --release -p dipper-cli
+
+## Makes a tarball and a Debian package of the stripped binary in dist/ (packaging/make.py).
+dist: build
+	python3 packaging/make.py $(BIN)/dipper dist
 
 ## Installs what the tests need and runs all of them.
 test: gateway $(TESTS)/tpcds/installed
@@ -42,6 +46,8 @@ test: gateway $(TESTS)/tpcds/installed
 	python3 tests/faults/joins.py --server $(BIN)/dipper --seconds 40
 	$(TESTS)/python/venv/bin/python tests/faults/s3.py --server $(BIN)/dipper
 	python3 tests/golden/format/run.py $(BIN)/dipper
+	python3 packaging/make.py $(BIN)/dipper dist
+	python3 tests/dist/run.py dist
 
 ## Random statements against each other and DuckDB, for longer than `make test` does (tests/differential/README.md).
 FUZZ_SECONDS ?= 600
@@ -77,9 +83,12 @@ $(TESTS)/tpcds/installed: tests/tpcds/requirements.txt
 	$(TESTS)/tpcds/bin/pip install -q -r $<
 	touch $@
 
+## Lints and documentation with warnings denied, also of the fuzz targets. Cargo checks all dependencies once more for that:
+## some ten minutes of CPU time the first time.
 lint:
 	cargo fmt --all --check
-	cargo clippy --release --workspace --all-targets -- -D warnings
+	CUSTOM_LIBFUZZER_PATH=$(CURDIR)/fuzz/Cargo.toml cargo clippy --release --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --exclude dipper-fuzz --no-deps --document-private-items
 
 ## Measures dipper beside DuckDB, Polars, ClickHouse, MariaDB and Redis on 2 cores (benchmarks/README.md): all steps, or those in STEPS.
 STEPS ?= run load compare point

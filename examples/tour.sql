@@ -1,104 +1,46 @@
--- A tour of the example files. From the root of the repository:
---     dipper sql -f examples/tour.sql
+-- The whole job in one run: files, a table, a Stream Load into it, an upsert, a look-up, an export.
+-- From the directory that has examples/:
+--     dipper sql --data DIR --format table -f examples/tour.sql
+-- DIR is the directory of the database, and made if it is not there. A line with \! is a command of the shell.
+DROP DATABASE IF EXISTS tour;
+CREATE DATABASE tour;
+USE tour;
 
--- A path is a table. The CSV's delimiter, quotes, header and types are guessed; some notes have commas, quotes and
--- newlines in them.
-SELECT count(*) AS orders, round(sum(amount), 2) AS turnover, min(ordered_at) AS first_order, max(ordered_at) AS last_order
-FROM 'examples/orders.csv';
+\! echo "1. Paths are tables. dipper infers the delimiter, the header and the types of a CSV file."
+SELECT p.category, count(*) AS orders, round(sum(o.amount), 2) AS turnover
+FROM 'examples/orders.csv' o JOIN 'examples/products.parquet' p ON o.product_id = p.product_id
+GROUP BY p.category ORDER BY turnover DESC LIMIT 3;
 
-SELECT note, count(*) AS orders
-FROM 'examples/orders.csv'
-WHERE note LIKE '%,%' OR note LIKE '%"%'
-GROUP BY note
-ORDER BY orders DESC, note;
-
--- What Hive wrote is read with Hive's own statement. Days and campaigns are directories; `summer/sale 50%` is escaped in
--- their names, and __HIVE_DEFAULT_PARTITION__ is NULL.
-CREATE DATABASE IF NOT EXISTS shop;
-USE shop;
-
-DROP TABLE IF EXISTS page_views;
+\! echo "2. Hive's own statement reads what Hive wrote. Days and campaigns are directories."
 CREATE EXTERNAL TABLE page_views (
-    view_id     BIGINT,
-    viewed_at   TIMESTAMP,
-    user_id     BIGINT,
-    country     STRING,
-    url         STRING,
-    referrer    STRING,
-    tags        ARRAY<STRING>,
-    params      MAP<STRING, STRING>,
-    device      STRUCT<os: STRING, browser: STRING>,
-    duration_ms INT,
-    is_bot      BOOLEAN
-)
+    view_id BIGINT, viewed_at TIMESTAMP, user_id BIGINT, country STRING, url STRING, referrer STRING,
+    tags ARRAY<STRING>, params MAP<STRING, STRING>, device STRUCT<os: STRING, browser: STRING>,
+    duration_ms INT, is_bot BOOLEAN)
 PARTITIONED BY (dt DATE, campaign STRING)
-ROW FORMAT DELIMITED
-    FIELDS TERMINATED BY '\001'
-    COLLECTION ITEMS TERMINATED BY '\002'
-    MAP KEYS TERMINATED BY '\003'
-STORED AS TEXTFILE
-LOCATION 'examples/page_views';
+ROW FORMAT DELIMITED FIELDS TERMINATED BY '\001' COLLECTION ITEMS TERMINATED BY '\002' MAP KEYS TERMINATED BY '\003'
+STORED AS TEXTFILE LOCATION 'examples/page_views';
 
-MSCK REPAIR TABLE page_views;
-SHOW PARTITIONS page_views;
+SELECT dt, count(*) AS views, count(DISTINCT user_id) AS users, sum(array_contains(tags, 'sale')) AS of_a_sale
+FROM page_views WHERE NOT is_bot AND dt >= '2024-06-01' GROUP BY dt ORDER BY dt LIMIT 3;
 
--- One row, whole.
-SELECT * FROM page_views ORDER BY 1 LIMIT 1;
+\! echo "3. A table, and a Stream Load into it: the tour starts a server on a free port and stops it."
+CREATE TABLE orders (
+    order_id BIGINT, ordered_at DATETIME, user_id BIGINT, product_id INT, quantity INT, amount DECIMAL(10, 2),
+    status VARCHAR(16), note STRING)
+UNIQUE KEY(order_id) DISTRIBUTED BY HASH(order_id) BUCKETS 4 PROPERTIES ('store_row_column' = 'true');
 
--- How did the week go? Bots are left out.
-SELECT dt, count(*) AS views, count(DISTINCT user_id) AS users, round(avg(duration_ms) / 1000, 1) AS seconds
-FROM page_views
-WHERE NOT is_bot
-GROUP BY dt
-ORDER BY dt;
+\! sh examples/stream_load.sh tour orders examples/orders.csv
+SELECT count(*) AS orders, count(DISTINCT user_id) AS users, max(ordered_at) AS newest FROM orders;
 
--- Which campaign brings people who stay? Only the directories of two days are read.
-SELECT coalesce(campaign, '(none)') AS campaign, count(*) AS views, round(avg(duration_ms) / 1000, 1) AS seconds
-FROM page_views
-WHERE dt BETWEEN '2024-06-01' AND '2024-06-02' AND NOT is_bot
-GROUP BY campaign
-ORDER BY views DESC;
+\! echo "4. An upsert: a row whose key is there replaces the old row."
+INSERT INTO orders VALUES (90001, '2024-06-04 10:54:54', 7348, 167, 1, 10.50, 'returned', 'too small'),
+                          (99999, '2024-06-08 09:00:00', 7348, 104, 1, 170.82, 'paid', NULL);
 
--- Who comes from a search engine?
-SELECT country, count(*) AS views
-FROM page_views
-WHERE referrer LIKE '%google%'
-GROUP BY country
-ORDER BY views DESC, country
-LIMIT 5;
+\! echo "5. A look-up by key does not scan: the plan says SHORT-CIRCUIT."
+EXPLAIN SELECT status, note FROM orders WHERE order_id = 90001;
+SELECT order_id, status, note FROM orders WHERE order_id = 90001;
 
--- Arrays, maps and structs.
-SELECT device.os AS os, count(*) AS views
-FROM page_views
-WHERE array_contains(tags, 'sale') AND array_contains(map_keys(params), 'coupon')
-GROUP BY device.os
-ORDER BY views DESC, os;
-
--- All three files together: what is looked at, and what is bought?
-SELECT v.category, v.views, o.orders, round(100 * o.orders / v.views, 1) AS percent, o.turnover
-FROM (
-    SELECT p.category, count(*) AS views
-    FROM page_views v
-    JOIN 'examples/products.parquet' p ON v.url LIKE concat('%/', p.product_id, '-%')
-    WHERE NOT v.is_bot
-    GROUP BY p.category
-) v
-JOIN (
-    SELECT p.category, count(*) AS orders, round(sum(o.amount), 2) AS turnover
-    FROM 'examples/orders.csv' o
-    JOIN 'examples/products.parquet' p ON o.product_id = p.product_id
-    GROUP BY p.category
-) o ON v.category = o.category
-ORDER BY o.turnover DESC;
-
--- What do the best customers buy?
-SELECT o.user_id, count(*) AS orders, round(sum(o.amount), 2) AS turnover, max(p.name) AS one_of_them
-FROM 'examples/orders.csv' o
-JOIN 'examples/products.parquet' p ON o.product_id = p.product_id
-WHERE o.status IN ('paid', 'shipped')
-GROUP BY o.user_id
-ORDER BY turnover DESC
-LIMIT 5;
-
--- How a query is answered: which directories, columns and filters.
-EXPLAIN SELECT count(*) FROM page_views WHERE dt = '2024-06-03' AND country = 'JP';
+\! echo "6. An export, which is a table again."
+COPY (SELECT * FROM orders WHERE status = 'returned') TO '/tmp/dipper-tour.parquet';
+SELECT count(*) AS returned, sum(amount) AS turnover FROM '/tmp/dipper-tour.parquet';
+\! rm -f /tmp/dipper-tour.parquet

@@ -1,17 +1,20 @@
-//! The `dipper` binary: `dipper server`, `dipper sql`, `dipper load`, `dipper check`, `dipper backup`, `dipper restore`,
-//! `dipper reference`.
+//! The `dipper` binary: `dipper server`, `dipper sql`, `dipper load`, `dipper check`, `dipper backup`, `dipper restore`, and
+//! what describes them: `dipper help`, `dipper reference`, `dipper completions`, `dipper man`.
 
 mod allocator;
 mod backup;
 mod check;
 mod config;
+mod escape;
 mod format;
+mod help;
 mod load;
 mod prompt;
 mod reference;
 mod remote;
 mod run;
 mod server;
+mod shell;
 mod sql;
 
 use std::process::ExitCode;
@@ -20,7 +23,7 @@ use clap::{Parser, Subcommand};
 
 /// A real-time analytical database: SQL over files and tables, on the MySQL protocol.
 #[derive(Debug, Parser)]
-#[command(name = "dipper", version, about)]
+#[command(name = "dipper", version, about, disable_help_subcommand = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -42,6 +45,12 @@ enum Command {
     Restore(backup::RestoreArguments),
     /// Write the reference of functions, variables, headers and options as Markdown pages.
     Reference(reference::ReferenceArguments),
+    /// Print the completions of a shell: bash, zsh, fish and others.
+    Completions(shell::CompletionsArguments),
+    /// Write manual pages.
+    Man(shell::ManArguments),
+    /// Print help for a command, or for a topic of SQL.
+    Help(help::HelpArguments),
 }
 
 fn main() -> ExitCode {
@@ -64,6 +73,9 @@ fn main() -> ExitCode {
         Command::Backup(arguments) => backup::backup(&arguments),
         Command::Restore(arguments) => backup::restore(&arguments),
         Command::Reference(arguments) => reference::main(&arguments),
+        Command::Completions(arguments) => shell::completions(&arguments),
+        Command::Man(arguments) => shell::man(&arguments),
+        Command::Help(arguments) => help::main(&arguments),
     }
 }
 
@@ -73,6 +85,12 @@ fn start_log(default: &str) {
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
     let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(is_terminal).init();
+}
+
+/// Prints a text. A reader that goes away, as with `| head`, is no error.
+fn print(text: &str) {
+    use std::io::Write as _;
+    let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
 /// As [`parse_bytes`], or a part of the machine's memory: `80%`.

@@ -163,9 +163,10 @@ pub(crate) fn run(runner: &mut Runner) -> Result<(), Failed> {
                 if pending.is_empty() && is_exit(&line) {
                     break;
                 }
+                let is_command = pending.is_empty() && line.trim_start().starts_with("\\!");
                 pending.push_str(&line);
                 pending.push('\n');
-                if !complete(runner, &pending) {
+                if !is_command && !complete(runner, &pending) {
                     continue;
                 }
                 let statement = std::mem::take(&mut pending);
@@ -173,7 +174,7 @@ pub(crate) fn run(runner: &mut Runner) -> Result<(), Failed> {
                     continue;
                 }
                 let _ = editor.add_history_entry(statement.trim());
-                let _ = runner.run_script(&statement, None);
+                let _ = runner.run_script(&statement, None, true);
                 if let Some(names) = editor.helper() {
                     *names.names.borrow_mut() = table_names(runner);
                 }

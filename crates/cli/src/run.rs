@@ -10,6 +10,7 @@ use dipper_engine::{EngineError, Outcome, Rows, Session};
 use futures::StreamExt;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::escape;
 use crate::format::{Format, Printer};
 
 /// How results are shown.
@@ -34,14 +35,16 @@ pub(crate) struct Runner {
     runtime: tokio::runtime::Runtime,
     pub(crate) session: Session,
     pub(crate) style: Style,
+    /// The data directory as it was given, for commands of the shell.
+    data: Option<String>,
 }
 
 /// A statement that is done by then shows no progress.
 const PROGRESS_AFTER: Duration = Duration::from_millis(500);
 
 impl Runner {
-    pub(crate) fn new(runtime: tokio::runtime::Runtime, session: Session, style: Style) -> Self {
-        Runner { runtime, session, style }
+    pub(crate) fn new(runtime: tokio::runtime::Runtime, session: Session, style: Style, data: Option<String>) -> Self {
+        Runner { runtime, session, style, data }
     }
 
     /// Ends the process. Its statements have ended, what they wrote is synced, and the system takes memory and threads
@@ -52,12 +55,26 @@ impl Runner {
     }
 
     /// Runs all statements of a text; stops at the first error. With the name of the script what is said of a statement
-    /// begins with its place, `name:line: `.
-    pub(crate) fn run_script(&mut self, script: &str, name: Option<&str>) -> Result<(), Failed> {
+    /// begins with its place, `name:line: `. `by_hand` scripts may have commands of the shell.
+    pub(crate) fn run_script(&mut self, script: &str, name: Option<&str>, by_hand: bool) -> Result<(), Failed> {
         let place = |line: usize| name.map(|name| format!("{name}:{line}: ")).unwrap_or_default();
         let lines = |from: usize, to: usize| script.as_bytes()[from..to].iter().filter(|byte| **byte == b'\n').count();
         let (mut from, mut line) = (0, 1);
         loop {
+            if let Some(found) = escape::find(script, from) {
+                let place = place(line + lines(from, found.at));
+                let ran = match by_hand {
+                    true => escape::run(found.command, self.data.as_deref()),
+                    false => Err("commands of the shell (\\!) stand in files of -f and at the prompt only".to_string()),
+                };
+                if let Err(message) = ran {
+                    eprintln!("{place}dipper: {message}");
+                    return Err(Failed);
+                }
+                line += lines(from, found.next);
+                from = found.next;
+                continue;
+            }
             // One at a time: SET sql_mode changes how the next one reads.
             let options = self.session.variables().parse_options();
             let (parsed, next) = match dipper_dialect::parser::parse_next(script, from, &options) {

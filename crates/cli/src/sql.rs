@@ -92,9 +92,10 @@ pub(crate) fn main(arguments: SqlArguments) -> ExitCode {
         timing: !arguments.quiet && on_terminal,
         progress: !arguments.quiet && std::io::stderr().is_terminal(),
     };
-    let mut runner = Runner::new(runtime, session, style);
+    let data = arguments.data.as_ref().map(ToString::to_string);
+    let mut runner = Runner::new(runtime, session, style, data);
     let ran = match script(&arguments) {
-        Ok(Some(script)) => runner.run_script(&script.text, script.name.as_deref()),
+        Ok(Some(script)) => runner.run_script(&script.text, script.name.as_deref(), script.by_hand),
         Ok(None) => prompt::run(&mut runner),
         Err(message) => return fail(&message),
     };
@@ -106,6 +107,8 @@ struct Script {
     text: String,
     /// As errors call it, where it is a file.
     name: Option<String>,
+    /// Somebody wrote it into a file, so it may have commands of the shell.
+    by_hand: bool,
 }
 
 /// The statements to run; `None` for a prompt.
@@ -113,12 +116,12 @@ fn script(arguments: &SqlArguments) -> Result<Option<Script>, String> {
     let given = if arguments.query.is_empty() { &arguments.execute } else { &arguments.query };
     if !given.is_empty() {
         // On a line of its own: what is given may end with a comment.
-        return Ok(Some(Script { text: given.join("\n;\n"), name: None }));
+        return Ok(Some(Script { text: given.join("\n;\n"), name: None, by_hand: false }));
     }
     let from_stdin = match &arguments.file {
         Some(path) if path.as_os_str() != "-" => {
             let text = std::fs::read_to_string(path).map_err(|e| format!("cannot read '{}': {e}", path.display()))?;
-            return Ok(Some(Script { text, name: Some(path.display().to_string()) }));
+            return Ok(Some(Script { text, name: Some(path.display().to_string()), by_hand: true }));
         }
         Some(_) => true,
         None => !std::io::stdin().is_terminal(),
@@ -128,7 +131,7 @@ fn script(arguments: &SqlArguments) -> Result<Option<Script>, String> {
     }
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).map_err(|e| format!("cannot read stdin: {e}"))?;
-    Ok(Some(Script { text, name: Some("stdin".into()) }))
+    Ok(Some(Script { text, name: Some("stdin".into()), by_hand: false }))
 }
 
 fn fail(message: &str) -> ExitCode {
