@@ -46,7 +46,7 @@ test: gateway $(TESTS)/tpcds/installed
 	python3 tests/faults/joins.py --server $(BIN)/dipper --seconds 40
 	$(TESTS)/python/venv/bin/python tests/faults/s3.py --server $(BIN)/dipper
 	python3 tests/golden/format/run.py $(BIN)/dipper
-	python3 packaging/make.py $(BIN)/dipper dist
+	python3 packaging/make.py $(BIN)/dipper dist --preset 2
 	python3 tests/dist/run.py dist
 
 ## Random statements against each other and DuckDB, for longer than `make test` does (tests/differential/README.md).

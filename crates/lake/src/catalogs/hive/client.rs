@@ -6,15 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use dipper_node::error::{EngineError, ErrorKind, Result};
-use hive_metastore::{
-    GetTableRequest, Partition, Table, TableMeta, ThriftHiveMetastoreClient, ThriftHiveMetastoreClientBuilder,
-    ThriftHiveMetastoreGetDatabaseException, ThriftHiveMetastoreGetPartitionsByNamesException,
-    ThriftHiveMetastoreGetTableException, ThriftHiveMetastoreGetTableReqException,
-};
 use parking_lot::Mutex;
-use volo_thrift::codec::default::DefaultMakeCodec;
-use volo_thrift::{ClientError, MaybeException};
+use tokio::net::TcpStream;
 
+use super::api::{GetTableResult, Partition, Table, TableMeta};
+use super::thrift::{Arguments, Connection, Ignored, Returned, ThriftError, Wire};
 use crate::catalogs::properties;
 
 /// Port of metastores whose address does not say one.
@@ -25,6 +21,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a call may take unless `hive.metastore.client.socket.timeout` says otherwise.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Connections to an address that are kept for the next calls.
+const IDLE_MAX: usize = 8;
 
 /// One metastore, reachable at one or more addresses that all say the same.
 pub(super) struct Client {
@@ -38,7 +37,8 @@ struct Address {
     uri: String,
     host: String,
     port: u16,
-    connected: Mutex<Option<ThriftHiveMetastoreClient>>,
+    /// Connections that no call uses now.
+    idle: Mutex<Vec<Connection>>,
 }
 
 impl std::fmt::Debug for Client {
@@ -47,11 +47,32 @@ impl std::fmt::Debug for Client {
     }
 }
 
-/// The answer of a call: what it asks for, that there is no such object, or the metastore's own error.
+/// A call of a method of the metastore.
+struct Call<'a> {
+    /// What is asked for, in messages.
+    what: &'a str,
+    method: &'static str,
+    arguments: Arguments,
+    /// The number of the exception by which the method says that there is no such object; 0 where it has none.
+    missing: i16,
+}
+
+/// The answer of a call.
 enum Answer<T> {
     Found(T),
+    /// There is no such object.
     Missing,
-    Failed(String),
+    /// The metastore has no such method.
+    Unknown,
+}
+
+impl<T> Answer<T> {
+    fn found(self) -> Option<T> {
+        match self {
+            Answer::Found(found) => Some(found),
+            Answer::Missing | Answer::Unknown => None,
+        }
+    }
 }
 
 impl Client {
@@ -80,125 +101,78 @@ impl Client {
 
     /// Names of all databases.
     pub(super) async fn databases(&self) -> Result<Vec<String>> {
-        let found = self
-            .call("the databases", |c| async move {
-                Ok(match c.get_all_databases().await? {
-                    MaybeException::Ok(names) => Answer::Found(names),
-                    MaybeException::Exception(e) => Answer::Failed(format!("{e:?}")),
-                })
-            })
-            .await?;
-        Ok(found.unwrap_or_default().iter().map(ToString::to_string).collect())
+        let arguments = Arguments::default();
+        let call = Call { what: "the databases", method: "get_all_databases", arguments, missing: 0 };
+        Ok(self.call(&call).await?.found().unwrap_or_default())
     }
 
     /// Whether there is a database of this name.
     pub(super) async fn has_database(&self, name: &str) -> Result<bool> {
-        let found = self
-            .call(&format!("database '{name}'"), |c| async move {
-                Ok(match c.get_database(name.to_string().into()).await? {
-                    MaybeException::Ok(_) => Answer::Found(()),
-                    MaybeException::Exception(ThriftHiveMetastoreGetDatabaseException::O1(_)) => Answer::Missing,
-                    MaybeException::Exception(e) => Answer::Failed(format!("{e:?}")),
-                })
-            })
-            .await?;
-        Ok(found.is_some())
+        let what = format!("database '{name}'");
+        let call =
+            Call { what: &what, method: "get_database", arguments: Arguments::default().text(1, name), missing: 1 };
+        Ok(self.call::<Ignored>(&call).await?.found().is_some())
     }
 
     /// The tables and views of a database, with their kind.
     pub(super) async fn tables(&self, database: &str) -> Result<Vec<TableMeta>> {
+        let what = format!("the tables of '{database}'");
         // The name is a pattern here: `|` and `*` in it would match other databases, too.
-        let found = self
-            .call(&format!("the tables of '{database}'"), |c| async move {
-                let (all, kinds) = ("*".to_string(), Vec::new());
-                Ok(match c.get_table_meta(database.to_string().into(), all.into(), kinds).await? {
-                    MaybeException::Ok(tables) => Answer::Found(tables),
-                    MaybeException::Exception(e) => Answer::Failed(format!("{e:?}")),
-                })
-            })
-            .await?;
-        let mut tables = found.unwrap_or_default();
-        tables.retain(|t| t.db_name.eq_ignore_ascii_case(database));
+        let arguments = Arguments::default().text(1, database).text(2, "*").texts(3, &[]);
+        let call = Call { what: &what, method: "get_table_meta", arguments, missing: 0 };
+        let mut tables: Vec<TableMeta> = self.call(&call).await?.found().unwrap_or_default();
+        tables.retain(|t| t.db_name.as_deref().is_some_and(|name| name.eq_ignore_ascii_case(database)));
         tables.sort_by(|a, b| a.table_name.cmp(&b.table_name));
         Ok(tables)
     }
 
     /// A table or view; `None` when there is none of this name.
     pub(super) async fn table(&self, database: &str, table: &str) -> Result<Option<Table>> {
-        self.call(&format!("table '{database}.{table}'"), |c| async move {
-            let request = GetTableRequest {
-                db_name: database.to_string().into(),
-                tbl_name: table.to_string().into(),
-                capabilities: None,
-            };
-            match c.get_table_req(request).await {
-                Ok(MaybeException::Ok(found)) => return Ok(Answer::Found(found.table)),
-                Ok(MaybeException::Exception(ThriftHiveMetastoreGetTableReqException::O2(_))) => {
-                    return Ok(Answer::Missing);
-                }
-                Ok(MaybeException::Exception(e)) => return Ok(Answer::Failed(format!("{e:?}"))),
-                // Hive 4 knows only this call, Hive before 2.3 only the older one.
-                Err(ClientError::Application(e)) if e.to_string().contains("Invalid method name") => {}
-                Err(e) => return Err(e),
+        let what = format!("table '{database}.{table}'");
+        let named = || Arguments::default().text(1, database).text(2, table);
+        let arguments = Arguments::default().nested(1, named());
+        let call = Call { what: &what, method: "get_table_req", arguments, missing: 2 };
+        match self.call::<GetTableResult>(&call).await? {
+            // Hive 4 knows only this call, Hive before 2.3 only the older one.
+            Answer::Unknown => {
+                let call = Call { what: &what, method: "get_table", arguments: named(), missing: 2 };
+                Ok(self.call(&call).await?.found())
             }
-            Ok(match c.get_table(database.to_string().into(), table.to_string().into()).await? {
-                MaybeException::Ok(table) => Answer::Found(table),
-                MaybeException::Exception(ThriftHiveMetastoreGetTableException::O2(_)) => Answer::Missing,
-                MaybeException::Exception(e) => Answer::Failed(format!("{e:?}")),
-            })
-        })
-        .await
+            answer => Ok(answer.found().and_then(|found| found.table)),
+        }
     }
 
     /// The names of a table's partitions: `dt=2024-01-31/country=CN`.
     pub(super) async fn partition_names(&self, database: &str, table: &str) -> Result<Vec<String>> {
-        let found = self
-            .call(&format!("the partitions of '{database}.{table}'"), |c| async move {
-                Ok(match c.get_partition_names(database.to_string().into(), table.to_string().into(), -1).await? {
-                    MaybeException::Ok(names) => Answer::Found(names),
-                    MaybeException::Exception(e) => Answer::Failed(format!("{e:?}")),
-                })
-            })
-            .await?;
-        Ok(found.unwrap_or_default().iter().map(ToString::to_string).collect())
+        let what = format!("the partitions of '{database}.{table}'");
+        let arguments = Arguments::default().text(1, database).text(2, table).i16(3, -1);
+        let call = Call { what: &what, method: "get_partition_names", arguments, missing: 0 };
+        Ok(self.call(&call).await?.found().unwrap_or_default())
     }
 
     /// The partitions of these names. One that was dropped meanwhile is left out.
     pub(super) async fn partitions(&self, database: &str, table: &str, names: &[String]) -> Result<Vec<Partition>> {
-        let found = self
-            .call(&format!("{} partitions of '{database}.{table}'", names.len()), |c| async move {
-                let names = names.iter().map(|n| n.clone().into()).collect();
-                let (database, table) = (database.to_string().into(), table.to_string().into());
-                Ok(match c.get_partitions_by_names(database, table, names).await? {
-                    MaybeException::Ok(partitions) => Answer::Found(partitions),
-                    MaybeException::Exception(ThriftHiveMetastoreGetPartitionsByNamesException::O2(_)) => {
-                        Answer::Missing
-                    }
-                    MaybeException::Exception(e) => Answer::Failed(format!("{e:?}")),
-                })
-            })
-            .await?;
-        Ok(found.unwrap_or_default())
+        let what = format!("{} partitions of '{database}.{table}'", names.len());
+        let arguments = Arguments::default().text(1, database).text(2, table).texts(3, names);
+        let call = Call { what: &what, method: "get_partitions_by_names", arguments, missing: 2 };
+        Ok(self.call(&call).await?.found().unwrap_or_default())
     }
 
     /// Asks the address that answered last, then the others, once each; a connection that was open before may have
     /// been closed by the other side, so its address is asked once more over a new one.
-    async fn call<T, F>(&self, what: &str, ask: impl Fn(ThriftHiveMetastoreClient) -> F) -> Result<Option<T>>
-    where
-        F: Future<Output = std::result::Result<Answer<T>, ClientError>>,
-    {
+    async fn call<T: Wire>(&self, call: &Call<'_>) -> Result<Answer<T>> {
         let first = self.current.load(Ordering::Relaxed);
         let mut reasons = Vec::new();
         for i in 0..self.addresses.len() {
             let at = (first + i) % self.addresses.len();
             let address = &self.addresses[at];
             for reuses in [true, false] {
-                let before = address.connected.lock().clone().filter(|_| reuses);
+                let before = if reuses { address.idle.lock().pop() } else { None };
                 let reused = before.is_some();
-                let client = match before {
-                    Some(client) => client,
-                    None => match address.connect(self.timeout).await {
-                        Ok(client) => client,
+                let mut connection = match before {
+                    Some(connection) => connection,
+                    None => match address.connect().await {
+                        Ok(connection) => connection,
                         Err(e) if e.kind == ErrorKind::Denied => return Err(e),
                         Err(e) => {
                             reasons.push(format!("{}: {}", address.uri, e.message));
@@ -206,29 +180,38 @@ impl Client {
                         }
                     },
                 };
-                let answered = tokio::time::timeout(self.timeout, ask(client)).await;
-                let reason = match answered {
-                    Ok(Ok(answer)) => {
-                        self.current.store(at, Ordering::Relaxed);
-                        return match answer {
-                            Answer::Found(found) => Ok(Some(found)),
-                            Answer::Missing => Ok(None),
-                            Answer::Failed(reason) => {
-                                Err(failed(what, &format!("the metastore {} says: {reason}", address.uri)))
-                            }
-                        };
+                let asked =
+                    tokio::time::timeout(self.timeout, connection.call::<T>(call.method, &call.arguments)).await;
+                let answer = match asked {
+                    Ok(Ok(Returned::Value(found))) => Ok(Answer::Found(found)),
+                    Ok(Ok(Returned::Exception(id, _))) if id == call.missing => Ok(Answer::Missing),
+                    Ok(Ok(Returned::Exception(_, reason)) | Err(ThriftError::Application(reason))) => {
+                        Err(failed(call.what, &format!("the metastore {} says: {reason}", address.uri)))
                     }
-                    Ok(Err(e)) => e.to_string(),
-                    Err(_) => format!("no answer within {} s", self.timeout.as_secs_f64()),
+                    Ok(Err(ThriftError::UnknownMethod(_))) => Ok(Answer::Unknown),
+                    broken => {
+                        // The others may be as old as this one.
+                        address.idle.lock().clear();
+                        if !reused {
+                            let reason = match broken {
+                                Ok(Err(e)) => e.to_string(),
+                                _ => format!("no answer within {} s", self.timeout.as_secs_f64()),
+                            };
+                            reasons.push(format!("{}: {reason}", address.uri));
+                            break;
+                        }
+                        continue;
+                    }
                 };
-                *address.connected.lock() = None;
-                if !reused {
-                    reasons.push(format!("{}: {reason}", address.uri));
-                    break;
+                self.current.store(at, Ordering::Relaxed);
+                let mut idle = address.idle.lock();
+                if idle.len() < IDLE_MAX {
+                    idle.push(connection);
                 }
+                return answer;
             }
         }
-        Err(failed(what, &format!("no metastore answers: {}", reasons.join("; "))))
+        Err(failed(call.what, &format!("no metastore answers: {}", reasons.join("; "))))
     }
 }
 
@@ -237,7 +220,7 @@ fn failed(what: &str, why: &str) -> EngineError {
 }
 
 impl Address {
-    async fn connect(&self, timeout: Duration) -> Result<ThriftHiveMetastoreClient> {
+    async fn connect(&self) -> Result<Connection> {
         let unreachable = |reason: String| EngineError::new(ErrorKind::Storage, reason);
         let resolved: Vec<SocketAddr> = tokio::net::lookup_host((self.host.as_str(), self.port))
             .await
@@ -251,18 +234,11 @@ impl Address {
                     format!("metastore {} is at the link-local address {}, which is refused", self.uri, ip.ip()),
                 ));
             }
-            // A probe of its own: the client connects lazily and says little about why it could not.
-            match tokio::time::timeout(CONNECT_TIMEOUT, tokio::net::TcpStream::connect(ip)).await {
-                Ok(Ok(_)) => {
-                    let client = ThriftHiveMetastoreClientBuilder::new("hive-metastore")
-                        .address(ip)
-                        .make_codec(DefaultMakeCodec::buffered())
-                        .connect_timeout(Some(CONNECT_TIMEOUT))
-                        .rpc_timeout(Some(timeout))
-                        .read_write_timeout(Some(timeout))
-                        .build();
-                    *self.connected.lock() = Some(client.clone());
-                    return Ok(client);
+            match tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(ip)).await {
+                Ok(Ok(stream)) => {
+                    // Without it each call waits for the other side's delayed acknowledgement.
+                    stream.set_nodelay(true).map_err(|e| unreachable(e.to_string()))?;
+                    return Ok(Connection::new(stream));
                 }
                 Ok(Err(e)) => reason = e.to_string(),
                 Err(_) => reason = format!("no connection within {} s", CONNECT_TIMEOUT.as_secs()),
@@ -291,7 +267,7 @@ fn address(uri: &str) -> Result<Address> {
     if host.is_empty() || host.contains(['/', '@']) {
         return Err(bad());
     }
-    Ok(Address { uri: uri.to_string(), host: host.to_string(), port, connected: Mutex::new(None) })
+    Ok(Address { uri: uri.to_string(), host: host.to_string(), port, idle: Mutex::default() })
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use dipper_node::error::{EngineError, ErrorKind, Result};
 use dipper_store::catalog::{Column, ExternalTable};
-use hive_metastore::{FieldSchema, StorageDescriptor, Table};
 
+use super::api::{FieldSchema, StorageDescriptor, Table};
 use crate::files::define::{self, FORMAT_PARQUET, FORMAT_TEXT};
 
 /// SerDe classes that the text reader has, by the last part of their names.
@@ -182,11 +182,11 @@ mod tests {
     fn tables_of_others_are_called_by_their_names() {
         let told = |properties: &[(&str, &str)], input: &str| {
             let storage = StorageDescriptor {
-                input_format: Some(input.to_string().into()),
+                input_format: Some(input.to_string()),
                 location: Some("file:/here".into()),
                 ..StorageDescriptor::default()
             };
-            let parameters = properties.iter().map(|(k, v)| (k.to_string().into(), v.to_string().into())).collect();
+            let parameters = properties.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
             let table = Table { parameters: Some(parameters), sd: Some(storage), ..Table::default() };
             definition("d.t", &table).unwrap_err().message
         };

@@ -4,9 +4,11 @@
 //! each, a few milliseconds, and never stale. Where partitions lie is a longer answer and changes hardly ever; it is kept
 //! for `partition.cache.ttl-second` (10 s, 0 for never) or until REFRESH.
 
+mod api;
 mod client;
 mod convert;
 pub mod provider;
+mod thrift;
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -18,6 +20,7 @@ use dipper_store::catalog::{ExternalTable, PartitionValues};
 use parking_lot::Mutex;
 
 use super::properties;
+use api::Table;
 use client::Client;
 
 /// How long the places of partitions are kept.
@@ -92,11 +95,12 @@ impl HiveCatalog {
     /// Names of tables, and whether each is a view.
     pub(super) async fn tables(&self, database: &str) -> Result<Vec<(String, bool)>> {
         let found = self.client.tables(database).await?;
-        Ok(found.iter().map(|t| (t.table_name.to_string(), t.table_type.contains("VIEW"))).collect())
+        let is_view = |kind: Option<&str>| kind.is_some_and(|kind| kind.contains("VIEW"));
+        Ok(found.into_iter().map(|t| (t.table_name.unwrap_or_default(), is_view(t.table_type.as_deref()))).collect())
     }
 
     /// The table as the metastore has it; `name` is what messages call it.
-    pub(super) async fn raw(&self, database: &str, table: &str) -> Result<Option<hive_metastore::Table>> {
+    pub(super) async fn raw(&self, database: &str, table: &str) -> Result<Option<Table>> {
         self.client.table(database, table).await
     }
 
@@ -183,14 +187,14 @@ impl HiveCatalog {
 }
 
 /// Where the metadata of an Iceberg table is, if the table is one.
-pub(super) fn iceberg_metadata(raw: &hive_metastore::Table) -> Option<String> {
+pub(super) fn iceberg_metadata(raw: &Table) -> Option<String> {
     let parameters = raw.parameters.as_ref()?;
     let is_iceberg = parameters.get("table_type").is_some_and(|t| t.eq_ignore_ascii_case("iceberg"));
     is_iceberg.then(|| parameters.get("metadata_location").map(ToString::to_string))?
 }
 
 /// The definition of a table of the metastore. `name` is what messages call it.
-pub(super) fn table(name: &str, raw: &hive_metastore::Table) -> Result<HiveTable> {
+pub(super) fn table(name: &str, raw: &Table) -> Result<HiveTable> {
     Ok(HiveTable { definition: convert::definition(name, raw)? })
 }
 
