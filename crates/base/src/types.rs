@@ -48,11 +48,11 @@ pub enum SqlType {
     Time(u8),
     /// JSON, JSONB, VARIANT: text.
     Json,
-    /// ARRAY<t>.
+    /// `ARRAY<t>`.
     Array(Box<SqlType>),
-    /// MAP<k, v>.
+    /// `MAP<k, v>`.
     Map(Box<SqlType>, Box<SqlType>),
-    /// STRUCT<name: type [COMMENT 'x'], ...>.
+    /// `STRUCT<name: type [COMMENT 'x'], ...>`.
     Struct(Vec<(String, SqlType, Option<String>)>),
     /// HLL: a HyperLogLog sketch (`crate::sketch`).
     Hll,

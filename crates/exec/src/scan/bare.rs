@@ -1,6 +1,6 @@
 //! Nested columns without what is noted beside fields within them.
 //!
-//! A declared ARRAY<VARCHAR(20)> notes the length beside its item, which readers of text ask for. Expressions over the column
+//! A declared `ARRAY<VARCHAR(20)>` notes the length beside its item, which readers of text ask for. Expressions over the column
 //! do not keep the note, and plans compare the types of both: so a table shows columns without such notes.
 
 use std::collections::HashMap;
