@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use crate::remote::RemoteArguments;
 use clap::{Args, ValueEnum};
+use dipper_engine::load::LoadSpec;
 use dipper_engine::load::answer::{LoadAnswer, LoadStatus};
 use dipper_engine::load::body::{BodySender, body};
 use dipper_engine::load::records::LoadKind;
 use dipper_engine::load::request::StreamLoadRequest;
-use dipper_engine::load::{LoadJob, LoadSpec};
 use dipper_engine::{ClientInfo, DataLocation, Engine, EngineOptions, FileAccess};
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use serde_json::Value;
@@ -326,7 +326,7 @@ async fn in_process(
         table: table.into(),
         request,
     };
-    let answer = match LoadJob::begin(&engine, spec).await {
+    let answer = match engine.begin_load(spec).await {
         Err(answer) => *answer,
         Ok(job) => {
             let (sender, receiver) = body();

@@ -14,6 +14,7 @@ use datafusion::prelude::SessionConfig;
 use dipper_base::client::ClientInfo;
 use dipper_base::names::CATALOG;
 use dipper_cache::{CacheOptions, DataCache, IoContext, Populate};
+use dipper_exec::scan::PoolMemory;
 use dipper_exec::spill::{BATCHES_PER_FILE, SpillFiles};
 use dipper_lake::catalogs::Lake;
 use dipper_lake::catalogs::iceberg::Places;
@@ -32,7 +33,7 @@ use crate::admission::{Admission, Class};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::stores::Stores;
 use crate::files::{FileAccess, cannot};
-use crate::load::Loads;
+use crate::load::loads::{LoadResources, Loads};
 use crate::load::records::LoadRecords;
 use crate::native::NativeTables;
 use crate::point::PointEngine;
@@ -105,7 +106,7 @@ type Counted = Box<dyn Fn() -> Vec<(&'static str, u64)> + Send + Sync>;
 pub struct Engine {
     pub(crate) options: EngineOptions,
     pub(crate) catalog: Catalog,
-    pub(crate) native: NativeTables,
+    pub(crate) native: Arc<NativeTables>,
     pub(crate) points: PointEngine,
     pub(crate) stores: Arc<Stores>,
     /// Of a database in a bucket.
@@ -115,7 +116,7 @@ pub struct Engine {
     pub(crate) processes: Arc<Processes>,
     pub(crate) profiles: Profiles,
     pub(crate) alters: Alters,
-    pub(crate) loads: Loads,
+    pub(crate) loads: Arc<Loads>,
     pub(crate) access: Access,
     pub(crate) admission: Arc<Admission>,
     /// Statements that sessions have prepared.
@@ -177,10 +178,21 @@ impl Engine {
         let Opened { store: root, proof } = location::open(options.data.as_ref(), &stores)?;
         let catalog = Catalog::open(Arc::clone(&root)).await?;
         let volumes = Volumes::new(Arc::new(VolumeStore::new(root)), Arc::clone(&stores), catalog.clone());
-        let loads = Loads::new(volumes.store(), options.remote.nodes(options.data.as_ref()));
         // Requests of a bucket take long to begin: they are made ahead, on threads of their own.
-        let requests = matches!(options.data, Some(DataLocation::Remote(_))).then(|| io.handle().clone());
+        let requests = matches!(options.data, Some(DataLocation::Remote(_)))
+            .then(|| (io.handle().clone(), dipper_exec::io::anew()));
         let native = NativeTables::new(volumes, requests, cpu.handle().clone(), memory_bytes(&options) / CACHE_SHARE);
+        let native = Arc::new(native);
+        let loads = Loads::new(LoadResources {
+            catalog: catalog.clone(),
+            tables: Arc::clone(&native),
+            stores: Arc::clone(&stores),
+            nodes: options.remote.nodes(options.data.as_ref()),
+            threads,
+            cpu: cpu.handle().clone(),
+            io: io.handle().clone(),
+            memory: Box::new(move || PoolMemory::of(&pool, "long rows of a load")),
+        });
         let points = PointEngine::new(Arc::clone(native.readers()), row_cache_bytes(&options));
         points.lookups.cache().set_on(options.row_cache);
         let globals = Arc::new(Globals::default());
@@ -202,7 +214,7 @@ impl Engine {
             processes: Arc::new(Processes::default()),
             profiles: Profiles::default(),
             alters: Alters::default(),
-            loads,
+            loads: Arc::new(loads),
             access: Access::default(),
             admission,
             prepared: Arc::default(),
@@ -315,11 +327,6 @@ impl Engine {
     /// The data cache.
     pub fn data_cache(&self) -> &Arc<DataCache> {
         self.stores.cache()
-    }
-
-    /// Memory for the long rows of one load, out of the budget of all statements.
-    pub(crate) fn text_memory(&self) -> Arc<dyn dipper_text::Memory> {
-        dipper_exec::scan::PoolMemory::of(&self.template.runtime_env().memory_pool, "long rows of a load")
     }
 
     /// The query threads.

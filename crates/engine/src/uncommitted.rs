@@ -28,9 +28,9 @@ use dipper_store::table::schema::{Model, TableSchema};
 use dipper_store::table::{Deletes, Reads, Rowset, Table, TableState};
 use parking_lot::Mutex;
 
-use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::load::answer::LoadAnswer;
+use crate::load::loads::Loads;
 use crate::load::records::Running;
 
 /// Objects that a part may have: the next one's numbers begin behind them.
@@ -92,7 +92,7 @@ struct Values {
 /// What a transaction has written; see the [module](self). Dropped, it is rolled back.
 #[derive(Debug)]
 pub(crate) struct Uncommitted {
-    engine: Arc<Engine>,
+    loads: Arc<Loads>,
     table: Table,
     txn: TxnId,
     pub(crate) label: String,
@@ -119,7 +119,7 @@ pub(crate) struct Uncommitted {
 impl Uncommitted {
     /// Begins to write to a table. `held` is the label's, taken for `txn`.
     pub(crate) fn new(
-        engine: &Arc<Engine>,
+        loads: &Arc<Loads>,
         table: Table,
         base: Arc<TableState>,
         txn: TxnId,
@@ -127,7 +127,7 @@ impl Uncommitted {
         record: Option<Running>,
     ) -> Self {
         Uncommitted {
-            engine: Arc::clone(engine),
+            loads: Arc::clone(loads),
             table,
             txn,
             label,
@@ -224,18 +224,18 @@ impl Uncommitted {
         if self.values.is_none() {
             let place = self.place()?;
             let options = LoadOptions {
-                threads: self.engine.threads,
+                threads: self.loads.threads,
                 memory_bytes: VALUES_BYTES,
                 first_object: place.first_object,
                 ..LoadOptions::default()
             };
             let target = LoadTarget { table: self.table.clone(), state: self.table.snapshot(), txn: self.txn };
-            let load = Load::begin(target, options, self.engine.io().clone())?;
+            let load = Load::begin(target, options, self.loads.io.clone())?;
             self.values = Some(Values { load, pushed: 0 });
         }
         let Some(Values { load, pushed }) = &mut self.values else { return Err(broken_off()) };
         let (checking, order) = (Arc::clone(load), *pushed);
-        let checked = self.engine.cpu().spawn_blocking(move || checking.check(order, &rows, strict));
+        let checked = self.loads.cpu.spawn_blocking(move || checking.check(order, &rows, strict));
         let mut checked = checked.await.map_err(internal)??;
         let refused = std::mem::take(&mut checked.report.rejected);
         let taken = Taken { refused, generated: checked.report.generated, last: checked.report.last };
@@ -243,7 +243,7 @@ impl Uncommitted {
             let entering = Arc::clone(load);
             *pushed += 1;
             self.is_taking = true;
-            self.engine.cpu().spawn_blocking(move || entering.enter(order, checked)).await.map_err(internal)??;
+            self.loads.cpu.spawn_blocking(move || entering.enter(order, checked)).await.map_err(internal)??;
             self.is_taking = false;
             self.seen = None;
         }
@@ -256,7 +256,7 @@ impl Uncommitted {
         let Some(Values { load, .. }) = &self.values else { return Ok(()) };
         let (load, finishing) = (Arc::clone(load), Arc::clone(load));
         self.is_taking = true;
-        let rowset = self.engine.cpu().spawn_blocking(move || finishing.finish()).await.map_err(internal)??;
+        let rowset = self.loads.cpu.spawn_blocking(move || finishing.finish()).await.map_err(internal)??;
         self.is_taking = false;
         self.values = None;
         self.parts.push(Part { load, rowset });
@@ -281,7 +281,7 @@ impl Uncommitted {
             return Ok(self.deletes.clone());
         }
         let objects = rowset.objects.clone();
-        self.engine.native.replaced(&self.table, objects, Arc::clone(&self.base), 0).await
+        self.loads.tables.replaced(&self.table, objects, Arc::clone(&self.base), 0).await
     }
 
     /// The table as the transaction sees it: as it was when it first wrote, with what it has written.
@@ -353,7 +353,7 @@ impl Uncommitted {
         // From here on the table may name what was written.
         let parts = std::mem::take(&mut self.parts);
         let published = match self.deletes.is_empty() {
-            true => self.engine.native.publish(&self.table, rowset).await.map(drop),
+            true => self.loads.tables.publish(&self.table, rowset).await.map(drop),
             false => self.delete_and_publish(rowset).await,
         };
         match published {
@@ -462,7 +462,7 @@ impl Uncommitted {
     fn abort_parts(&self, parts: Vec<Part>) {
         let loads: Vec<_> = parts.into_iter().map(|part| part.load).collect();
         if !loads.is_empty() {
-            self.engine.cpu().spawn_blocking(move || loads.iter().for_each(|load| load.abort()));
+            self.loads.cpu.spawn_blocking(move || loads.iter().for_each(|load| load.abort()));
         }
     }
 }
@@ -472,7 +472,7 @@ impl Drop for Uncommitted {
         let parts = std::mem::take(&mut self.parts);
         self.abort_parts(parts);
         if let Some(Values { load, .. }) = self.values.take() {
-            self.engine.cpu().spawn_blocking(move || load.abort());
+            self.loads.cpu.spawn_blocking(move || load.abort());
         }
     }
 }

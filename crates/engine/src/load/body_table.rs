@@ -170,7 +170,7 @@ impl BodyTable {
             zone,
             threads,
             cpu: engine.cpu().clone(),
-            memory: engine.text_memory(),
+            memory: engine.loads.text_memory(),
             body: Mutex::new(Some(body)),
             rows: Mutex::default(),
             inserted: Mutex::default(),

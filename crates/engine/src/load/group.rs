@@ -28,7 +28,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
-use crate::engine::Engine;
+use super::loads::Loads;
 use crate::error::{EngineError, ErrorKind, Result};
 
 /// Bytes of rows above which a load is worth a commit of its own.
@@ -142,12 +142,12 @@ impl Limits {
 ///
 /// # Errors
 /// The store fails; [`ErrorKind::Unknown`] and [`ErrorKind::Storage`] leave the outcome open.
-pub(crate) async fn commit(engine: &Arc<Engine>, table: &Table, share: Share) -> Result<Shared> {
+pub(crate) async fn commit(loads: &Arc<Loads>, table: &Table, share: Share) -> Result<Shared> {
     let bytes: u64 = share.rows.iter().map(memory_of).sum();
     let limits = Limits::of(&share.schema);
     let (reply, answer) = oneshot::channel();
     {
-        let mut active = engine.loads.groups.active.lock();
+        let mut active = loads.groups.active.lock();
         let leads = !active.contains_key(&table.id());
         let waiting = active.entry(table.id()).or_default();
         if bytes > MEMBER_BYTES_MAX.min(limits.bytes) || waiting.bytes + bytes > WAITING_BYTES_MAX {
@@ -161,7 +161,7 @@ pub(crate) async fn commit(engine: &Arc<Engine>, table: &Table, share: Share) ->
         waiting.members.push(Member { share, bytes, due, reply });
         waiting.came.notify_one();
         if leads {
-            engine.io().spawn(lead(Arc::clone(engine), table.clone(), Arc::clone(&waiting.came)));
+            loads.io.spawn(lead(Arc::clone(loads), table.clone(), Arc::clone(&waiting.came)));
         }
     }
     answer.await.unwrap_or_else(|_| {
@@ -170,19 +170,19 @@ pub(crate) async fn commit(engine: &Arc<Engine>, table: &Table, share: Share) ->
 }
 
 /// Commits batches of a table until nobody waits.
-async fn lead(engine: Arc<Engine>, table: Table, came: Arc<Notify>) {
+async fn lead(loads: Arc<Loads>, table: Table, came: Arc<Notify>) {
     // Should this task die, those who wait hear of it, and the next one leads again.
-    struct Forget(Arc<Engine>, TableId);
+    struct Forget(Arc<Loads>, TableId);
     impl Drop for Forget {
         fn drop(&mut self) {
-            self.0.loads.groups.active.lock().remove(&self.1);
+            self.0.groups.active.lock().remove(&self.1);
         }
     }
-    let forget = Forget(Arc::clone(&engine), table.id());
+    let forget = Forget(Arc::clone(&loads), table.id());
     let mut paced = Instant::now();
     loop {
         let closed = {
-            let mut active = engine.loads.groups.active.lock();
+            let mut active = loads.groups.active.lock();
             let Some(waiting) = active.get_mut(&table.id()) else { return };
             if waiting.members.is_empty() && paced <= Instant::now() {
                 active.remove(&table.id());
@@ -196,7 +196,7 @@ async fn lead(engine: Arc<Engine>, table: Table, came: Arc<Notify>) {
             Ok(members) => {
                 let begun = Instant::now();
                 let many = members.len() > 1;
-                batch(&engine, &table, members).await;
+                batch(&loads, &table, members).await;
                 paced = if many { begun + PACE } else { Instant::now() };
             }
             Err(until) => {
@@ -246,45 +246,45 @@ struct Entered {
 }
 
 /// Commits a batch and answers its members.
-async fn batch(engine: &Arc<Engine>, table: &Table, members: Vec<Member>) {
+async fn batch(loads: &Arc<Loads>, table: &Table, members: Vec<Member>) {
     let txn = table.begin();
     // Not older than what any member was typed by.
     let target = LoadTarget { table: table.clone(), state: table.snapshot(), txn };
-    let options = LoadOptions { threads: engine.threads, ..LoadOptions::default() };
-    let load = match Load::begin(target, options, engine.io().clone()) {
+    let options = LoadOptions { threads: loads.threads, ..LoadOptions::default() };
+    let load = match Load::begin(target, options, loads.io.clone()) {
         Ok(load) => load,
         // Properties of the table that are none: each learns it from its own load.
         Err(_) => return members.into_iter().for_each(|m| answer(m.reply, Ok(Shared::Apart))),
     };
     let checking = Arc::clone(&load);
-    let checked = engine.cpu().spawn_blocking(move || check(&checking, members)).await;
-    let Ok(candidates) = checked else { return abort(engine, load).await };
-    let taken = match take_labels(engine, table, txn, candidates).await {
+    let checked = loads.cpu.spawn_blocking(move || check(&checking, members)).await;
+    let Ok(candidates) = checked else { return abort(loads, load).await };
+    let taken = match take_labels(loads, table, txn, candidates).await {
         Ok(taken) => taken,
         Err(candidates) => {
-            abort(engine, load).await;
+            abort(loads, load).await;
             return candidates.into_iter().for_each(|c| answer(c.reply, Ok(Shared::Apart)));
         }
     };
     let entering = Arc::clone(&load);
-    let encoded = engine.cpu().spawn_blocking(move || enter(&entering, taken)).await;
-    let Ok((entered, finished)) = encoded else { return abort(engine, load).await };
+    let encoded = loads.cpu.spawn_blocking(move || enter(&entering, taken)).await;
+    let Ok((entered, finished)) = encoded else { return abort(loads, load).await };
     // Without an error it may lie with one of its loads.
     let failed: Option<EngineError> = match finished {
         // Labels are remembered also of loads without rows.
         Ok(rowset) if rowset.objects.is_empty() && entered.iter().all(|e| e.label.is_none()) => {
             return committed(txn, entered);
         }
-        Ok(rowset) => match engine.native.publish(table, rowset).await {
+        Ok(rowset) => match loads.tables.publish(table, rowset).await {
             Ok(_) => return committed(txn, entered),
             Err(e) if matches!(e.kind, ErrorKind::Unknown | ErrorKind::Storage) => Some(e),
             Err(_) => {
-                abort(engine, load).await;
+                abort(loads, load).await;
                 None
             }
         },
         Err(e) => {
-            abort(engine, load).await;
+            abort(loads, load).await;
             matches!(e, LoadError::Store { .. }).then(|| e.into())
         }
     };
@@ -306,9 +306,9 @@ fn answer(reply: oneshot::Sender<Result<Shared>>, told: Result<Shared>) {
     let _ = reply.send(told);
 }
 
-async fn abort(engine: &Arc<Engine>, load: Arc<Load>) {
+async fn abort(loads: &Arc<Loads>, load: Arc<Load>) {
     // What it cannot delete is vacuum's.
-    let _ = engine.cpu().spawn_blocking(move || load.abort()).await;
+    let _ = loads.cpu.spawn_blocking(move || load.abort()).await;
 }
 
 /// Checks the members' rows. Those that do not want to be in the batch, or cannot, are answered.
@@ -344,14 +344,14 @@ fn check(load: &Load, members: Vec<Member>) -> Vec<Candidate> {
 /// Takes the labels of the candidates for the batch. Those whose labels others have are answered; an error leaves it open
 /// whether the batch has a label, so that it must not be committed.
 async fn take_labels(
-    engine: &Arc<Engine>,
+    loads: &Arc<Loads>,
     table: &Table,
     txn: TxnId,
     candidates: Vec<Candidate>,
 ) -> std::result::Result<Vec<(Candidate, Option<Held>)>, Vec<Candidate>> {
     let acquired = async {
         let labels = match candidates.iter().any(|c| c.label.is_some()) {
-            true => Some(engine.loads.labels(engine.io()).await?),
+            true => Some(loads.labels().await?),
             false => None,
         };
         let acquire = candidates.iter().map(|c| {

@@ -300,7 +300,7 @@ async fn holder(
     // An INSERT says it in words only. It takes its label before it plans, and so before it reads the body.
     let label = label.filter(|l| error.message.starts_with(&format!("Label [{l}] has already been used")))?;
     let id = engine.catalog.snapshot().database(database)?.id;
-    let labels = engine.loads.labels(engine.io()).await.ok()?;
+    let labels = engine.loads.labels().await.ok()?;
     let (attempt, status) = labels.lookup(id, label).await.ok()??;
     (status != LabelStatus::Aborted).then_some((attempt.txn, status))
 }

@@ -201,7 +201,7 @@ async fn begin(session: &mut Session, load: &LoadData) -> Result<Infile> {
         starts: Starts::of(load, csv, enclose),
         letters: escape.map(|escape| Letters::new(escape, enclose)),
     };
-    let job = LoadJob::begin(&engine, spec).await.map_err(|answer| EngineError::invalid(answer.message))?;
+    let job = engine.begin_load(spec).await.map_err(|answer| EngineError::invalid(answer.message))?;
     Ok(Infile { job, filters })
 }
 

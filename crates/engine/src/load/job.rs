@@ -20,19 +20,17 @@ use super::answer::{LoadAnswer, LoadStatus, RejectedRow, txn_number};
 use super::arrow_stream::ArrowBody;
 use super::errors;
 use super::group::{MEMBER_BYTES_MAX, Shared};
+use super::host::{LoadHost, LoadSession};
 use super::json::JsonRows;
+use super::loads::Loads;
 use super::parquet::{ParquetBody, own_names};
 use super::records::{LoadHeader, LoadKind, Running};
 use super::request::{Format, GroupCommit, MergeType, StreamLoadRequest, UpdateMode};
-use super::shape::Shape;
+use super::shaper::Shaper;
 use super::source::{RowSource, plain};
 use super::unseen::Unseen;
 use super::work::{Completion, Work};
-use crate::access::{self, Hourly, Object};
-use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::native;
-use crate::session::Session;
 use crate::uncommitted::{Part, Slot};
 
 /// What a load is, before its body comes.
@@ -52,17 +50,17 @@ pub struct LoadSpec {
 
 /// A load that can take its body.
 pub struct LoadJob {
-    engine: Arc<Engine>,
+    loads: Arc<Loads>,
     running: Running,
     answer: LoadAnswer,
-    session: Session,
+    session: Box<dyn LoadSession>,
     request: Arc<StreamLoadRequest>,
     table: Table,
     state: Arc<TableState>,
     label: Label,
     load: Arc<Load>,
     /// Of formats whose columns are known before the body is.
-    shape: Option<Arc<Shape>>,
+    shape: Option<Arc<dyn Shaper>>,
     /// The load is one of a transaction, which commits it.
     slot: Option<Slot>,
 }
@@ -79,7 +77,7 @@ enum Label {
 
 /// What was found out about a load before its body.
 struct Planned {
-    session: Session,
+    session: Box<dyn LoadSession>,
     table: Table,
     state: Arc<TableState>,
     txn: TxnId,
@@ -87,7 +85,7 @@ struct Planned {
     /// The load that has the label, where that is not taken yet.
     used: Option<(TxnId, LabelStatus)>,
     load: Arc<Load>,
-    shape: Option<Arc<Shape>>,
+    shape: Option<Arc<dyn Shaper>>,
 }
 
 impl LoadJob {
@@ -96,30 +94,36 @@ impl LoadJob {
     ///
     /// # Errors
     /// The answer to give instead.
-    pub fn begin(engine: &Arc<Engine>, spec: LoadSpec) -> BoxFuture<'_, std::result::Result<LoadJob, Box<LoadAnswer>>> {
-        Box::pin(Self::begun(engine, spec, None))
+    pub fn begin<'a>(
+        loads: &'a Arc<Loads>,
+        host: &'a dyn LoadHost,
+        spec: LoadSpec,
+    ) -> BoxFuture<'a, std::result::Result<LoadJob, Box<LoadAnswer>>> {
+        Box::pin(Self::begun(loads, host, spec, None))
     }
 
     /// Begins a load of a transaction, which has the label; otherwise like [`begin`](Self::begin).
-    pub(super) fn begin_within(
-        engine: &Arc<Engine>,
+    pub(super) fn begin_within<'a>(
+        loads: &'a Arc<Loads>,
+        host: &'a dyn LoadHost,
         mut spec: LoadSpec,
         slot: Slot,
-    ) -> BoxFuture<'_, std::result::Result<LoadJob, Box<LoadAnswer>>> {
+    ) -> BoxFuture<'a, std::result::Result<LoadJob, Box<LoadAnswer>>> {
         // Rows of the load are the transaction's alone.
         spec.request.group_commit = GroupCommit::Off;
         spec.request.two_phase_commit = false;
-        Box::pin(Self::begun(engine, spec, Some(slot)))
+        Box::pin(Self::begun(loads, host, spec, Some(slot)))
     }
 
     async fn begun(
-        engine: &Arc<Engine>,
+        loads: &Arc<Loads>,
+        host: &dyn LoadHost,
         spec: LoadSpec,
         slot: Option<Slot>,
     ) -> std::result::Result<LoadJob, Box<LoadAnswer>> {
         let request = Arc::new(spec.request.clone());
         let label = request.label.clone().unwrap_or_else(|| new_label(request.grouped()));
-        let running = engine.loads.records.begin(LoadHeader {
+        let running = loads.records.begin(LoadHeader {
             kind: spec.kind,
             user: spec.client.user.clone(),
             client: spec.client.host.clone(),
@@ -136,7 +140,7 @@ impl LoadJob {
             running.end(&answer);
             Err(Box::new(answer))
         };
-        let planned = plan(engine, &spec, &request, slot.as_ref()).await;
+        let planned = plan(loads, host, &spec, &request, slot.as_ref()).await;
         answer.times.plan = running.elapsed();
         let planned = match planned {
             Ok(planned) => planned,
@@ -151,7 +155,7 @@ impl LoadJob {
             (None, false, _) => Ok(Ok(Label::Unknown)),
             (None, true, true) => Ok(Ok(Label::Late(database))),
             (None, true, false) => {
-                acquire(engine, database, &answer.label, txn, &table).await.map(|held| held.map(Label::Held))
+                acquire(loads, database, &answer.label, txn, &table).await.map(|held| held.map(Label::Held))
             }
         };
         answer.times.begin = begun.elapsed();
@@ -161,8 +165,8 @@ impl LoadJob {
             Err(e) => return refuse(answer.failed(e.message), running),
         };
         answer.txn = Some(txn);
-        let engine = Arc::clone(engine);
-        Ok(LoadJob { engine, running, answer, session, request, table, state, label, load, shape, slot })
+        let loads = Arc::clone(loads);
+        Ok(LoadJob { loads, running, answer, session, request, table, state, label, load, shape, slot })
     }
 
     /// Label, given or made.
@@ -180,21 +184,19 @@ impl LoadJob {
 
     async fn loaded(self, body: BodySource) -> LoadAnswer {
         let body = Arc::new(body);
-        let LoadJob { engine, running, mut answer, session, request, table, state, mut label, load, shape, slot } =
-            self;
-        let mut cleanup = AbortOnDrop { load: Arc::clone(&load), armed: true, engine: Arc::clone(&engine) };
+        let LoadJob { loads, running, mut answer, session, request, table, state, mut label, load, shape, slot } = self;
+        let mut cleanup = AbortOnDrop { load: Arc::clone(&load), armed: true, loads: Arc::clone(&loads) };
         let limit = request.timeout.min(LOAD_TIME_MAX);
-        let process = Arc::clone(session.process());
-        let work = Arc::new(Work::new(&engine, &request, &load));
-        let rows = rows(&engine, &session, &table, &state, shape, Arc::clone(&body), &work);
-        let received = received(&engine, &table, &work, &answer.label, &mut label, &body, rows);
+        let work = Arc::new(Work::new(&loads, &request, &load));
+        let rows = rows(&loads, session.as_ref(), &table, &state, shape, Arc::clone(&body), &work);
+        let received = received(&loads, &table, &work, &answer.label, &mut label, &body, rows);
         let outcome = tokio::select! {
             outcome = received => outcome,
             () = tokio::time::sleep(limit.saturating_sub(running.elapsed())) => Err(EngineError::new(
                 ErrorKind::Timeout,
                 format!("[TIMEOUT]the load took longer than its timeout of {} s; nothing was loaded", limit.as_secs()),
             )),
-            stop = process.stopped() => Err(EngineError::new(ErrorKind::Killed, format!("[CANCELLED]the load was killed ({stop:?})"))),
+            stop = session.stopped() => Err(EngineError::new(ErrorKind::Killed, format!("[CANCELLED]the load was killed ({stop})"))),
         };
         if !matches!(outcome, Ok(None)) {
             work.stop();
@@ -231,8 +233,8 @@ impl LoadJob {
                 let begun = Instant::now();
                 let committed = match enough(&request, &answer, &rejected) {
                     Ok(()) => match &slot {
-                        Some(slot) => keep(&engine, &work, slot, &mut cleanup).await,
-                        None => commit(&engine, &table, &work, &answer, label, &mut cleanup).await,
+                        Some(slot) => keep(&loads, &work, slot, &mut cleanup).await,
+                        None => commit(&loads, &table, &work, &answer, label, &mut cleanup).await,
                     },
                     Err(e) => Err(e),
                 };
@@ -241,7 +243,7 @@ impl LoadJob {
             }
         };
         if !matches!(committed, Ok(Ended::Exists(..))) {
-            errors::keep_rejected(&engine.loads.store, &rejected, &mut answer).await;
+            errors::keep_rejected(&loads.store, &rejected, &mut answer).await;
         }
         match committed {
             Ok(Ended::Committed(label)) => {
@@ -297,7 +299,7 @@ impl Label {
 struct AbortOnDrop {
     load: Arc<Load>,
     armed: bool,
-    engine: Arc<Engine>,
+    loads: Arc<Loads>,
 }
 
 impl AbortOnDrop {
@@ -308,7 +310,7 @@ impl AbortOnDrop {
     fn abort(&mut self) {
         self.armed = false;
         let load = Arc::clone(&self.load);
-        self.engine.cpu().spawn_blocking(move || load.abort());
+        self.loads.cpu.spawn_blocking(move || load.abort());
     }
 }
 
@@ -333,85 +335,79 @@ pub(super) fn new_label(grouped: bool) -> String {
 }
 
 async fn plan(
-    engine: &Arc<Engine>,
+    loads: &Arc<Loads>,
+    host: &dyn LoadHost,
     spec: &LoadSpec,
     request: &Arc<StreamLoadRequest>,
     slot: Option<&Slot>,
 ) -> Result<Planned> {
     let asked = Instant::now();
-    let known = engine.catalog.snapshot().table(&spec.database, &spec.table).filter(|t| t.is_native()).map(|t| t.id);
+    let known = loads.catalog.snapshot().table(&spec.database, &spec.table).filter(|t| t.is_native()).map(|t| t.id);
     // At the same time: each is a request of its own. What fails here fails again, with its message, below.
     let early = async {
         if let Some(id) = known {
-            let _ = engine.native.newest(id).await;
+            let _ = loads.tables.newest(id).await;
         }
     };
-    let snapshot = engine.catalog.snapshot();
+    let snapshot = loads.catalog.snapshot();
     let used = async {
         let late = request.label.as_deref().filter(|_| request.may_share() && slot.is_none());
         match late.zip(snapshot.database(&spec.database)) {
             Some((label, database)) => {
-                let found = engine.loads.labels(engine.io()).await?.lookup(database.id, label).await?;
+                let found = loads.labels().await?.lookup(database.id, label).await?;
                 Ok(found.map(|(attempt, status)| (database.id, attempt.txn, status)))
             }
             None => Ok::<_, EngineError>(None),
         }
     };
-    let (catalog, (), used) = futures::join!(engine.catalog.refresh(), early, used);
+    let (catalog, (), used) = futures::join!(loads.catalog.refresh(), early, used);
     let catalog = catalog?;
-    let rights = engine.rights(&catalog, engine.account_of(&catalog, &spec.client), &spec.client)?;
     let mut needed = Privileges::INSERT;
     if request.merge_type != MergeType::Append {
         needed |= Privileges::DELETE;
     }
-    let object = Object::Table(spec.database.clone(), spec.table.clone());
-    access::check(&rights, &catalog, needed, &object)?;
+    host.check(&spec.client, &catalog, needed, &spec.database, Some(&spec.table))?;
     // Statements have counted themselves.
     if spec.kind == LoadKind::Stream {
-        engine.spend(&spec.client.user, Hourly::Updates)?;
+        host.spend(&spec.client)?;
     }
     let (database, found) = table(&catalog, spec)?;
     // What is found in a database that has this name no more says nothing; taking the label tells.
     let used = used?.filter(|(id, _, status)| *id == database && *status != LabelStatus::Aborted);
     let used = used.map(|(_, txn, status)| (txn, status));
-    let newest = engine.native.newest_since(asked, found.id).await?;
+    let newest = loads.tables.newest_since(asked, found.id).await?;
     let state = slot.and_then(|slot| slot.seen.clone()).unwrap_or(newest);
-    let table = engine.native.get(found.id).await?;
-    native::heed_cache_property(engine, found.id, &state);
-    let mut session = engine.session(spec.client.clone());
-    session.select(None, Some(spec.database.clone()));
-    if let Some(zone) = &request.timezone {
-        session.variables.set("time_zone", zone)?;
-    }
-    session.process().begin(&format!("LOAD INTO {}.{}", spec.database, spec.table));
+    let table = loads.tables.get(found.id).await?;
+    loads.stores.heed_cache_property(found.id, state.schema());
+    let session = host.session(spec)?;
     let txn = slot.map_or_else(|| table.begin(), |slot| slot.place.txn);
     let options = LoadOptions {
         strict: request.strict_mode,
         partitions: (!request.partitions.is_empty()).then(|| request.partitions.clone()),
         temporary_partitions: request.temporary_partitions,
-        threads: engine.threads,
+        threads: loads.threads,
         memory_bytes: request.memory_bytes.unwrap_or(LoadOptions::default().memory_bytes),
         first_object: slot.map_or(0, |slot| slot.place.first_object),
         ..LoadOptions::default()
     };
     let target = LoadTarget { table: table.clone(), state: Arc::clone(&state), txn };
-    let load = Load::begin(target, options, engine.io().clone())?;
+    let load = Load::begin(target, options, loads.io.clone())?;
     let shape = match request.format.has_schema() {
         true => None,
-        false => Some(Arc::new(Shape::try_new(&session, state.schema(), request, None).await?)),
+        false => Some(session.shape(state.schema(), request, None).await?),
     };
     Ok(Planned { session, table, state, txn, database, used, load, shape })
 }
 
 /// The label for this transaction, or the one that has it.
 async fn acquire(
-    engine: &Arc<Engine>,
+    loads: &Arc<Loads>,
     database: TableId,
     label: &str,
     txn: TxnId,
     table: &Table,
 ) -> Result<std::result::Result<Held, (TxnId, LabelStatus)>> {
-    let labels = engine.loads.labels(engine.io()).await?;
+    let labels = loads.labels().await?;
     Ok(match labels.acquire(database, label, txn, table.id()).await? {
         Acquired::New(held) => Ok(held),
         Acquired::Exists(there, status) => Err((there.txn, status)),
@@ -480,7 +476,7 @@ fn enough(request: &StreamLoadRequest, answer: &LoadAnswer, rejected: &[Rejected
 
 /// Takes the label, if it is not taken yet, and makes the rows durable, then visible (or prepared).
 async fn commit(
-    engine: &Arc<Engine>,
+    loads: &Arc<Loads>,
     table: &Table,
     work: &Arc<Work>,
     answer: &LoadAnswer,
@@ -492,7 +488,7 @@ async fn commit(
         Label::Held(held) => Some(held),
         Label::Late(database) => {
             let txn = work.load.txn();
-            match acquire(engine, database, &answer.label, txn, table).await? {
+            match acquire(loads, database, &answer.label, txn, table).await? {
                 Ok(held) => Some(held),
                 Err((txn, status)) => return Ok(Ended::Exists(txn, status)),
             }
@@ -500,7 +496,7 @@ async fn commit(
     };
     // From here on a table may name what was written: only a refused commit leaves it to nobody.
     cleanup.disarm();
-    let mut rowset = finish(engine, &work.load).await?;
+    let mut rowset = finish(loads, &work.load).await?;
     if rowset.objects.is_empty() && held.is_none() {
         // No rows, and no label to remember: nothing to tell anybody.
         return Ok(Ended::Committed(None));
@@ -513,12 +509,12 @@ async fn commit(
         return Ok(Ended::Committed(None));
     }
     for _ in 0..ATTEMPTS_MAX {
-        match engine.native.publish(table, rowset.clone()).await {
+        match loads.tables.publish(table, rowset.clone()).await {
             // A label is bound to its transaction, and another attempt is another one.
             Err(e) if e.kind == ErrorKind::Conflict && work.partial.get().is_some() && held.is_none() => {}
             done => return done.map(|_| Ended::Committed(held)),
         }
-        rowset = rebased(engine, table, work, &rowset).await?;
+        rowset = rebased(loads, table, work, &rowset).await?;
     }
     Err(EngineError::new(
         ErrorKind::Conflict,
@@ -529,8 +525,8 @@ async fn commit(
 }
 
 /// Makes the rows durable, for the transaction that the load is one of.
-async fn keep(engine: &Arc<Engine>, work: &Arc<Work>, slot: &Slot, cleanup: &mut AbortOnDrop) -> Result<Ended> {
-    let mut rowset = finish(engine, &work.load).await?;
+async fn keep(loads: &Arc<Loads>, work: &Arc<Work>, slot: &Slot, cleanup: &mut AbortOnDrop) -> Result<Ended> {
+    let mut rowset = finish(loads, &work.load).await?;
     rowset.reads = work.partial.get().map(Completion::reads);
     *slot.part.lock() = Some(Part { load: Arc::clone(&work.load), rowset });
     cleanup.disarm();
@@ -538,35 +534,34 @@ async fn keep(engine: &Arc<Engine>, work: &Arc<Work>, slot: &Slot, cleanup: &mut
 }
 
 /// Encodes what is left and waits until all is durable.
-async fn finish(engine: &Arc<Engine>, load: &Arc<Load>) -> Result<Rowset> {
+async fn finish(loads: &Arc<Loads>, load: &Arc<Load>) -> Result<Rowset> {
     let load = Arc::clone(load);
-    let finished = engine.cpu().spawn_blocking(move || load.finish()).await;
+    let finished = loads.cpu.spawn_blocking(move || load.finish()).await;
     Ok(finished.map_err(|e| EngineError::new(ErrorKind::Internal, e.to_string()))??)
 }
 
 /// The rows of a load of some columns, made anew on the newest state.
-async fn rebased(engine: &Arc<Engine>, table: &Table, work: &Arc<Work>, rowset: &Rowset) -> Result<Rowset> {
+async fn rebased(loads: &Arc<Loads>, table: &Table, work: &Arc<Work>, rowset: &Rowset) -> Result<Rowset> {
     let state = table.refresh().await?;
     let target = LoadTarget { table: table.clone(), state: Arc::clone(&state), txn: table.begin() };
-    let load =
-        Load::begin(target, LoadOptions { threads: engine.threads, ..LoadOptions::default() }, engine.io().clone())?;
+    let load = Load::begin(target, LoadOptions { threads: loads.threads, ..LoadOptions::default() }, loads.io.clone())?;
     let shape = work.shape.get().ok_or_else(|| EngineError::new(ErrorKind::Internal, "a load without a shape"))?;
-    let given = given(&work.request, &state, shape);
-    let filler = partial(engine, table, &state, &given)?;
+    let given = given(&work.request, &state, shape.as_ref());
+    let filler = partial(loads, table, &state, &given)?;
     let (pushed, old, work) = (Arc::clone(&load), rowset.clone(), Arc::clone(work));
-    let pushing = engine.cpu().spawn_blocking(move || match work.partial.get() {
+    let pushing = loads.cpu.spawn_blocking(move || match work.partial.get() {
         Some(Completion::Flexible(flexible)) => flexible.again(filler, &pushed),
         _ => filler.rebase(&old, &pushed).map(|()| filler.reads()),
     });
     let pushing = pushing.await;
     let reads = pushing.map_err(|e| EngineError::new(ErrorKind::Internal, e.to_string()))??;
-    Ok(Rowset { reads: Some(reads), ..finish(engine, &load).await? })
+    Ok(Rowset { reads: Some(reads), ..finish(loads, &load).await? })
 }
 
 /// Waits for the rows. A load of unknown length that turns out to be large takes its label meanwhile, so that nobody sends
 /// all of it for nothing; gives the load that has the label, if there is one.
 async fn received(
-    engine: &Arc<Engine>,
+    loads: &Arc<Loads>,
     table: &Table,
     work: &Work,
     name: &str,
@@ -582,7 +577,7 @@ async fn received(
         done = &mut rows => return done.map(|()| None),
         () = body.reaches_mib(MEMBER_BYTES_MAX >> 20) => {}
     }
-    let taking = async { acquire(engine, database, name, work.load.txn(), table).await.map_err(Err)?.map_err(Ok) };
+    let taking = async { acquire(loads, database, name, work.load.txn(), table).await.map_err(Err)?.map_err(Ok) };
     match futures::try_join!(taking, rows.map_err(Err)) {
         Ok((held, ())) => {
             *label = Label::Held(held);
@@ -595,55 +590,55 @@ async fn received(
 
 /// Reads the body to its end and pushes its rows.
 async fn rows(
-    engine: &Arc<Engine>,
-    session: &Session,
+    loads: &Arc<Loads>,
+    session: &dyn LoadSession,
     table: &Table,
     state: &Arc<TableState>,
-    shape: Option<Arc<Shape>>,
+    shape: Option<Arc<dyn Shaper>>,
     body: Arc<BodySource>,
     work: &Arc<Work>,
 ) -> Result<()> {
     let request = Arc::clone(&work.request);
     let (shape, source) = match (request.format, shape) {
         (Format::Csv { .. } | Format::HiveText, Some(shape)) => {
-            let source = RowSource::text(&request, &shape, body, work.load.tablets(), engine.text_memory())?;
+            let source = RowSource::text(&request, shape.reading(), body, work.load.tablets(), loads.text_memory())?;
             (shape, source)
         }
         (Format::Json, Some(shape)) => {
-            let rows = JsonRows::try_new(&request, &shape, plain(body, &request), engine.text_memory())?;
+            let rows = JsonRows::try_new(&request, shape.reading(), plain(body, &request), loads.text_memory())?;
             (shape, RowSource::Json(Arc::new(rows)))
         }
         (Format::Arrow, _) => {
             let bytes = plain(body, &request);
-            let zone = request.timezone.as_ref().map(|_| session.variables.time_zone());
-            let begun = engine.cpu().spawn_blocking(move || ArrowBody::begin(bytes, zone.as_deref())).await;
+            let zone = request.timezone.as_ref().map(|_| session.time_zone());
+            let begun = loads.cpu.spawn_blocking(move || ArrowBody::begin(bytes, zone.as_deref())).await;
             let begun = begun.map_err(|e| EngineError::new(ErrorKind::Internal, e.to_string()))??;
-            let shape = Arc::new(Shape::try_new(session, state.schema(), &request, Some(begun.schema())).await?);
-            let wanted = shape.wanted.iter().map(|i| shape.body.field(*i).name().clone());
+            let shape = session.shape(state.schema(), &request, Some(begun.schema())).await?;
+            let wanted = shape.reading().names();
             let names = own_names(begun.schema(), wanted);
             (shape, RowSource::Arrow(Arc::new(begun.rows(&names)?)))
         }
         _ => {
             let bytes = plain(body, &request);
-            let zone = request.timezone.as_ref().map(|_| session.variables.time_zone());
-            let received = engine.cpu().spawn_blocking(move || ParquetBody::receive(bytes, zone.as_deref())).await;
+            let zone = request.timezone.as_ref().map(|_| session.time_zone());
+            let received = loads.cpu.spawn_blocking(move || ParquetBody::receive(bytes, zone.as_deref())).await;
             let received = received.map_err(|e| EngineError::new(ErrorKind::Internal, e.to_string()))??;
-            let shape = Arc::new(Shape::try_new(session, state.schema(), &request, Some(received.schema())).await?);
-            let wanted = shape.wanted.iter().map(|i| shape.body.field(*i).name().clone());
+            let shape = session.shape(state.schema(), &request, Some(received.schema())).await?;
+            let wanted = shape.reading().names();
             let names = own_names(received.schema(), wanted);
             (shape, RowSource::Parquet(Arc::new(received.rows(names))))
         }
     };
     if request.update_mode != UpdateMode::Upsert {
-        let partial = partial(engine, table, state, &given(&request, state, &shape))?;
+        let partial = partial(loads, table, state, &given(&request, state, shape.as_ref()))?;
         let _ = work.partial.set(match request.update_mode {
-            UpdateMode::FlexibleColumns => Completion::Flexible(Flexible::try_new(partial, engine.text_memory())?),
+            UpdateMode::FlexibleColumns => Completion::Flexible(Flexible::try_new(partial, loads.text_memory())?),
             _ => Completion::Fixed(partial),
         });
     }
     if request.keeps_rows {
         let all: Vec<usize> = (0..state.schema().columns.len()).collect();
-        let _ = work.unseen.set(Unseen::new(partial(engine, table, state, &all)?, engine.text_memory()));
+        let _ = work.unseen.set(Unseen::new(partial(loads, table, state, &all)?, loads.text_memory()));
     }
     let _ = work.source.set(source);
     let _ = work.shape.set(shape);
@@ -657,7 +652,7 @@ async fn rows(
 }
 
 /// Places of the columns that all rows bring.
-fn given(request: &StreamLoadRequest, state: &TableState, shape: &Shape) -> Vec<usize> {
+fn given(request: &StreamLoadRequest, state: &TableState, shape: &dyn Shaper) -> Vec<usize> {
     match request.update_mode {
         UpdateMode::FlexibleColumns => (0..state.schema().keys).collect(),
         UpdateMode::Upsert | UpdateMode::FixedColumns => shape.given(),
@@ -665,9 +660,9 @@ fn given(request: &StreamLoadRequest, state: &TableState, shape: &Shape) -> Vec<
 }
 
 /// What fills the columns that a load does not bring.
-fn partial(engine: &Arc<Engine>, table: &Table, state: &Arc<TableState>, given: &[usize]) -> Result<Partial> {
-    let readers = Arc::clone(engine.native.readers());
-    Ok(Partial::try_new(table.clone(), Arc::clone(state), given, readers, engine.io().clone())?)
+fn partial(loads: &Arc<Loads>, table: &Table, state: &Arc<TableState>, given: &[usize]) -> Result<Partial> {
+    let readers = Arc::clone(loads.tables.readers());
+    Ok(Partial::try_new(table.clone(), Arc::clone(state), given, readers, loads.io.clone())?)
 }
 
 /// How often a load of some columns begins again because rows that it was computed from have changed.

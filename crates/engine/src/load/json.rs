@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use super::answer::RejectedRow;
 use super::errors::Kept;
 use super::request::{JsonLayout, StreamLoadRequest, UpdateMode};
-use super::shape::Shape;
+use super::shaper::Reading;
 use super::source::{Origin, Piece, ROW_BYTES_MAX, ROW_BYTES_SHOWN, is_too_bad, too_bad};
 use crate::error::{EngineError, ErrorKind, Result};
 
@@ -41,7 +41,7 @@ pub(super) struct JsonRows {
     /// The columns that are read, and how a text becomes their value.
     schema: SchemaRef,
     converters: Vec<Arc<dyn Convert>>,
-    /// What is absent, by column: see [`Shape::absent`].
+    /// What is absent, by column: see [`Reading::absent`].
     absent: Vec<Option<ArrayRef>>,
     /// Columns by name, lower case; without paths.
     by_name: HashMap<String, usize>,
@@ -137,27 +137,27 @@ impl JsonRows {
     /// Paths that cannot be read, or more or fewer of them than columns.
     pub(super) fn try_new(
         request: &StreamLoadRequest,
-        shape: &Shape,
+        reading: &Reading,
         body: Box<dyn Read + Send>,
         memory: Arc<dyn Memory>,
     ) -> Result<Self> {
         let paths = match &request.json.jsonpaths {
             None => None,
             Some(paths) => {
-                let columns = shape.body.fields().len();
+                let columns = reading.body.fields().len();
                 // Columns that nobody has listed need not all be in the body.
                 if paths.len() < columns && !request.derives_only() {
                     let (n, m) = (paths.len(), columns);
                     return Err(EngineError::invalid(format!("jsonpaths has {n} paths for {m} columns")));
                 }
                 let of = |i: &usize| paths.get(*i).map(|text| path(text)).transpose();
-                Some(shape.wanted.iter().map(of).collect::<Result<Vec<_>>>()?)
+                Some(reading.wanted.iter().map(of).collect::<Result<Vec<_>>>()?)
             }
         };
-        let rows = Self::of(request, Arc::new(shape.body.project(&shape.wanted)?), paths, body, memory)?;
+        let rows = Self::of(request, Arc::new(reading.body.project(&reading.wanted)?), paths, body, memory)?;
         Ok(JsonRows {
-            absent: shape.absent.clone(),
-            required: shape.required().to_vec(),
+            absent: reading.absent.clone(),
+            required: reading.required.clone(),
             tells_present: request.update_mode == UpdateMode::FlexibleColumns,
             ..rows
         })

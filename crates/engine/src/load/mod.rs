@@ -21,6 +21,9 @@
 //! | [`two_phase`](mod@two_phase) | how is a prepared load committed, what is a label's state? |
 //! | [`transactions`] | how are several loads one transaction? |
 //! | [`answer`] | what is the client told? |
+//! | [`loads`] | what do the loads of a process share? |
+//! | [`host`], [`shaper`] | what does a load ask of the engine? |
+//! | `sessions` | how does the engine answer? |
 //! | `http_stream`, `body_table` | how does an INSERT read a body? |
 //! | `group` | how do small loads share a commit? |
 //! | [`errors`] | where are rejected rows kept? |
@@ -32,16 +35,20 @@ mod arrow_stream;
 pub(crate) mod body_table;
 pub mod errors;
 pub(crate) mod group;
+pub mod host;
 pub(crate) mod http_stream;
 pub mod infile;
 mod infile_filters;
 pub mod job;
 mod json;
+pub mod loads;
 mod op;
 mod parquet;
 pub mod records;
 pub mod request;
+mod sessions;
 mod shape;
+pub mod shaper;
 mod source;
 mod times;
 pub mod transactions;
@@ -49,47 +56,6 @@ pub mod two_phase;
 mod unseen;
 mod work;
 
-use std::sync::Arc;
-
-use dipper_store::labels::Labels;
-use dipper_store::nodes::Nodes;
-use object_store::ObjectStore;
-use tokio::sync::OnceCell;
-
 pub use dipper_load::body;
 pub use http_stream::http_stream;
 pub use job::{LoadJob, LoadSpec};
-
-use crate::error::{EngineError, ErrorKind, Result};
-use records::LoadRecords;
-
-/// What the loads of a process share.
-#[derive(Debug)]
-pub struct Loads {
-    pub(crate) store: Arc<dyn ObjectStore>,
-    pub(crate) records: Arc<LoadRecords>,
-    /// Made by the first load that brings a label: from then on this process has a lease.
-    labels: OnceCell<Labels>,
-    /// Processes of this machine that use the database.
-    nodes: Option<Nodes>,
-    pub(crate) groups: group::Groups,
-    pub(crate) transactions: transactions::Transactions,
-}
-
-impl Loads {
-    pub(crate) fn new(store: Arc<dyn ObjectStore>, nodes: Option<Nodes>) -> Self {
-        let (groups, transactions) = Default::default();
-        Loads { store, records: Arc::default(), labels: OnceCell::new(), nodes, groups, transactions }
-    }
-
-    /// The labels. `io` runs what renews the lease.
-    pub(crate) async fn labels(&self, io: &tokio::runtime::Handle) -> Result<&Labels> {
-        self.labels
-            .get_or_try_init(|| async {
-                let started = io.spawn(Labels::start(Arc::clone(&self.store), self.nodes.clone())).await;
-                let started = started.map_err(|e| EngineError::new(ErrorKind::Storage, e.to_string()))?;
-                started.map_err(|e| EngineError::new(ErrorKind::Storage, e.to_string()))
-            })
-            .await
-    }
-}

@@ -35,6 +35,7 @@ use sqlparser::ast::{Expr, visit_expressions};
 
 use super::op;
 use super::request::{ColumnItem, Format, MergeType, StreamLoadRequest, UpdateMode};
+use super::shaper::{Reading, Shaped, Shaper};
 use super::times::Times;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::query::{QueryContext, session_state};
@@ -70,12 +71,7 @@ enum Source {
 /// How the rows of a body become rows of a table.
 #[derive(Debug)]
 pub(super) struct Shape {
-    /// All columns of the body, in order, with the types they are to be read as.
-    pub(super) body: SchemaRef,
-    /// Those that are read.
-    pub(super) wanted: Vec<usize>,
-    /// For each of these, what it is in a JSON object that does not have it, one value; `None`: NULL.
-    pub(super) absent: Vec<Option<ArrayRef>>,
+    reading: Reading,
     sources: Vec<Source>,
     derived: Option<Expressions>,
     /// `where`, then `delete`, as far as they are given, over the columns of `seen`.
@@ -90,24 +86,11 @@ pub(super) struct Shape {
     negated: Vec<usize>,
     /// A value of the body that does not fit its column refuses its row.
     strict: bool,
-    /// Places among `wanted` of columns that each row must bring, where rows bring different ones.
-    required: Vec<usize>,
     /// Places of columns that rows which do not bring them get all the same, as of a change.
     always: Vec<usize>,
     output: SchemaRef,
     /// Of DATETIME columns with fewer than six digits: place and microseconds of the last digit.
     rounded: Vec<(usize, i64)>,
-}
-
-/// Rows for the table.
-pub(super) struct Shaped {
-    pub(super) batch: RecordBatch,
-    /// Which rows of the input they are; `None`: all, in order.
-    pub(super) rows: Option<Vec<u32>>,
-    /// Rows that `where` left out.
-    pub(super) unselected: u64,
-    /// Rows of the input with a value that does not fit, and why; they are not in the batch.
-    pub(super) misfits: Vec<(usize, String)>,
 }
 
 fn invalid(message: impl Into<String>) -> EngineError {
@@ -351,9 +334,7 @@ impl Shape {
             _ => None,
         };
         Ok(Shape {
-            body,
-            wanted,
-            absent,
+            reading: Reading { body, wanted, absent, required },
             sources,
             derived,
             conditions,
@@ -362,27 +343,26 @@ impl Shape {
             has_where: request.where_.is_some(),
             has_delete: request.delete.is_some(),
             negated,
-            required,
             always,
             strict: request.strict_mode,
             output,
             rounded: table.columns.iter().enumerate().filter_map(digits).collect(),
         })
     }
+}
 
-    /// Places of the table's columns that the load gives: by the body, by an expression, or by what it is.
-    pub(super) fn given(&self) -> Vec<usize> {
+impl Shaper for Shape {
+    fn reading(&self) -> &Reading {
+        &self.reading
+    }
+
+    /// By the body, by an expression, or by what the load is.
+    fn given(&self) -> Vec<usize> {
         let is_given = |source: &Source| !matches!(source, Source::Constant(_) | Source::Missing);
         (0..self.sources.len()).filter(|at| is_given(&self.sources[*at])).collect()
     }
 
-    /// Places among `wanted` of columns that each row must bring.
-    pub(super) fn required(&self) -> &[usize] {
-        &self.required
-    }
-
-    /// For each column of the table which rows bring it. `present` says so of the columns `wanted`.
-    pub(super) fn given_by_row(&self, present: &[BooleanArray], shaped: &Shaped) -> Result<Given> {
+    fn given_by_row(&self, present: &[BooleanArray], shaped: &Shaped) -> Result<Given> {
         let rows = shaped.batch.num_rows();
         let kept = shaped.rows.as_ref().map(|rows| UInt32Array::from(rows.clone()));
         let all = |given: bool| BooleanArray::from(vec![given; rows]);
@@ -398,8 +378,7 @@ impl Shape {
         self.sources.iter().enumerate().map(of).collect()
     }
 
-    /// Rows of the body, with the columns `wanted`, as rows of the table.
-    pub(super) fn shape(&self, batch: &RecordBatch) -> Result<Shaped> {
+    fn shape(&self, batch: &RecordBatch) -> Result<Shaped> {
         let rows = batch.num_rows();
         let derived = self.derived.as_ref().map(|d| d.evaluate(batch)).transpose()?.unwrap_or_default();
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.sources.len());
@@ -679,12 +658,5 @@ impl Expressions {
             current = RecordBatch::try_new_with_options(Arc::clone(&layer.schema), columns, &options)?;
         }
         Ok(current.columns().to_vec())
-    }
-}
-
-impl Shaped {
-    /// The row of the input that is row `row` here.
-    pub(super) fn input_row(&self, row: usize) -> usize {
-        self.rows.as_ref().map_or(row, |rows| rows[row] as usize)
     }
 }

@@ -18,7 +18,7 @@ use super::arrow_stream::ArrowRows;
 use super::json::{JsonOrigins, JsonRows};
 use super::parquet::ParquetRows;
 use super::request::{CsvLayout, Format, StreamLoadRequest};
-use super::shape::Shape;
+use super::shaper::Reading;
 use crate::error::{EngineError, ErrorKind, Result};
 
 /// Bytes of a row that are shown where it is rejected.
@@ -116,7 +116,7 @@ impl RowSource {
     /// Separators that contradict each other, types that text cannot have.
     pub(super) fn text(
         request: &StreamLoadRequest,
-        shape: &Shape,
+        reading: &Reading,
         body: Arc<BodySource>,
         tablets: usize,
         memory: Arc<dyn Memory>,
@@ -126,8 +126,8 @@ impl RowSource {
             Format::HiveText => Dialect::Hive(hive_dialect(&request.csv)?),
             Format::Json | Format::Parquet | Format::Arrow => unreachable!("asked for text only"),
         };
-        let mut options = ScanOptions::new(dialect, Arc::clone(&shape.body));
-        options.projection.clone_from(&shape.wanted);
+        let mut options = ScanOptions::new(dialect, Arc::clone(&reading.body));
+        options.projection.clone_from(&reading.wanted);
         let max = if request.max_filter_ratio > 0.0 { u64::MAX } else { REJECTED_WITHOUT_TOLERANCE };
         options.bad_value = if request.strict_mode { BadValue::Reject { max } } else { BadValue::RejectRecord { max } };
         options.invalid_utf8 = InvalidUtf8::Reject;

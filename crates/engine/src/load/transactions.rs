@@ -24,12 +24,12 @@ use tokio::sync::{Notify, OwnedMutexGuard};
 
 use super::answer::{LoadAnswer, LoadStatus, txn_number};
 use super::body::BodySource;
+use super::host::LoadHost;
 use super::job::{self, LoadJob, LoadSpec};
+use super::loads::Loads;
 use super::records::LoadKind;
 use super::request::{self, StreamLoadRequest, UpdateMode};
 use super::two_phase::{End, TwoPhase, TxnName, end};
-use crate::access::{self, Object};
-use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::uncommitted::{Slot, Uncommitted};
 
@@ -139,7 +139,7 @@ pub struct TransactionLoad {
     slot: Slot,
     open: Arc<Open>,
     written: OwnedMutexGuard<Option<Uncommitted>>,
-    engine: Arc<Engine>,
+    loads: Arc<Loads>,
     key: (TableId, String),
     number: u64,
 }
@@ -149,28 +149,30 @@ pub struct TransactionLoad {
 /// # Errors
 /// As of [`TransactionError`].
 pub fn begin<'a>(
-    engine: &'a Arc<Engine>,
+    loads: &'a Arc<Loads>,
+    host: &'a dyn LoadHost,
     name: &'a TransactionName,
     times: TransactionTimes,
 ) -> BoxFuture<'a, std::result::Result<u64, TransactionError>> {
-    Box::pin(begun(engine, name, times))
+    Box::pin(begun(loads, host, name, times))
 }
 
 async fn begun(
-    engine: &Arc<Engine>,
+    loads: &Arc<Loads>,
+    host: &dyn LoadHost,
     name: &TransactionName,
     times: TransactionTimes,
 ) -> std::result::Result<u64, TransactionError> {
     let label = request::label(&name.label).map_err(|e| EngineError::invalid(e.to_string()))?;
-    let (database, id) = target(engine, name).await?;
-    let table = engine.native.get(id).await?;
+    let (database, id) = target(loads, host, name).await?;
+    let table = loads.tables.get(id).await?;
     let base = table.refresh().await.map_err(EngineError::from)?;
     let txn = table.begin();
-    if engine.loads.transactions.open.lock().len() >= OPEN_MAX {
+    if loads.transactions.open.lock().len() >= OPEN_MAX {
         let message = format!("{OPEN_MAX} transactions are open; commit or roll back some of them");
         return Err(EngineError::new(ErrorKind::Resources, message).into());
     }
-    let labels = engine.loads.labels(engine.io()).await?;
+    let labels = loads.labels().await?;
     let held = match labels.acquire(database, &label, txn, id).await.map_err(EngineError::from)? {
         Acquired::New(held) => held,
         Acquired::Exists(there, status) => {
@@ -188,7 +190,7 @@ async fn begun(
         }
     };
     let now = Instant::now();
-    let written = Uncommitted::new(engine, table, base, txn, (label.clone(), Some(held)), None);
+    let written = Uncommitted::new(loads, table, base, txn, (label.clone(), Some(held)), None);
     let open = Arc::new(Open {
         table: id,
         txn,
@@ -198,9 +200,9 @@ async fn begun(
         idle: times.idle,
         ended: Notify::new(),
     });
-    engine.loads.transactions.open.lock().insert((database, label.clone()), Arc::clone(&open));
-    let weak = Arc::downgrade(engine);
-    engine.io().spawn(async move {
+    loads.transactions.open.lock().insert((database, label.clone()), Arc::clone(&open));
+    let weak = Arc::downgrade(loads);
+    loads.io.spawn(async move {
         loop {
             if tokio::time::timeout_at(open.deadline().into(), open.ended.notified()).await.is_ok() {
                 return;
@@ -211,11 +213,11 @@ async fn begun(
                 continue;
             }
             let late = written.take();
-            let Some(engine) = weak.upgrade() else { return };
-            engine.loads.transactions.remove(&(database, label.clone()), &open);
+            let Some(loads) = weak.upgrade() else { return };
+            loads.transactions.remove(&(database, label.clone()), &open);
             if let Some(late) = late {
                 tracing::info!(label, "a transaction was rolled back: its time is over");
-                engine.loads.records.settle(open.txn, false);
+                loads.records.settle(open.txn, false);
                 late.roll_back().await;
             }
             return;
@@ -241,13 +243,12 @@ impl Transactions {
 }
 
 /// The database, and the table that the client names and may write to.
-async fn target(engine: &Arc<Engine>, name: &TransactionName) -> Result<(TableId, TableId)> {
+async fn target(loads: &Arc<Loads>, host: &dyn LoadHost, name: &TransactionName) -> Result<(TableId, TableId)> {
     let Some(table) = name.table.clone() else {
         return Err(EngineError::invalid("header 'table' is missing: the table that the transaction writes to"));
     };
-    let catalog = engine.catalog.refresh().await?;
-    let rights = engine.rights(&catalog, engine.account_of(&catalog, &name.client), &name.client)?;
-    access::check(&rights, &catalog, Privileges::INSERT, &Object::Table(name.database.clone(), table.clone()))?;
+    let catalog = loads.catalog.refresh().await?;
+    host.check(&name.client, &catalog, Privileges::INSERT, &name.database, Some(&table))?;
     let (database, found) = job::table(&catalog, &spec(name, table, StreamLoadRequest::default()))?;
     Ok((database, found.id))
 }
@@ -263,21 +264,23 @@ fn spec(name: &TransactionName, table: String, request: StreamLoadRequest) -> Lo
 /// # Errors
 /// As of [`TransactionError`]; the transaction stays as it is.
 pub fn begin_load<'a>(
-    engine: &'a Arc<Engine>,
+    loads: &'a Arc<Loads>,
+    host: &'a dyn LoadHost,
     name: &'a TransactionName,
     request: StreamLoadRequest,
 ) -> BoxFuture<'a, std::result::Result<TransactionLoad, TransactionError>> {
-    Box::pin(load_begun(engine, name, request))
+    Box::pin(load_begun(loads, host, name, request))
 }
 
 async fn load_begun(
-    engine: &Arc<Engine>,
+    loads: &Arc<Loads>,
+    host: &dyn LoadHost,
     name: &TransactionName,
     mut request: StreamLoadRequest,
 ) -> std::result::Result<TransactionLoad, TransactionError> {
-    let (database, table) = target(engine, name).await?;
+    let (database, table) = target(loads, host, name).await?;
     let key = (database, name.label.clone());
-    let Some(open) = engine.loads.transactions.find(&key) else { return Err(not_there(&name.label)) };
+    let Some(open) = loads.transactions.find(&key) else { return Err(not_there(&name.label)) };
     if open.table != table {
         return Err(EngineError::unsupported(
             "a transaction writes to one table: that of its begin; begin another one for this table",
@@ -290,13 +293,13 @@ async fn load_begun(
     let slot = transaction.slot(request.update_mode != UpdateMode::Upsert).await?;
     request.label = Some(name.label.clone());
     let spec = spec(name, name.table.clone().unwrap_or_default(), request);
-    let job = LoadJob::begin_within(engine, spec, slot.clone()).await.map_err(|answer| TransactionError {
+    let job = LoadJob::begin_within(loads, host, spec, slot.clone()).await.map_err(|answer| TransactionError {
         status: "FAILED",
         message: answer.message,
         existing: None,
         number: Some(number),
     })?;
-    Ok(TransactionLoad { job, slot, open, written, engine: Arc::clone(engine), key, number })
+    Ok(TransactionLoad { job, slot, open, written, loads: Arc::clone(loads), key, number })
 }
 
 impl TransactionLoad {
@@ -310,7 +313,7 @@ impl TransactionLoad {
     /// # Cancellation
     /// Dropped, nothing of the load is in the transaction.
     pub fn run(self, body: BodySource) -> BoxFuture<'static, LoadAnswer> {
-        let TransactionLoad { job, slot, open, mut written, engine, key, .. } = self;
+        let TransactionLoad { job, slot, open, mut written, loads, key, .. } = self;
         async move {
             let answer = job.run(body).await;
             let part = slot.part.lock().take();
@@ -320,8 +323,8 @@ impl TransactionLoad {
                     transaction.rows += answer.loaded_rows;
                 }
                 _ => {
-                    engine.loads.transactions.remove(&key, &open);
-                    engine.loads.records.settle(open.txn, false);
+                    loads.transactions.remove(&key, &open);
+                    loads.records.settle(open.txn, false);
                     if let Some(transaction) = written.take() {
                         transaction.roll_back().await;
                     }
@@ -339,30 +342,30 @@ impl TransactionLoad {
 /// # Errors
 /// As of [`TransactionError`].
 pub fn finish<'a>(
-    engine: &'a Arc<Engine>,
+    loads: &'a Arc<Loads>,
+    host: &'a dyn LoadHost,
     name: &'a TransactionName,
     operation: Operation,
 ) -> BoxFuture<'a, std::result::Result<TransactionDone, TransactionError>> {
-    Box::pin(finished(engine, name, operation))
+    Box::pin(finished(loads, host, name, operation))
 }
 
 async fn finished(
-    engine: &Arc<Engine>,
+    loads: &Arc<Loads>,
+    host: &dyn LoadHost,
     name: &TransactionName,
     operation: Operation,
 ) -> std::result::Result<TransactionDone, TransactionError> {
-    let catalog = engine.catalog.refresh().await.map_err(EngineError::from)?;
-    let rights = engine.rights(&catalog, engine.account_of(&catalog, &name.client), &name.client)?;
-    access::check_seen(&rights, &catalog, "LOAD", &Object::Database(name.database.clone()))?;
+    let catalog = loads.catalog.refresh().await.map_err(EngineError::from)?;
+    host.check_seen(&name.client, &catalog, &name.database)?;
     let found = catalog.database(&name.database).ok_or_else(|| catalog.no_database(&name.database));
     let key = (found.map_err(EngineError::from)?.id, name.label.clone());
-    let Some(open) = engine.loads.transactions.find(&key) else { return prepared(engine, name, operation).await };
+    let Some(open) = loads.transactions.find(&key) else { return prepared(loads, host, name, operation).await };
     if let Some((database, table)) = catalog.table_by_id(open.table) {
-        let object = Object::Table(database.name.clone(), table.name.clone());
-        access::check(&rights, &catalog, Privileges::INSERT, &object)?;
+        host.check(&name.client, &catalog, Privileges::INSERT, &database.name, Some(&table.name))?;
     }
     let written = open.written.lock().await.take();
-    let Some(written) = written else { return prepared(engine, name, operation).await };
+    let Some(written) = written else { return prepared(loads, host, name, operation).await };
     let (number, mut rows) = (txn_number(open.txn), 0);
     let ended = match operation {
         Operation::Prepare => written.prepare().await.map(|prepared| rows = prepared),
@@ -372,10 +375,10 @@ async fn finished(
             Ok(())
         }
     };
-    engine.loads.transactions.remove(&key, &open);
+    loads.transactions.remove(&key, &open);
     match (&ended, operation) {
         (Ok(()), Operation::Prepare) => {}
-        (ended, _) => engine.loads.records.settle(open.txn, ended.is_ok() && operation == Operation::Commit),
+        (ended, _) => loads.records.settle(open.txn, ended.is_ok() && operation == Operation::Commit),
     }
     match ended {
         Ok(()) => Ok(TransactionDone { number, rows, message: String::new() }),
@@ -385,7 +388,8 @@ async fn finished(
 
 /// Commits or rolls back a transaction that is prepared, or has ended.
 async fn prepared(
-    engine: &Arc<Engine>,
+    loads: &Arc<Loads>,
+    host: &dyn LoadHost,
     name: &TransactionName,
     operation: Operation,
 ) -> std::result::Result<TransactionDone, TransactionError> {
@@ -397,8 +401,8 @@ async fn prepared(
     };
     let what = match operation {
         Operation::Prepare => {
-            let labels = engine.loads.labels(engine.io()).await?;
-            let state = engine.catalog.snapshot();
+            let labels = loads.labels().await?;
+            let state = loads.catalog.snapshot();
             let Some(found) = state.database(database) else { return Err(not_there(&name.label)) };
             let known = labels.lookup(found.id, &name.label).await.map_err(EngineError::from)?;
             return match known {
@@ -414,7 +418,7 @@ async fn prepared(
         Operation::Commit => TwoPhase::Commit,
         Operation::Rollback => TwoPhase::Abort,
     };
-    match end(engine, client, database, None, &label, what).await? {
+    match end(loads, host, client, database, None, &label, what).await? {
         End::Now(txn) => done(txn, String::new()),
         End::Was(txn, committed) => match (committed, operation) {
             (true, Operation::Commit) => {

@@ -14,8 +14,8 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 
 use super::answer::txn_number;
-use crate::access::{self, Object};
-use crate::engine::Engine;
+use super::host::LoadHost;
+use super::loads::Loads;
 use crate::error::{EngineError, Result};
 
 /// Which prepared load.
@@ -44,8 +44,8 @@ enum Found {
     Running(TxnId),
 }
 
-async fn database(engine: &Arc<Engine>, name: &str) -> Result<Arc<Database>> {
-    let state = engine.catalog.refresh().await?;
+async fn database(loads: &Arc<Loads>, name: &str) -> Result<Arc<Database>> {
+    let state = loads.catalog.refresh().await?;
     Ok(Arc::clone(state.database(name).ok_or_else(|| state.no_database(name))?))
 }
 
@@ -55,18 +55,20 @@ async fn database(engine: &Arc<Engine>, name: &str) -> Result<Arc<Database>> {
 /// There is no such load, or it has ended already: the message says how, in Doris's words, which clients look for to
 /// learn that a repeated commit had been done.
 pub fn two_phase<'a>(
-    engine: &'a Arc<Engine>,
+    loads: &'a Arc<Loads>,
+    host: &'a dyn LoadHost,
     client: &'a ClientInfo,
     database_name: &'a str,
     table: Option<&'a str>,
     name: &'a TxnName,
     operation: TwoPhase,
 ) -> BoxFuture<'a, Result<String>> {
-    Box::pin(ended(engine, client, database_name, table, name, operation))
+    Box::pin(ended(loads, host, client, database_name, table, name, operation))
 }
 
 async fn ended(
-    engine: &Arc<Engine>,
+    loads: &Arc<Loads>,
+    host: &dyn LoadHost,
     client: &ClientInfo,
     database_name: &str,
     table: Option<&str>,
@@ -74,7 +76,7 @@ async fn ended(
     operation: TwoPhase,
 ) -> Result<String> {
     let invalid = |message: String| Err(EngineError::invalid(message));
-    match end(engine, client, database_name, table, name, operation).await? {
+    match end(loads, host, client, database_name, table, name, operation).await? {
         End::Unknown => match name {
             TxnName::Number(number) => invalid(format!("transaction [{number}] not found")),
             TxnName::Label(label) => invalid(format!("transaction with label [{label}] not found")),
@@ -107,20 +109,19 @@ pub(super) enum End {
 
 /// Commits or aborts a prepared load.
 pub(super) async fn end(
-    engine: &Arc<Engine>,
+    loads: &Arc<Loads>,
+    host: &dyn LoadHost,
     client: &ClientInfo,
     database_name: &str,
     table: Option<&str>,
     name: &TxnName,
     operation: TwoPhase,
 ) -> Result<End> {
-    let state = engine.catalog.refresh().await?;
-    let rights = engine.rights(&state, engine.account_of(&state, client), client)?;
-    let around = Object::Database(database_name.to_string());
-    access::check_seen(&rights, &state, "LOAD", &around)?;
+    let state = loads.catalog.refresh().await?;
+    host.check_seen(client, &state, database_name)?;
     let found = match name {
-        TxnName::Number(number) => by_number(engine, database_name, table, *number).await?,
-        TxnName::Label(label) => by_label(engine, database_name, label).await?,
+        TxnName::Number(number) => by_number(loads, database_name, table, *number).await?,
+        TxnName::Label(label) => by_label(loads, database_name, label).await?,
     };
     match found {
         None => Ok(End::Unknown),
@@ -128,33 +129,35 @@ pub(super) async fn end(
         Some(Found::Aborted(txn)) => Ok(End::Was(txn, false)),
         Some(Found::Running(txn)) => Ok(End::Running(txn)),
         Some(Found::Prepared(table, txn)) => {
-            let place = state.table_by_id(table.id()).map(|(d, t)| Object::Table(d.name.clone(), t.name.clone()));
-            access::check(&rights, &state, Privileges::INSERT, &place.unwrap_or(around))?;
+            let place = state.table_by_id(table.id());
+            let (database, name) =
+                place.map_or((database_name, None), |(d, t)| (d.name.as_str(), Some(t.name.as_str())));
+            host.check(client, &state, Privileges::INSERT, database, name)?;
             match operation {
                 TwoPhase::Abort => drop(table.abort_prepared(txn).await?),
-                TwoPhase::Commit => commit(engine, &table, txn).await?,
+                TwoPhase::Commit => commit(loads, &table, txn).await?,
             }
-            engine.loads.records.settle(txn, operation == TwoPhase::Commit);
+            loads.records.settle(txn, operation == TwoPhase::Commit);
             Ok(End::Now(txn))
         }
     }
 }
 
-async fn commit(engine: &Arc<Engine>, table: &Table, txn: TxnId) -> Result<()> {
+async fn commit(loads: &Arc<Loads>, table: &Table, txn: TxnId) -> Result<()> {
     let state = table.snapshot();
     if state.schema().model != Model::Unique {
         table.commit_prepared(txn).await?;
         return Ok(());
     }
     let own = state.prepared().get(&txn).map(|p| p.rowset.objects.clone()).unwrap_or_default();
-    let native = &engine.native;
+    let native = &loads.tables;
     table.commit_prepared_replacing(txn, |state, after| native.replaced(table, own.clone(), state, after)).await?;
     Ok(())
 }
 
 /// What a table's newest state says.
-async fn in_table(engine: &Arc<Engine>, id: TableId, is: impl Fn(TxnId) -> bool) -> Result<Option<Found>> {
-    let table = engine.native.get(id).await?;
+async fn in_table(loads: &Arc<Loads>, id: TableId, is: impl Fn(TxnId) -> bool) -> Result<Option<Found>> {
+    let table = loads.tables.get(id).await?;
     let state = table.refresh().await?;
     if let Some(txn) = state.prepared().keys().copied().find(|t| is(*t)) {
         return Ok(Some(Found::Prepared(table, txn)));
@@ -163,14 +166,14 @@ async fn in_table(engine: &Arc<Engine>, id: TableId, is: impl Fn(TxnId) -> bool)
     Ok(ended.map(|(txn, committed)| if committed { Found::Committed(txn) } else { Found::Aborted(txn) }))
 }
 
-async fn by_number(engine: &Arc<Engine>, name: &str, table: Option<&str>, number: u64) -> Result<Option<Found>> {
-    let database = database(engine, name).await?;
+async fn by_number(loads: &Arc<Loads>, name: &str, table: Option<&str>, number: u64) -> Result<Option<Found>> {
+    let database = database(loads, name).await?;
     let mut found: Option<Found> = None;
     for candidate in database.tables.values().filter(|t| t.is_native()) {
         if table.is_some_and(|t| t != candidate.name) {
             continue;
         }
-        let Some(here) = in_table(engine, candidate.id, |txn| txn_number(txn) == number).await? else { continue };
+        let Some(here) = in_table(loads, candidate.id, |txn| txn_number(txn) == number).await? else { continue };
         if found.is_some() {
             return Err(EngineError::invalid(format!(
                 "transaction [{number}] is the number of several transactions; name the label instead"
@@ -181,13 +184,13 @@ async fn by_number(engine: &Arc<Engine>, name: &str, table: Option<&str>, number
     Ok(found)
 }
 
-async fn by_label(engine: &Arc<Engine>, name: &str, label: &str) -> Result<Option<Found>> {
-    let database = database(engine, name).await?;
-    let labels = engine.loads.labels(engine.io()).await?;
+async fn by_label(loads: &Arc<Loads>, name: &str, label: &str) -> Result<Option<Found>> {
+    let database = database(loads, name).await?;
+    let labels = loads.labels().await?;
     let Some((attempt, status)) = labels.lookup(database.id, label).await? else { return Ok(None) };
     let txn = attempt.txn;
     Ok(match status {
-        LabelStatus::Precommitted => in_table(engine, attempt.table, |t| t == txn).await?,
+        LabelStatus::Precommitted => in_table(loads, attempt.table, |t| t == txn).await?,
         LabelStatus::Finished => Some(Found::Committed(txn)),
         LabelStatus::Running => Some(Found::Running(txn)),
         LabelStatus::Aborted | LabelStatus::Forgotten => Some(Found::Aborted(txn)),
@@ -199,8 +202,8 @@ async fn by_label(engine: &Arc<Engine>, name: &str, label: &str) -> Result<Optio
 ///
 /// # Errors
 /// The store's.
-pub(crate) async fn known_labels(engine: &Arc<Engine>, database: &Database) -> Result<Vec<(Attempt, LabelStatus)>> {
-    let labels = engine.loads.labels(engine.io()).await?;
+pub(crate) async fn known_labels(loads: &Arc<Loads>, database: &Database) -> Result<Vec<(Attempt, LabelStatus)>> {
+    let labels = loads.labels().await?;
     let mut newest: HashMap<String, Attempt> = HashMap::new();
     for attempt in labels.list(database.id, LABELS_LISTED).await? {
         match newest.get(&attempt.label) {
@@ -231,13 +234,13 @@ const REQUESTS: usize = 16;
 ///
 /// # Errors
 /// No such database, or the store fails.
-pub async fn label_state(engine: &Arc<Engine>, database_name: &str, label: &str) -> Result<&'static str> {
-    let database = database(engine, database_name).await?;
-    let labels = engine.loads.labels(engine.io()).await?;
+pub async fn label_state(loads: &Arc<Loads>, database_name: &str, label: &str) -> Result<&'static str> {
+    let database = database(loads, database_name).await?;
+    let labels = loads.labels().await?;
     let found = labels.lookup(database.id, label).await?.map(|(_, status)| status);
     Ok(match found {
         // The label of a small load is taken with its rows.
-        None | Some(LabelStatus::Aborted) => match engine.loads.records.labelled(database_name, label) {
+        None | Some(LabelStatus::Aborted) => match loads.records.labelled(database_name, label) {
             Some(record) if record.ended.is_none() => "PREPARE",
             Some(record) if record.state() == "CANCELLED" => "ABORTED",
             _ if found.is_some() => "ABORTED",

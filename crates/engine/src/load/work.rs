@@ -19,11 +19,11 @@ use tokio::sync::mpsc;
 use super::answer::{LoadAnswer, RejectedRow};
 use super::errors::Kept;
 use super::group::{self, Committed, Share, Shared};
+use super::loads::Loads;
 use super::request::{GroupCommit, NewKeys, StreamLoadRequest, UpdateMode};
-use super::shape::{Shape, Shaped};
+use super::shaper::{Shaped, Shaper};
 use super::source::{Piece, Reader, RowSource, is_too_bad, too_bad};
 use super::unseen::Unseen;
-use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 
 /// A piece of the body, and its rows as the table takes them.
@@ -60,11 +60,11 @@ impl Completion {
 
 /// What the threads of a load share.
 pub(super) struct Work {
-    engine: Arc<Engine>,
+    loads: Arc<Loads>,
     pub(super) request: Arc<StreamLoadRequest>,
     pub(super) load: Arc<Load>,
     pub(super) source: std::sync::OnceLock<RowSource>,
-    pub(super) shape: std::sync::OnceLock<Arc<Shape>>,
+    pub(super) shape: std::sync::OnceLock<Arc<dyn Shaper>>,
     pub(super) partial: std::sync::OnceLock<Completion>,
     pub(super) unseen: std::sync::OnceLock<Unseen>,
     threads: AtomicUsize,
@@ -80,9 +80,9 @@ pub(super) struct Work {
 }
 
 impl Work {
-    pub(super) fn new(engine: &Arc<Engine>, request: &Arc<StreamLoadRequest>, load: &Arc<Load>) -> Self {
+    pub(super) fn new(loads: &Arc<Loads>, request: &Arc<StreamLoadRequest>, load: &Arc<Load>) -> Self {
         Work {
-            engine: Arc::clone(engine),
+            loads: Arc::clone(loads),
             request: Arc::clone(request),
             load: Arc::clone(load),
             source: Default::default(),
@@ -105,12 +105,12 @@ impl Work {
     pub(super) fn start(self: &Arc<Self>, done: mpsc::UnboundedSender<Result<()>>) {
         // Rows that are completed by those before them come one after the other.
         let one_by_one = self.request.update_mode == UpdateMode::FlexibleColumns || self.request.keeps_rows;
-        let most = if one_by_one { 1 } else { self.engine.threads };
+        let most = if one_by_one { 1 } else { self.loads.threads };
         if self.threads.fetch_add(1, Ordering::Relaxed) >= most {
             return;
         }
         let work = Arc::clone(self);
-        self.engine.cpu().spawn_blocking(move || {
+        self.loads.cpu.spawn_blocking(move || {
             let result = std::panic::catch_unwind(AssertUnwindSafe(|| work.run(&done)));
             let result = result.unwrap_or_else(|_| {
                 Err(EngineError::new(ErrorKind::Internal, "a thread of the load panicked; nothing was loaded"))
@@ -132,14 +132,14 @@ impl Work {
                 self.start(others);
             }
             let begun = Instant::now();
-            let pushed = self.push(shape, piece);
+            let pushed = self.push(shape.as_ref(), piece);
             self.write_ns.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
             pushed?;
         }
     }
 
     /// Rows with the columns that the load does not bring.
-    fn filled(&self, shape: &Shape, rows: &Shaped, present: Option<&Vec<BooleanArray>>) -> Result<RecordBatch> {
+    fn filled(&self, shape: &dyn Shaper, rows: &Shaped, present: Option<&Vec<BooleanArray>>) -> Result<RecordBatch> {
         let batch = &rows.batch;
         let Some(completion) = self.partial.get() else { return Ok(batch.clone()) };
         let stored = self.load.with_stored_keys(batch)?;
@@ -175,7 +175,7 @@ impl Work {
         Ok(Shaped { batch: filter_record_batch(&rows.batch, &new)?, rows: Some(kept), unselected, ..rows })
     }
 
-    fn push(&self, shape: &Shape, piece: Piece) -> Result<()> {
+    fn push(&self, shape: &dyn Shaper, piece: Piece) -> Result<()> {
         let mut shaped = Vec::with_capacity(piece.batches.len());
         let mut batches = Vec::with_capacity(piece.batches.len());
         for batch in &piece.batches {
@@ -280,7 +280,7 @@ impl Work {
                     refused_max,
                     patient: self.request.group_commit == GroupCommit::Sync,
                 };
-                group::commit(&self.engine, table, share).await?
+                group::commit(&self.loads, table, share).await?
             }
             // It has failed; which of its rows would have been refused is told all the same.
             None => Shared::Apart,
@@ -304,7 +304,7 @@ impl Work {
 
     async fn enter_late(self: &Arc<Self>, pieces: Vec<Pushed>) -> Result<()> {
         let work = Arc::clone(self);
-        let entered = self.engine.cpu().spawn_blocking(move || work.enter(pieces)).await;
+        let entered = self.loads.cpu.spawn_blocking(move || work.enter(pieces)).await;
         entered.map_err(|e| EngineError::new(ErrorKind::Internal, e.to_string()))?
     }
 

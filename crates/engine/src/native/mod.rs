@@ -23,7 +23,6 @@ use dipper_store::table::TableState;
 use dipper_store::table::schema::Model;
 use futures::future::{Either, select};
 
-use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::query::QueryContext;
 
@@ -78,14 +77,8 @@ pub(crate) async fn snapshot(context: &QueryContext, id: TableId) -> Result<Arc<
 
 /// Makes a state the one that the statement sees, unless it has seen one.
 fn keep(context: &QueryContext, id: TableId, state: Arc<TableState>) -> Arc<TableState> {
-    heed_cache_property(&context.engine, id, &state);
+    context.engine.stores.heed_cache_property(id, state.schema());
     Arc::clone(context.snapshots.lock().entry(id).or_insert(state))
-}
-
-/// Sees to it that a table's data is cached, or not, as its definition wants.
-pub(crate) fn heed_cache_property(engine: &Engine, id: TableId, state: &TableState) {
-    let property = state.schema().properties.get("datacache.enable");
-    engine.stores.uncached().set(id, property.is_some_and(|v| v.eq_ignore_ascii_case("false")));
 }
 
 /// Native tables that a query seems to name, as this process knows the catalog.

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use dipper_exec::io;
 use dipper_node::tables::volumes::Volumes;
 use dipper_store::catalog::TableId;
 use dipper_store::compact::Compactor;
@@ -13,7 +12,7 @@ use dipper_store::segment::{Fetcher, PageCache, Readers};
 use dipper_store::table::data::DataObject;
 use dipper_store::table::schema::Model;
 use dipper_store::table::{Deletes, Rowset, Table, TableState};
-use object_store::ObjectStore;
+use object_store::{Extensions, ObjectStore};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
@@ -36,13 +35,19 @@ pub struct NativeTables {
 
 impl NativeTables {
     /// Keeps unpacked pages and open objects in `cache_bytes`.
-    /// `requests`: the threads that make requests, where the database is in an object store.
+    /// `requests`: of a database in an object store, the threads that make requests, and what makes a request ask the store
+    /// again for bytes that came damaged.
     /// `workers`: those that give way to threads which talk to clients.
-    pub(crate) fn new(volumes: Volumes, requests: Option<Handle>, workers: Handle, cache_bytes: usize) -> Self {
+    pub(crate) fn new(
+        volumes: Volumes,
+        requests: Option<(Handle, Extensions)>,
+        workers: Handle,
+        cache_bytes: usize,
+    ) -> Self {
         let store = volumes.store();
         let fetcher = match requests {
             None => Fetcher::local(Arc::clone(&store)),
-            Some(runtime) => Fetcher::remote(Arc::clone(&store), runtime, io::anew()),
+            Some((runtime, anew)) => Fetcher::remote(Arc::clone(&store), runtime, anew),
         };
         let open_bytes = cache_bytes / OPEN_SHARE;
         let pages = PageCache::new(cache_bytes - open_bytes);

@@ -287,7 +287,7 @@ pub(in crate::statements) async fn enter(session: &mut Session, database: &str, 
             comment: String::new(),
         })
     });
-    let written = Uncommitted::new(&session.engine, handle, base, txn, (label, held), record);
+    let written = Uncommitted::new(&session.engine.loads, handle, base, txn, (label, held), record);
     session.transaction.written = Some(Box::new(written));
     session.transaction.place = format!("{database}.{}", table.name);
     // Savepoints that were set before come back to nothing.

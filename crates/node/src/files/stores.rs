@@ -12,6 +12,8 @@ use std::time::Duration;
 use datafusion::execution::memory_pool::MemoryPool;
 use dipper_base::secret::Secret;
 use dipper_cache::{CachedStore, DataCache};
+use dipper_store::catalog::TableId;
+use dipper_store::table::schema::TableSchema;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::client::HttpConnector;
 use object_store::path::Path as ObjectPath;
@@ -118,9 +120,10 @@ impl Stores {
         &self.cache
     }
 
-    /// Tables whose data is not cached.
-    pub fn uncached(&self) -> &Uncached {
-        &self.uncached
+    /// Caches the data of a table, or not, as its definition wants.
+    pub fn heed_cache_property(&self, table: TableId, schema: &TableSchema) {
+        let property = schema.properties.get(CACHE_PROPERTY);
+        self.uncached.set(table, property.is_some_and(|v| v.eq_ignore_ascii_case("false")));
     }
 
     /// Listings made before.

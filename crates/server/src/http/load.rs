@@ -10,12 +10,12 @@ use axum::extract::{ConnectInfo, Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::Response;
 use dipper_engine::ClientInfo;
+use dipper_engine::load::LoadSpec;
 use dipper_engine::load::answer::{LoadAnswer, LoadStatus};
 use dipper_engine::load::body::BodySource;
 use dipper_engine::load::records::LoadKind;
 use dipper_engine::load::request::StreamLoadRequest;
-use dipper_engine::load::two_phase::{TwoPhase, TxnName, label_state, two_phase as end_prepared};
-use dipper_engine::load::{LoadJob, LoadSpec};
+use dipper_engine::load::two_phase::{TwoPhase, TxnName};
 
 use super::body::{Drain, drain, expects_leave, pump, small};
 use super::listener::Client;
@@ -58,7 +58,7 @@ pub(super) async fn stream_load(
         table,
         request: load,
     };
-    match LoadJob::begin(&app.engine, spec).await {
+    match app.engine.begin_load(spec).await {
         Ok(job) => {
             let label = job.label().to_string();
             run(&app, &client, label, |receiver| job.run(receiver), headers, body).await
@@ -255,7 +255,7 @@ async fn second_phase(app: &App, client: &Client, db: &str, table: Option<&str>,
         o => return reply::short("Fail", &format!("transaction operation should be 'commit' or 'abort', found '{o}'")),
     };
     let who = client_info(app, client, user);
-    match end_prepared(&app.engine, &who, database(db), table, &name, operation).await {
+    match app.engine.end_prepared(&who, database(db), table, &name, operation).await {
         Ok(message) => reply::short("Success", &message),
         Err(e) => reply::short("Fail", &e.message),
     }
@@ -280,7 +280,7 @@ pub(super) async fn load_state(
     if let Err(e) = app.session(&user, client.peer).use_database(database(&db)).await {
         return reply::failure(1, "Error", &e.message);
     }
-    match label_state(&app.engine, database(&db), &label).await {
+    match app.engine.label_state(database(&db), &label).await {
         Ok(state) => reply::load_state(state),
         Err(e) => reply::failure(1, "Error", &e.message),
     }

@@ -11,9 +11,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use dipper_engine::load::answer::{LoadAnswer, LoadStatus};
 use dipper_engine::load::request::StreamLoadRequest;
-use dipper_engine::load::transactions::{
-    Operation, TransactionError, TransactionName, TransactionTimes, begin as begin_transaction, begin_load, finish,
-};
+use dipper_engine::load::transactions::{Operation, TransactionError, TransactionName, TransactionTimes};
 use serde_json::{Map, Value, json};
 
 use super::body::{Drain, small};
@@ -39,7 +37,7 @@ pub(super) async fn begin(
         Ok(times) => times,
         Err(message) => return failed(&name.label, &refused(message)),
     };
-    match begin_transaction(&app.engine, &name, times).await {
+    match app.engine.begin_transaction(&name, times).await {
         Ok(number) => {
             let mut fields = ok(&name.label, number, "");
             fields.insert("BeginTxnTimeMs".into(), (begun.elapsed().as_millis() as u64).into());
@@ -66,7 +64,7 @@ pub(super) async fn load(
     let given = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
     let read = framing(headers).and_then(|()| StreamLoadRequest::from_headers(given).map_err(|e| e.to_string()));
     let load = match read {
-        Ok(load) => begin_load(&app.engine, &name, load).await,
+        Ok(load) => app.engine.begin_load_within(&name, load).await,
         Err(message) => Err(refused(message)),
     };
     match load {
@@ -111,7 +109,7 @@ async fn ended(app: &App, client: &Client, request: Request, operation: Operatio
         Ok(named) => named,
         Err(response) => return response,
     };
-    match finish(&app.engine, &name, operation).await {
+    match app.engine.end_transaction(&name, operation).await {
         Ok(done) => {
             let mut fields = ok(&name.label, done.number, &done.message);
             if operation == Operation::Prepare {

@@ -311,7 +311,7 @@ pub(in crate::statements) async fn acquire(
     let engine = &session.engine;
     let state = engine.catalog.snapshot();
     let database = state.database(database).ok_or_else(|| state.no_database(database))?;
-    match engine.loads.labels(engine.io()).await?.acquire(database.id, label, txn, table).await? {
+    match engine.loads.labels().await?.acquire(database.id, label, txn, table).await? {
         Acquired::New(held) => Ok(held),
         Acquired::Exists(attempt, status) => {
             let status = match status {

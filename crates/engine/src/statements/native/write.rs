@@ -477,7 +477,7 @@ async fn share(
         refused_max: (max_filter_ratio * pushed as f64).floor() as u64,
         patient: patience.0,
     };
-    let (txn, refused, generated, last) = match group::commit(engine, handle, share).await? {
+    let (txn, refused, generated, last) = match group::commit(&engine.loads, handle, share).await? {
         Shared::Committed(c) => (Some(c.txn), c.refused, c.generated, c.last),
         Shared::Refused(refused) => (None, refused, None, None),
         Shared::Failed(_, e) => return Err(e),

@@ -228,7 +228,7 @@ async fn labelled(session: &Session, database: &str, loads: &[LoadRecord]) -> Re
     // Loads that share a commit share their transaction.
     let here: HashSet<(TxnId, String)> =
         loads.iter().filter_map(|r| Some((r.txn()?, r.header.label.clone()))).collect();
-    let all = known_labels(&session.engine, found).await?;
+    let all = known_labels(&session.engine.loads, found).await?;
     let ended = all.iter().map(|(attempt, status)| (attempt.txn, *status)).collect();
     Ok(Labelled { others: all.into_iter().filter(|(a, _)| !here.contains(&(a.txn, a.label.clone()))).collect(), ended })
 }

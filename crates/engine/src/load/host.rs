@@ -1,0 +1,70 @@
+//! What loads ask of the program that runs them: who may load what, and a session for each load. Loads themselves know
+//! neither users nor SQL.
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use dipper_base::client::ClientInfo;
+use dipper_base::privileges::Privileges;
+use dipper_store::catalog::CatalogState;
+use dipper_store::table::schema::TableSchema;
+use futures::future::BoxFuture;
+
+use super::job::LoadSpec;
+use super::request::StreamLoadRequest;
+use super::shaper::Shaper;
+use crate::error::Result;
+
+/// Knows the users of the program.
+pub trait LoadHost: Send + Sync {
+    /// Refuses a client that lacks one of the privileges on a table, or on the whole database where `table` is `None`.
+    ///
+    /// # Errors
+    /// `Denied` if a privilege is missing or the account was dropped.
+    fn check(
+        &self,
+        client: &ClientInfo,
+        catalog: &CatalogState,
+        needed: Privileges,
+        database: &str,
+        table: Option<&str>,
+    ) -> Result<()>;
+
+    /// Refuses a client that has no privilege in the database.
+    ///
+    /// # Errors
+    /// `Denied` if it has none or the account was dropped.
+    fn check_seen(&self, client: &ClientInfo, catalog: &CatalogState, database: &str) -> Result<()>;
+
+    /// Counts a change among those that the client may make in an hour.
+    ///
+    /// # Errors
+    /// `Denied` if the client has made all of them.
+    fn spend(&self, client: &ClientInfo) -> Result<()>;
+
+    /// A session for a load, which the list of processes shows as long as the load runs.
+    ///
+    /// # Errors
+    /// `BadVariable` if the load names a time zone that does not exist.
+    fn session(&self, spec: &LoadSpec) -> Result<Box<dyn LoadSession>>;
+}
+
+/// The session of one load.
+pub trait LoadSession: Send + Sync {
+    /// The time zone of the load.
+    fn time_zone(&self) -> String;
+
+    /// Resolves a request against a table. `inferred` are the columns of a body that describes itself (Parquet, Arrow).
+    ///
+    /// # Errors
+    /// Columns that are not there or named twice, expressions that do not plan, a NOT NULL column that gets no value.
+    fn shape<'a>(
+        &'a self,
+        table: &'a Arc<TableSchema>,
+        request: &'a StreamLoadRequest,
+        inferred: Option<&'a SchemaRef>,
+    ) -> BoxFuture<'a, Result<Arc<dyn Shaper>>>;
+
+    /// Waits until somebody kills the load, and says what was killed: `Query` or `Connection`.
+    fn stopped(&self) -> BoxFuture<'_, String>;
+}

@@ -1,0 +1,105 @@
+//! What the loads of a process share.
+
+use std::fmt;
+use std::sync::Arc;
+
+use dipper_store::catalog::Catalog;
+use dipper_store::labels::Labels;
+use dipper_store::nodes::Nodes;
+use dipper_text::Memory;
+use object_store::ObjectStore;
+use tokio::runtime::Handle;
+use tokio::sync::OnceCell;
+
+use super::group::Groups;
+use super::records::LoadRecords;
+use super::transactions::Transactions;
+use crate::error::{EngineError, ErrorKind, Result};
+use crate::files::stores::Stores;
+use crate::native::NativeTables;
+
+/// What loads use of their process.
+pub struct LoadResources {
+    /// The catalog.
+    pub catalog: Catalog,
+    /// Native tables.
+    pub tables: Arc<NativeTables>,
+    /// Stores of files and tables.
+    pub stores: Arc<Stores>,
+    /// Processes of this machine that use the database.
+    pub nodes: Option<Nodes>,
+    /// The number of threads that work on one load.
+    pub threads: usize,
+    /// Threads for work on rows.
+    pub cpu: Handle,
+    /// Threads that wait for the store.
+    pub io: Handle,
+    /// Makes a share of the budget of memory, for the long rows of one load.
+    pub memory: Box<dyn Fn() -> Arc<dyn Memory> + Send + Sync>,
+}
+
+/// What the loads of a process share.
+pub struct Loads {
+    pub(crate) catalog: Catalog,
+    pub(crate) tables: Arc<NativeTables>,
+    pub(crate) stores: Arc<Stores>,
+    pub(crate) threads: usize,
+    pub(crate) cpu: Handle,
+    pub(crate) io: Handle,
+    pub(crate) store: Arc<dyn ObjectStore>,
+    pub(crate) records: Arc<LoadRecords>,
+    pub(crate) groups: Groups,
+    pub(crate) transactions: Transactions,
+    memory: Box<dyn Fn() -> Arc<dyn Memory> + Send + Sync>,
+    /// Made by the first load that brings a label: from then on this process has a lease.
+    labels: OnceCell<Labels>,
+    nodes: Option<Nodes>,
+}
+
+impl fmt::Debug for Loads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Loads").field("records", &self.records.running()).finish_non_exhaustive()
+    }
+}
+
+impl Loads {
+    /// No load has run yet.
+    pub fn new(resources: LoadResources) -> Self {
+        let LoadResources { catalog, tables, stores, nodes, threads, cpu, io, memory } = resources;
+        Loads {
+            store: Arc::clone(tables.store()),
+            catalog,
+            tables,
+            stores,
+            threads,
+            cpu,
+            io,
+            records: Arc::default(),
+            groups: Groups::default(),
+            transactions: Transactions::default(),
+            memory,
+            labels: OnceCell::new(),
+            nodes,
+        }
+    }
+
+    /// The labels of all databases.
+    ///
+    /// # Errors
+    /// `Storage` if the lease of this process cannot be written.
+    pub async fn labels(&self) -> Result<&Labels> {
+        self.labels
+            .get_or_try_init(|| async {
+                // The lease is renewed by the threads that wait for the store.
+                let started = self.io.spawn(Labels::start(Arc::clone(&self.store), self.nodes.clone())).await;
+                let started = started.map_err(|e| EngineError::new(ErrorKind::Storage, e.to_string()))?;
+                started.map_err(|e| EngineError::new(ErrorKind::Storage, e.to_string()))
+            })
+            .await
+    }
+
+    /// Memory for the long rows of one load, out of the budget of all statements.
+    pub fn text_memory(&self) -> Arc<dyn Memory> {
+        (self.memory)()
+    }
+}
