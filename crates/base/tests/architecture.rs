@@ -20,11 +20,15 @@ const EDGES: &[(&str, &[&str])] = &[
     ("mysql", &["base"]),
     ("sql", &["base", "dialect"]),
     ("node", &["base", "text", "cache", "store", "load", "point", "iceberg", "dialect"]),
+    ("ingest", &["base", "text", "store", "load", "node"]),
     ("exec", &["base", "text", "cache", "store", "iceberg", "sql", "node"]),
     ("lake", &["base", "text", "cache", "store", "iceberg", "dialect", "sql", "node", "exec"]),
     (
         "engine",
-        &["base", "text", "cache", "store", "load", "point", "iceberg", "dialect", "sql", "node", "exec", "lake"],
+        &[
+            "base", "text", "cache", "store", "load", "point", "iceberg", "dialect", "sql", "node", "ingest", "exec",
+            "lake",
+        ],
     ),
     ("server", &["store", "point", "dialect", "mysql", "sql", "engine"]),
     ("cli", &["base", "dialect", "sql", "engine", "server"]),
@@ -42,13 +46,14 @@ const UNKNOWN: &[(&str, &[&str])] = &[
     ("dialect", &["datafusion", "parquet", "tokio", "object_store", "arrow"]),
     ("mysql", &["datafusion", "parquet", "object_store", "sqlparser"]),
     ("sql", &["parquet", "tokio", "object_store"]),
+    ("ingest", &["datafusion", "sqlparser"]),
     ("server", &["datafusion", "parquet", "sqlparser"]),
 ];
 
 /// The largest circle of modules that import each other in a crate, not counting a module's parents and children. The numbers of sql
 /// and engine are those of today: they may fall and not rise.
 const CIRCLES: &[(&str, usize)] =
-    &[("dialect", 12), ("sql", 24), ("node", 12), ("exec", 12), ("lake", 12), ("engine", 34)];
+    &[("dialect", 12), ("sql", 24), ("node", 12), ("ingest", 12), ("exec", 12), ("lake", 12), ("engine", 34)];
 
 fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()

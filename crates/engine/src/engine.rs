@@ -16,10 +16,13 @@ use dipper_base::names::CATALOG;
 use dipper_cache::{CacheOptions, DataCache, IoContext, Populate};
 use dipper_exec::scan::PoolMemory;
 use dipper_exec::spill::{BATCHES_PER_FILE, SpillFiles};
+use dipper_ingest::loads::{LoadResources, Loads};
+use dipper_ingest::records::LoadRecords;
 use dipper_lake::catalogs::Lake;
 use dipper_lake::catalogs::iceberg::Places;
 use dipper_node::location::{self, DataLocation, Opened, RemoteOptions};
 use dipper_node::tables::alters::Alters;
+use dipper_node::tables::registry::NativeTables;
 use dipper_node::tables::volumes::Volumes;
 use dipper_store::backup::{BackupError, Copied};
 use dipper_store::catalog::Catalog;
@@ -33,9 +36,6 @@ use crate::admission::{Admission, Class};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::stores::Stores;
 use crate::files::{FileAccess, cannot};
-use crate::load::loads::{LoadResources, Loads};
-use crate::load::records::LoadRecords;
-use crate::native::NativeTables;
 use crate::point::PointEngine;
 use crate::process::Processes;
 use crate::profile::{self, Profile, Profiles};
@@ -270,7 +270,7 @@ impl Engine {
     /// # Errors
     /// The store cannot be read.
     pub async fn load_error_log(&self, name: &str) -> Result<Option<Vec<u8>>> {
-        crate::load::errors::read(&self.loads.store, name).await
+        dipper_ingest::errors::read(&self.loads.store, name).await
     }
 
     /// Takes what else is counted for SHOW STATUS from `counted`, which is asked each time; the first one stays.

@@ -11,10 +11,9 @@
 //! | `access` | who may do what? |
 //! | `admission` | which statements run at once, and which wait? |
 //! | [`tables`] | how does a definition in the catalog, or a path in FROM, become a table? |
-//! | [`load`] | what happens to the bytes of a load? |
+//! | [`load`] | how do loads use sessions, and how does an INSERT read a body? |
 //! | [`point`] | how are rows looked up by key without a planner? |
 //! | [`statements`] | what does each statement that is not a query do? |
-//! | `uncommitted` | what has a transaction written, and what does it see? |
 //! | [`variables`] | which session variables exist and which act? |
 //! | [`profile`] | where did the time of a statement or load go? |
 //! | [`reference`] | what do the generated pages of the documentation say? |
@@ -42,7 +41,6 @@ pub mod tables;
 mod temporary;
 #[cfg(test)]
 mod trouble;
-mod uncommitted;
 mod user_locks;
 pub mod variables;
 

@@ -5,10 +5,11 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use dipper_ingest::request::{HEADERS, REFUSED, STARROCKS, WITHOUT_EFFECT};
+
 use crate::engine::Engine;
 use crate::error::ErrorKind;
 use crate::info_schema::{self, INFORMATION_SCHEMA};
-use crate::load::request::{HEADERS, REFUSED, STARROCKS, WITHOUT_EFFECT};
 use crate::variables::definitions::{self, Definition, Effect, Kind, Settable};
 
 /// Says below the title of each page where the page comes from.

@@ -5,7 +5,7 @@
 //! | [`error`] | which MySQL code and words does a failure have? |
 //! | [`files`] | which files does a path mean, and may they be read? |
 //! | [`location`] | where is the database, and how is remote data cached? |
-//! | [`tables`] | which storage volumes hold native tables, and which changes of tables wait? |
+//! | [`tables`] | which native tables are open, which storage volumes hold them, and which of their changes wait? |
 //!
 //! Invariant: every failure that a client sees is an [`error::EngineError`], made in [`error`] from the error of the crate below.
 //!

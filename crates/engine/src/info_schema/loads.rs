@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use dipper_ingest::answer::{LoadAnswer, txn_number};
+use dipper_ingest::records::{LoadKind, LoadRecord};
+use dipper_lake::sheet::{Cell, Sheet, wall_clock_us};
+
 use super::{Wanted, millis};
 use crate::access;
 use crate::error::Result;
-use crate::load::answer::{LoadAnswer, txn_number};
-use crate::load::records::{LoadKind, LoadRecord};
 use crate::query::QueryContext;
-use dipper_lake::sheet::{Cell, Sheet, wall_clock_us};
 
 /// Loads that this process knows of and the user may see; labels that other processes used are in the store.
 fn seen(context: &QueryContext) -> impl Iterator<Item = LoadRecord> {

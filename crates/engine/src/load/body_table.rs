@@ -17,6 +17,10 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::stream::RecordBatchReceiverStream;
 use datafusion::physical_plan::streaming::PartitionStream;
 use dipper_dialect::statement::Properties;
+use dipper_ingest::answer::RejectedRow;
+use dipper_ingest::json::{self, JsonRows};
+use dipper_ingest::request::{Format, StreamLoadRequest, unread_format};
+use dipper_ingest::source::{PIECE_BYTES, ROW_BYTES_MAX, dialect, from_text, too_bad};
 use dipper_lake::files::schema_option;
 use dipper_load::body::BodySource;
 use dipper_store::chain::TxnId;
@@ -26,10 +30,6 @@ use dipper_text::{
 };
 use parking_lot::Mutex;
 
-use super::answer::RejectedRow;
-use super::json::{self, JsonRows};
-use super::request::{Format, StreamLoadRequest, unread_format};
-use super::source::{PIECE_BYTES, ROW_BYTES_MAX, dialect, from_text, too_bad};
 use super::times::Times;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};

@@ -8,6 +8,11 @@ use std::time::Instant;
 
 use dipper_base::client::ClientInfo;
 use dipper_dialect::statement::{Insert, Parsed, Properties, Statement};
+use dipper_ingest::answer::{LoadAnswer, LoadStatus, RejectedRow};
+use dipper_ingest::records::{LoadHeader, LoadKind};
+use dipper_ingest::request::{GroupCommit, MergeType, NewKeys, StreamLoadRequest, UpdateMode};
+use dipper_ingest::source::too_bad;
+use dipper_ingest::{errors, job};
 use dipper_load::body::BodySource;
 use dipper_sql::charter::session::TableRef;
 use dipper_sql::charter::table_refs;
@@ -16,13 +21,8 @@ use dipper_store::labels::LabelStatus;
 use dipper_store::table::schema::Model;
 use futures::future::BoxFuture;
 
-use super::answer::{LoadAnswer, LoadStatus, RejectedRow};
 use super::body_table::BodyTable;
 pub(crate) use super::body_table::FUNCTION;
-use super::records::{LoadHeader, LoadKind};
-use super::request::{GroupCommit, MergeType, NewKeys, StreamLoadRequest, UpdateMode};
-use super::source::too_bad;
-use super::{errors, job};
 use crate::access;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use dipper_dialect::statement::LoadData;
 use dipper_text::hive::charset::Charset;
 
-use super::request::CsvLayout;
-use super::source::ROW_BYTES_MAX;
+use dipper_ingest::request::CsvLayout;
+use dipper_ingest::source::ROW_BYTES_MAX;
 
 /// What the bytes of a file go through before they are those of a load.
 pub(super) struct Filters {

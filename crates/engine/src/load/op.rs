@@ -3,9 +3,9 @@
 
 use std::borrow::Cow;
 
+use dipper_ingest::request::{ColumnItem, MergeType, StreamLoadRequest};
 use dipper_store::table::schema::{DELETE_SIGN, TableSchema};
 
-use super::request::{ColumnItem, MergeType, StreamLoadRequest};
 use crate::error::{EngineError, Result};
 
 /// The column's name.

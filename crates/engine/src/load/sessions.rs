@@ -4,22 +4,22 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use dipper_base::client::ClientInfo;
+use dipper_ingest::answer::LoadAnswer;
+use dipper_ingest::host::{LoadHost, LoadSession};
+use dipper_ingest::job::{LoadJob, LoadSpec};
+use dipper_ingest::request::StreamLoadRequest;
+use dipper_ingest::shaper::Shaper;
+use dipper_ingest::transactions::{
+    self, Operation, TransactionDone, TransactionError, TransactionLoad, TransactionName, TransactionTimes,
+};
+use dipper_ingest::two_phase::{self, TwoPhase, TxnName};
 use dipper_store::catalog::CatalogState;
 use dipper_store::catalog::access::Privileges;
 use dipper_store::table::schema::TableSchema;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use super::answer::LoadAnswer;
-use super::host::{LoadHost, LoadSession};
-use super::job::{LoadJob, LoadSpec};
-use super::request::StreamLoadRequest;
 use super::shape::Shape;
-use super::shaper::Shaper;
-use super::transactions::{
-    self, Operation, TransactionDone, TransactionError, TransactionLoad, TransactionName, TransactionTimes,
-};
-use super::two_phase::{self, TwoPhase, TxnName};
 use crate::access::{self, Hourly, Object};
 use crate::engine::Engine;
 use crate::error::Result;

@@ -26,6 +26,8 @@ use datafusion::sql::parser::Statement as DfStatement;
 use dipper_base::names::CATALOG;
 use dipper_base::types::SqlType;
 use dipper_dialect::statement::Statement;
+use dipper_ingest::request::{ColumnItem, Format, MergeType, StreamLoadRequest, UpdateMode};
+use dipper_ingest::shaper::{Reading, Shaped, Shaper};
 use dipper_load::Given;
 use dipper_sql::charter::prepare_query;
 use dipper_sql::charter::session::Context;
@@ -34,8 +36,6 @@ use dipper_store::table::schema::{Aggregate, DELETE_SIGN, DefaultValue, Model, S
 use sqlparser::ast::{Expr, visit_expressions};
 
 use super::op;
-use super::request::{ColumnItem, Format, MergeType, StreamLoadRequest, UpdateMode};
-use super::shaper::{Reading, Shaped, Shaper};
 use super::times::Times;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::query::{QueryContext, session_state};

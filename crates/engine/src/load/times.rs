@@ -9,11 +9,11 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, Date32Array, RecordBatchOptions, TimestampMicrosecondArray};
 use arrow::datatypes::{DataType, Date32Type, Field, FieldRef, Schema, SchemaRef, TimeUnit, TimestampMicrosecondType};
 use arrow::record_batch::RecordBatch;
+use dipper_ingest::request::{Format, StreamLoadRequest};
 use dipper_sql::functions::datetime::{DAY_MICROS, Zone, in_range};
 use dipper_text::parse::{date_fixed, timestamp_fixed};
 use dipper_text::{BadValues, CsvDialect, Cx, InvalidUtf8, Span, Strings, TextBlock, csv_converter};
 
-use super::request::{Format, StreamLoadRequest};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::session::Session;
 

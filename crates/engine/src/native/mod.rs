@@ -1,15 +1,12 @@
 //! Native tables in queries and statements.
 //!
-//! - `registry.rs`: handles of tables that are open in this process, and how loads of any kind are published
 //! - `background.rs`: compaction, vacuum, dynamic partitions
 
 mod background;
-mod registry;
 
 pub(crate) use background::dynamic_partitions;
 use dipper_dialect::statement::QueryText;
 use dipper_exec::native::{Columns, NativeProvider, merged};
-pub(crate) use registry::NativeTables;
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Where the time of statements and loads went.
 //!
 //! A statement that runs a plan leaves a [`Profile`] when it ends, also when it fails or its client goes away: what the
-//! operators have counted anyway, taken over once. Loads keep their counters in their [records](crate::load::records), and
+//! operators have counted anyway, taken over once. Loads keep their counters in their [records](dipper_ingest::records), and
 //! become a `Profile` when somebody asks. Point look-ups have no operators and leave none.
 //!
 //! - `recorder.rs`: profiles of statements as they run · `text.rs`: as text, as JSON, and why it was slow
@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 
 pub(crate) use recorder::{Recorder, profiled};
 
-use crate::load::records::{LoadRecord, LoadRecords};
+use dipper_ingest::records::{LoadRecord, LoadRecords};
 
 /// Statements whose profiles are kept.
 const KEPT: usize = 500;

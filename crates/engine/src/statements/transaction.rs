@@ -8,17 +8,17 @@
 use std::sync::Arc;
 
 use dipper_dialect::statement::{Assignment, Name, ObjectKind, SetValue, Statement};
+use dipper_ingest::answer::txn_number;
+use dipper_ingest::records::{LoadHeader, LoadKind};
+use dipper_ingest::uncommitted::{Mark, Uncommitted};
 use dipper_sql::charter::table_refs;
 use dipper_store::catalog::{Table as CatalogTable, TableId};
 use dipper_store::table::TableState;
 
 use super::{native, qualified, writes};
 use crate::error::{EngineError, Result};
-use crate::load::answer::txn_number;
-use crate::load::records::{LoadHeader, LoadKind};
 use crate::result::{Done, Outcome};
 use crate::session::Session;
-use crate::uncommitted::{Mark, Uncommitted};
 
 /// `ER_WARNING_NOT_COMPLETE_ROLLBACK`.
 const NOT_ROLLED_BACK: u16 = 1196;
@@ -74,7 +74,7 @@ impl Session {
 
 pub(super) async fn begin(session: &mut Session, reads_only: bool, label: Option<&str>) -> Result<Outcome> {
     if let Some(label) = label {
-        crate::load::request::label(label).map_err(|e| EngineError::invalid(e.to_string()))?;
+        dipper_ingest::request::label(label).map_err(|e| EngineError::invalid(e.to_string()))?;
     }
     // SET TRANSACTION READ ONLY was for this one.
     let reads_only = reads_only || session.reads_only && !session.in_transaction;

@@ -1,4 +1,5 @@
-//! Where native tables are stored, and what they wait for.
+//! Native tables: where they are stored, which of them are open, and what they wait for.
 
 pub mod alters;
+pub mod registry;
 pub mod volumes;

@@ -11,6 +11,9 @@ use datafusion::common::runtime::JoinSet;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream, execute_stream_partitioned};
 use dipper_exec::on_cpu::on_cpu;
+use dipper_ingest::group::{self, Share, Shared};
+use dipper_ingest::request::MEMBER_BYTES_MAX;
+use dipper_ingest::uncommitted::{Part, Place, Uncommitted};
 use dipper_load::{Filled, Load, LoadOptions, LoadProfile, LoadTarget, Partial, RejectedRow, memory_of};
 use dipper_store::chain::TxnId;
 use dipper_store::table::schema::TableSchema;
@@ -25,11 +28,9 @@ use crate::access::{self, Quota};
 use crate::admission::Class;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::load::group::{self, Share, Shared};
 use crate::profile::Recorder;
 use crate::query::Planned;
 use crate::statements::insert::check_width;
-use crate::uncommitted::{Part, Place, Uncommitted};
 
 /// Chooses among the rows of a query, as they come.
 type Select = Arc<dyn Fn(&RecordBatch) -> Result<RecordBatch> + Send + Sync>;
@@ -308,17 +309,17 @@ async fn write(
             let mut stream = execute_stream(physical, Arc::clone(&task))?;
             let mut batches = Vec::new();
             let mut bytes = 0;
-            while bytes <= group::MEMBER_BYTES_MAX
+            while bytes <= MEMBER_BYTES_MAX
                 && let Some(batch) = stream.next().await.transpose()?
             {
                 bytes += memory_of(&batch);
                 batches.push(batch);
             }
-            if bytes <= group::MEMBER_BYTES_MAX && target.within.is_some() {
+            if bytes <= MEMBER_BYTES_MAX && target.within.is_some() {
                 let rows = batches.iter().map(|batch| target.shape.shape(batch)).collect::<Result<Vec<_>>>()?;
                 return Ok(Written { own: Some(Own::Rows(rows)), ..Written::default() });
             }
-            if bytes <= group::MEMBER_BYTES_MAX
+            if bytes <= MEMBER_BYTES_MAX
                 && let Some(written) =
                     share(engine, &target.handle, &target.shape, target.max_filter_ratio, patience, &batches).await?
             {

@@ -4,6 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use dipper_base::client::Level;
 use dipper_dialect::statement::{Name, Scope};
+use dipper_ingest::answer::txn_number;
+use dipper_ingest::records::{LoadHeader, LoadKind, LoadRecord};
+use dipper_ingest::two_phase::known_labels;
 use dipper_lake::sheet::{Cell, Kind, Sheet, wall_clock_text};
 use dipper_store::chain::TxnId;
 use dipper_store::labels::{Attempt, LabelStatus};
@@ -12,9 +15,6 @@ use crate::access;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::info_schema::nodes::{BACKENDS, FRONTENDS, node};
 use crate::info_schema::{self, PRIVILEGES, millis};
-use crate::load::answer::txn_number;
-use crate::load::records::{LoadHeader, LoadKind, LoadRecord};
-use crate::load::two_phase::known_labels;
 use crate::session::Session;
 use crate::variables::charset::{CHARACTER_SETS, COLLATIONS};
 

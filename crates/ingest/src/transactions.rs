@@ -13,6 +13,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use dipper_base::client::ClientInfo;
+use dipper_load::body::BodySource;
+use dipper_node::error::{EngineError, ErrorKind, Result};
 use dipper_store::catalog::TableId;
 use dipper_store::catalog::access::Privileges;
 use dipper_store::chain::TxnId;
@@ -22,15 +24,13 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedMutexGuard};
 
-use super::answer::{LoadAnswer, LoadStatus, txn_number};
-use super::body::BodySource;
-use super::host::LoadHost;
-use super::job::{self, LoadJob, LoadSpec};
-use super::loads::Loads;
-use super::records::LoadKind;
-use super::request::{self, StreamLoadRequest, UpdateMode};
-use super::two_phase::{End, TwoPhase, TxnName, end};
-use crate::error::{EngineError, ErrorKind, Result};
+use crate::answer::{LoadAnswer, LoadStatus, txn_number};
+use crate::host::LoadHost;
+use crate::job::{self, LoadJob, LoadSpec};
+use crate::loads::Loads;
+use crate::records::LoadKind;
+use crate::request::{self, StreamLoadRequest, UpdateMode};
+use crate::two_phase::{End, TwoPhase, TxnName, end};
 use crate::uncommitted::{Slot, Uncommitted};
 
 /// Time for a transaction up to its `prepare` where `begin` names none, as StarRocks' `stream_load_default_timeout_second`.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use dipper_base::client::ClientInfo;
 use dipper_load::body::BodySource;
 use dipper_load::{Flexible, Load, LoadOptions, LoadTarget, Partial};
+use dipper_node::error::{EngineError, ErrorKind, Result};
 use dipper_store::catalog::access::Privileges;
 use dipper_store::catalog::{CatalogState, Table as CatalogTable, TableDef, TableId};
 use dipper_store::chain::TxnId;
@@ -16,22 +17,21 @@ use futures::TryFutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 
-use super::answer::{LoadAnswer, LoadStatus, RejectedRow, txn_number};
-use super::arrow_stream::ArrowBody;
-use super::errors;
-use super::group::{MEMBER_BYTES_MAX, Shared};
-use super::host::{LoadHost, LoadSession};
-use super::json::JsonRows;
-use super::loads::Loads;
-use super::parquet::{ParquetBody, own_names};
-use super::records::{LoadHeader, LoadKind, Running};
-use super::request::{Format, GroupCommit, MergeType, StreamLoadRequest, UpdateMode};
-use super::shaper::Shaper;
-use super::source::{RowSource, plain};
-use super::unseen::Unseen;
-use super::work::{Completion, Work};
-use crate::error::{EngineError, ErrorKind, Result};
+use crate::answer::{LoadAnswer, LoadStatus, RejectedRow, txn_number};
+use crate::arrow_stream::ArrowBody;
+use crate::errors;
+use crate::group::Shared;
+use crate::host::{LoadHost, LoadSession};
+use crate::json::JsonRows;
+use crate::loads::Loads;
+use crate::parquet::{ParquetBody, own_names};
+use crate::records::{LoadHeader, LoadKind, Running};
+use crate::request::{Format, GroupCommit, MEMBER_BYTES_MAX, MergeType, StreamLoadRequest, UpdateMode};
+use crate::shaper::Shaper;
+use crate::source::{RowSource, plain};
 use crate::uncommitted::{Part, Slot};
+use crate::unseen::Unseen;
+use crate::work::{Completion, Work};
 
 /// What a load is, before its body comes.
 #[derive(Debug, Clone)]
@@ -103,7 +103,7 @@ impl LoadJob {
     }
 
     /// Begins a load of a transaction, which has the label; otherwise like [`begin`](Self::begin).
-    pub(super) fn begin_within<'a>(
+    pub(crate) fn begin_within<'a>(
         loads: &'a Arc<Loads>,
         host: &'a dyn LoadHost,
         mut spec: LoadSpec,
@@ -323,7 +323,7 @@ impl Drop for AbortOnDrop {
 }
 
 /// A label for a load that has none, in Doris's form.
-pub(super) fn new_label(grouped: bool) -> String {
+pub fn new_label(grouped: bool) -> String {
     if grouped {
         return format!("group_commit_{:016x}_{:016x}", rand::random::<u64>(), rand::random::<u64>());
     }
@@ -415,7 +415,7 @@ async fn acquire(
 }
 
 /// The answer to a load whose label another has.
-pub(super) fn exists(mut answer: LoadAnswer, txn: TxnId, status: LabelStatus) -> LoadAnswer {
+pub fn exists(mut answer: LoadAnswer, txn: TxnId, status: LabelStatus) -> LoadAnswer {
     let (job, word) = match status {
         LabelStatus::Running => ("RUNNING", "PREPARE"),
         LabelStatus::Precommitted => ("PRECOMMITTED", "PRECOMMITTED"),
@@ -443,7 +443,10 @@ pub(super) fn exists(mut answer: LoadAnswer, txn: TxnId, status: LabelStatus) ->
 }
 
 /// The native table that the load names, and its database's id.
-pub(super) fn table(state: &CatalogState, spec: &LoadSpec) -> Result<(TableId, Arc<CatalogTable>)> {
+///
+/// # Errors
+/// `NoDatabase` or `NoTable` if one of them does not exist, `WrongObject` if the table is a view or one over files.
+pub fn table(state: &CatalogState, spec: &LoadSpec) -> Result<(TableId, Arc<CatalogTable>)> {
     let found = state.database(&spec.database).ok_or_else(|| state.no_database(&spec.database))?;
     let table = found.tables.get(&spec.table).ok_or_else(|| state.no_table(&spec.database, &spec.table))?;
     match &table.def {

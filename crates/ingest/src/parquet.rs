@@ -14,23 +14,23 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit, TimestampMicrosecondType};
 use arrow::record_batch::RecordBatch;
 use chrono::{DateTime, Offset, TimeZone};
+use dipper_node::error::{EngineError, ErrorKind, Result};
 use parking_lot::Mutex;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
 
-use super::source::{Numbers, Origin, Piece};
-use crate::error::{EngineError, ErrorKind, Result};
+use crate::source::{Numbers, Origin, Piece};
 
 /// Type of times without a zone.
-pub(super) const WALL_CLOCK: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
+pub(crate) const WALL_CLOCK: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
 /// Rows of a batch.
 const BATCH_ROWS: usize = 8192;
 
 /// A Parquet body that is there as a whole.
-pub(super) struct ParquetBody {
+pub(crate) struct ParquetBody {
     file: File,
     metadata: ArrowReaderMetadata,
     /// Where times that are adjusted to UTC are to be read.
@@ -40,7 +40,7 @@ pub(super) struct ParquetBody {
 }
 
 /// Its rows.
-pub(super) struct ParquetRows {
+pub(crate) struct ParquetRows {
     readers: Mutex<Readers>,
     numbers: Numbers,
     rows: AtomicU64,
@@ -68,7 +68,7 @@ impl ParquetBody {
     ///
     /// # Errors
     /// It breaks off, there is no room for it, it is no Parquet, or there is no such zone.
-    pub(super) fn receive(mut body: impl Read, zone: Option<&str>) -> Result<Self> {
+    pub(crate) fn receive(mut body: impl Read, zone: Option<&str>) -> Result<Self> {
         let zone: Option<Tz> = zone.map(str::parse).transpose()?;
         let mut file = tempfile::tempfile().map_err(|e| spooling(&e))?;
         let mut buffer = vec![0; 1 << 18];
@@ -89,12 +89,12 @@ impl ParquetBody {
     }
 
     /// Its columns.
-    pub(super) fn schema(&self) -> &SchemaRef {
+    pub(crate) fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
     /// Rows with the columns of that names, in that order.
-    pub(super) fn rows(self, names: Vec<String>) -> ParquetRows {
+    pub(crate) fn rows(self, names: Vec<String>) -> ParquetRows {
         ParquetRows {
             readers: Mutex::new(Readers { next_group: 0, current: None }),
             numbers: Numbers::default(),
@@ -108,7 +108,7 @@ impl ParquetBody {
 
 impl ParquetRows {
     /// The next batch. One thread at a time decodes; what costs more comes behind.
-    pub(super) fn next(&self) -> Result<Option<Piece>> {
+    pub(crate) fn next(&self) -> Result<Option<Piece>> {
         let mut readers = self.readers.lock();
         loop {
             if self.cancelled.load(Ordering::Relaxed) {
@@ -158,13 +158,13 @@ impl ParquetRows {
         Ok(RecordBatch::try_new_with_options(wanted, columns, &options)?)
     }
 
-    pub(super) fn cancel(&self) {
+    pub(crate) fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 }
 
 /// Times adjusted to UTC as wall clock in a zone; other columns as they are.
-pub(super) fn wall_clock(column: &ArrayRef, zone: Tz) -> Result<ArrayRef> {
+pub(crate) fn wall_clock(column: &ArrayRef, zone: Tz) -> Result<ArrayRef> {
     if !matches!(column.data_type(), DataType::Timestamp(_, Some(_))) {
         return Ok(Arc::clone(column));
     }
@@ -178,7 +178,7 @@ pub(super) fn wall_clock(column: &ArrayRef, zone: Tz) -> Result<ArrayRef> {
 }
 
 /// The body's own spelling of columns that are named without regard to case.
-pub(super) fn own_names(schema: &SchemaRef, shape_names: impl Iterator<Item = String>) -> Vec<String> {
+pub(crate) fn own_names(schema: &SchemaRef, shape_names: impl Iterator<Item = String>) -> Vec<String> {
     let find = |name: String| {
         let own = schema.fields().iter().find(|f| f.name().eq_ignore_ascii_case(&name));
         own.map_or(name, |f| f.name().clone())

@@ -8,27 +8,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrow::array::BooleanArray;
 use arrow::record_batch::RecordBatch;
 use dipper_load::body::BodySource;
+use dipper_node::error::{EngineError, ErrorKind, Result};
 use dipper_text::{
     BadValue, CsvDialect, DateOrder, Dialect, ErrorKind as TextKind, FileInput, HiveDialect, InvalidUtf8, LineEnd,
     Memory, Origins, Rejected, Scan, ScanOptions, ScanQueue, Source, Worker,
 };
 
-use super::answer::RejectedRow;
-use super::arrow_stream::ArrowRows;
-use super::json::{JsonOrigins, JsonRows};
-use super::parquet::ParquetRows;
-use super::request::{CsvLayout, Format, StreamLoadRequest};
-use super::shaper::Reading;
-use crate::error::{EngineError, ErrorKind, Result};
+use crate::answer::RejectedRow;
+use crate::arrow_stream::ArrowRows;
+use crate::json::{JsonOrigins, JsonRows};
+use crate::parquet::ParquetRows;
+use crate::request::{CsvLayout, Format, StreamLoadRequest};
+use crate::shaper::Reading;
 
 /// Bytes of a row that are shown where it is rejected.
-pub(super) const ROW_BYTES_SHOWN: usize = 1024;
+pub(crate) const ROW_BYTES_SHOWN: usize = 1024;
 
 /// Bytes of a piece of text, about.
-pub(super) const PIECE_BYTES: usize = 1 << 20;
+pub const PIECE_BYTES: usize = 1 << 20;
 
 /// Bytes of the longest row of a body: far more than the columns of any row hold, and little enough to be kept.
-pub(super) const ROW_BYTES_MAX: usize = 100 << 20;
+pub const ROW_BYTES_MAX: usize = 100 << 20;
 
 /// Most rows of a batch: what the operators behind work on best.
 const BATCH_ROWS: usize = 8192;
@@ -43,18 +43,19 @@ const PIECES_MAX: usize = 16;
 const REJECTED_WITHOUT_TOLERANCE: u64 = 50;
 
 /// A piece of the body.
-pub(super) struct Piece {
+pub struct Piece {
     /// 0, 1, 2, ... in the order of the body, without gaps.
-    pub(super) order: u64,
-    pub(super) batches: Vec<RecordBatch>,
+    pub(crate) order: u64,
+    /// The rows.
+    pub batches: Vec<RecordBatch>,
     /// Where the rows of each batch come from.
-    pub(super) origins: Vec<Origin>,
+    pub(crate) origins: Vec<Origin>,
     /// For each batch, which rows bring each of its columns; empty where all bring all.
-    pub(super) present: Vec<Vec<BooleanArray>>,
+    pub(crate) present: Vec<Vec<BooleanArray>>,
 }
 
 /// Where the rows of a batch come from.
-pub(super) enum Origin {
+pub(crate) enum Origin {
     Text(Origins),
     Json(JsonOrigins),
     /// Number of the first row, from 1.
@@ -63,7 +64,7 @@ pub(super) enum Origin {
 
 impl Origin {
     /// The row as it is shown where it is rejected.
-    pub(super) fn rejected(&self, row: usize, batch: &RecordBatch, reason: String) -> RejectedRow {
+    pub(crate) fn rejected(&self, row: usize, batch: &RecordBatch, reason: String) -> RejectedRow {
         match self {
             Origin::Text(origins) => RejectedRow {
                 line: origins.line(row).unwrap_or_default(),
@@ -94,7 +95,7 @@ fn row_text(batch: &RecordBatch, row: usize) -> String {
 }
 
 /// The rows of one body.
-pub(super) enum RowSource {
+pub(crate) enum RowSource {
     Text(Arc<ScanQueue>),
     Json(Arc<JsonRows>),
     Parquet(Arc<ParquetRows>),
@@ -102,7 +103,7 @@ pub(super) enum RowSource {
 }
 
 /// One thread's view of a [`RowSource`].
-pub(super) enum Reader {
+pub(crate) enum Reader {
     Text(Box<Worker>),
     Json(Arc<JsonRows>),
     Parquet(Arc<ParquetRows>),
@@ -114,7 +115,7 @@ impl RowSource {
     ///
     /// # Errors
     /// Separators that contradict each other, types that text cannot have.
-    pub(super) fn text(
+    pub(crate) fn text(
         request: &StreamLoadRequest,
         reading: &Reading,
         body: Arc<BodySource>,
@@ -144,7 +145,7 @@ impl RowSource {
     }
 
     /// A view for one more thread.
-    pub(super) fn reader(&self) -> Reader {
+    pub(crate) fn reader(&self) -> Reader {
         match self {
             RowSource::Text(queue) => Reader::Text(Box::new(queue.worker())),
             RowSource::Json(rows) => Reader::Json(Arc::clone(rows)),
@@ -154,7 +155,7 @@ impl RowSource {
     }
 
     /// Makes readers stop.
-    pub(super) fn cancel(&self) {
+    pub(crate) fn cancel(&self) {
         match self {
             RowSource::Text(queue) => queue.cancel(),
             RowSource::Json(rows) => rows.cancel(),
@@ -164,7 +165,7 @@ impl RowSource {
     }
 
     /// Rows that are no rows of the table: their number, and the first ones.
-    pub(super) fn rejected(&self) -> (u64, Vec<RejectedRow>) {
+    pub(crate) fn rejected(&self) -> (u64, Vec<RejectedRow>) {
         match self {
             RowSource::Text(queue) => {
                 (queue.metrics().rows_rejected, queue.rejected().into_iter().map(from_text).collect())
@@ -180,7 +181,7 @@ impl Reader {
     ///
     /// # Errors
     /// The body breaks off or cannot be read.
-    pub(super) fn next(&mut self) -> Result<Option<Piece>> {
+    pub(crate) fn next(&mut self) -> Result<Option<Piece>> {
         match self {
             Reader::Text(worker) => match worker.next_split() {
                 Ok(None) => Ok(None),
@@ -201,7 +202,7 @@ impl Reader {
 }
 
 /// Doris's words for a load without tolerance that has met too many rows to be worth going on.
-pub(super) fn too_bad() -> EngineError {
+pub fn too_bad() -> EngineError {
     EngineError::new(
         ErrorKind::BadValue,
         "[DATA_QUALITY_ERROR]Encountered unqualified data, stop processing. Please check if the source data matches the schema, and consider disabling strict mode or increasing max_filter_ratio.",
@@ -209,11 +210,12 @@ pub(super) fn too_bad() -> EngineError {
 }
 
 /// Whether that point is reached.
-pub(super) fn is_too_bad(request: &StreamLoadRequest, rejected: u64) -> bool {
+pub(crate) fn is_too_bad(request: &StreamLoadRequest, rejected: u64) -> bool {
     request.max_filter_ratio <= 0.0 && rejected > REJECTED_WITHOUT_TOLERANCE
 }
 
-pub(super) fn dialect(layout: &CsvLayout, head_lines: u8) -> CsvDialect {
+/// Delimited text as the headers of a load describe it.
+pub fn dialect(layout: &CsvLayout, head_lines: u8) -> CsvDialect {
     let line_end = match layout.line_delimiter.as_slice() {
         b"\n" | b"\r\n" => LineEnd::Newline,
         other => LineEnd::Bytes(other.to_vec()),
@@ -269,7 +271,7 @@ fn hive_dialect(layout: &CsvLayout) -> Result<HiveDialect> {
 }
 
 /// A row that the scan rejected, in Doris's words.
-pub(super) fn from_text(rejected: Rejected) -> RejectedRow {
+pub fn from_text(rejected: Rejected) -> RejectedRow {
     let Rejected { line, column, reason, text, .. } = rejected;
     let numbers: Vec<&str> = reason.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty()).collect();
     let reason = match (&column, numbers.as_slice()) {
@@ -289,15 +291,15 @@ pub(super) fn from_text(rejected: Rejected) -> RejectedRow {
 
 /// Numbers for pieces of sources that have none of their own.
 #[derive(Debug, Default)]
-pub(super) struct Numbers(AtomicU64);
+pub(crate) struct Numbers(AtomicU64);
 
 impl Numbers {
-    pub(super) fn next(&self) -> u64 {
+    pub(crate) fn next(&self) -> u64 {
         self.0.fetch_add(1, Ordering::Relaxed)
     }
 }
 
 /// A body as something that is read in order, whatever its compression.
-pub(super) fn plain(body: Arc<BodySource>, request: &StreamLoadRequest) -> Box<dyn std::io::Read + Send> {
+pub(crate) fn plain(body: Arc<BodySource>, request: &StreamLoadRequest) -> Box<dyn std::io::Read + Send> {
     dipper_text::decoder(request.compression, body as Arc<dyn Source>)
 }

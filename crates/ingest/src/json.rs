@@ -12,28 +12,28 @@ use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatchOptions};
 use arrow::compute::{filter, interleave};
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
+use dipper_node::error::{EngineError, ErrorKind, Result};
 use dipper_text::json::text::{Bad, Cell, Kind, Members, Step, items, lookup, parse_path, string, whole};
 use dipper_text::{BadValues, Convert, CsvDialect, Cx, InvalidUtf8, Memory, Span, Strings, TextBlock, csv_converter};
 use parking_lot::Mutex;
 
-use super::answer::RejectedRow;
-use super::errors::Kept;
-use super::request::{JsonLayout, StreamLoadRequest, UpdateMode};
-use super::shaper::Reading;
-use super::source::{Origin, Piece, ROW_BYTES_MAX, ROW_BYTES_SHOWN, is_too_bad, too_bad};
-use crate::error::{EngineError, ErrorKind, Result};
+use crate::answer::RejectedRow;
+use crate::errors::Kept;
+use crate::request::{JsonLayout, StreamLoadRequest, UpdateMode};
+use crate::shaper::Reading;
+use crate::source::{Origin, Piece, ROW_BYTES_MAX, ROW_BYTES_SHOWN, is_too_bad, too_bad};
 
 /// Bytes of a piece of lines, about.
 const PIECE_BYTES: usize = 1 << 20;
 /// Pieces up to which they are kept without asking for memory.
 const ORDINARY_BYTES: usize = 4 * PIECE_BYTES;
 /// Largest body that is one value, as Doris's `streaming_load_json_max_mb`.
-pub(super) const WHOLE_BYTES_MAX: usize = 100 << 20;
+pub const WHOLE_BYTES_MAX: usize = 100 << 20;
 /// Rows of a batch.
 const BATCH_ROWS: usize = 8192;
 
 /// The rows of a JSON body.
-pub(super) struct JsonRows {
+pub struct JsonRows {
     feed: Mutex<Feed>,
     layout: JsonLayout,
     /// Behind each value where there is one a line.
@@ -84,18 +84,18 @@ impl Drop for Held {
 }
 
 /// Where the rows of a batch are.
-pub(super) struct JsonOrigins {
+pub(crate) struct JsonOrigins {
     block: TextBlock,
     /// Start, end and line of each row.
     rows: Vec<(u32, u32, u64)>,
 }
 
 impl JsonOrigins {
-    pub(super) fn line(&self, row: usize) -> u64 {
+    pub(crate) fn line(&self, row: usize) -> u64 {
         self.rows[row].2
     }
 
-    pub(super) fn text(&self, row: usize) -> String {
+    pub(crate) fn text(&self, row: usize) -> String {
         let (start, end, _) = self.rows[row];
         shown(&self.block.bytes()[start as usize..end as usize])
     }
@@ -135,7 +135,7 @@ impl JsonRows {
     ///
     /// # Errors
     /// Paths that cannot be read, or more or fewer of them than columns.
-    pub(super) fn try_new(
+    pub(crate) fn try_new(
         request: &StreamLoadRequest,
         reading: &Reading,
         body: Box<dyn Read + Send>,
@@ -167,7 +167,7 @@ impl JsonRows {
     ///
     /// # Errors
     /// A `json_root` that is no path.
-    pub(super) fn of(
+    pub fn of(
         request: &StreamLoadRequest,
         schema: SchemaRef,
         paths: Option<Vec<Option<Vec<Step>>>>,
@@ -203,18 +203,23 @@ impl JsonRows {
         })
     }
 
-    pub(super) fn cancel(&self) {
+    /// Makes readers stop.
+    pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn rejected(&self) -> (u64, Vec<RejectedRow>) {
+    /// Values that are no rows: their number, and the first of them, by line.
+    pub fn rejected(&self) -> (u64, Vec<RejectedRow>) {
         let mut kept = self.kept.lock().rows().to_vec();
         kept.sort_by_key(|r| r.line);
         (self.rejected.load(Ordering::Relaxed), kept)
     }
 
-    /// The next piece. Blocking.
-    pub(super) fn next(&self) -> Result<Option<Piece>> {
+    /// The next piece; `None` at the end of the body. Blocking.
+    ///
+    /// # Errors
+    /// The body breaks off, has a row that is too long, or too many of its values are no rows.
+    pub fn next(&self) -> Result<Option<Piece>> {
         let (order, line, bytes, _held) = {
             let mut feed = self.feed.lock();
             if self.cancelled.load(Ordering::Relaxed) {
@@ -502,7 +507,7 @@ fn with_absent(array: ArrayRef, texts: &[Text], value: &ArrayRef) -> Result<Arra
 ///
 /// # Errors
 /// The text is no path.
-pub(super) fn path(text: &str) -> Result<Vec<Step>> {
+pub fn path(text: &str) -> Result<Vec<Step>> {
     match text {
         "$." => Ok(Vec::new()),
         _ => parse_path(text).ok_or_else(|| EngineError::invalid(format!("Invalid json path: {text}"))),
@@ -511,7 +516,10 @@ pub(super) fn path(text: &str) -> Result<Vec<Step>> {
 
 /// Names of the first row's members, in their order, of a text that holds the first row: the first line of a body with one
 /// a line, else the whole body. `None` where there is no row of members.
-pub(super) fn first_names(text: &[u8], layout: &JsonLayout) -> Result<Option<Vec<String>>> {
+///
+/// # Errors
+/// A `json_root` that is no path.
+pub fn first_names(text: &[u8], layout: &JsonLayout) -> Result<Option<Vec<String>>> {
     let root = layout.json_root.as_deref().map(path).transpose()?.unwrap_or_default();
     let Ok(value) = whole(text, 0) else { return Ok(None) };
     let first = |value: Cell| match value.kind == Kind::Array && layout.strip_outer_array {

@@ -11,13 +11,13 @@ use dipper_store::table::Reads;
 use dipper_text::Memory;
 use parking_lot::Mutex;
 
-use crate::error::{EngineError, ErrorKind, Result};
+use dipper_node::error::{EngineError, ErrorKind, Result};
 
 /// Bytes that a key takes beside its own.
 const KEY_BYTES: usize = 48;
 
 /// The keys of such a load. One thread at a time asks, in the order of the body.
-pub(super) struct Unseen {
+pub(crate) struct Unseen {
     table: Partial,
     keys: Mutex<Keys>,
 }
@@ -36,12 +36,12 @@ impl Drop for Keys {
 
 impl Unseen {
     /// `table` is made for a load of all columns.
-    pub(super) fn new(table: Partial, memory: Arc<dyn Memory>) -> Self {
+    pub(crate) fn new(table: Partial, memory: Arc<dyn Memory>) -> Self {
         Unseen { table, keys: Mutex::new(Keys { seen: HashSet::new(), memory, bytes: 0 }) }
     }
 
     /// Which rows are new. Blocking.
-    pub(super) fn choose(&self, batch: &RecordBatch) -> Result<BooleanArray> {
+    pub(crate) fn choose(&self, batch: &RecordBatch) -> Result<BooleanArray> {
         let mut keys = self.keys.lock();
         let mut bytes = 0;
         let new = self.table.unseen(batch, |key| {
@@ -60,7 +60,7 @@ impl Unseen {
     }
 
     /// What the rows were computed from: no key of theirs may come to be there before they are.
-    pub(super) fn reads(&self) -> Reads {
+    pub(crate) fn reads(&self) -> Reads {
         Reads { rows: 0, ..self.table.reads() }
     }
 }

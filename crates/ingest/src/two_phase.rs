@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use dipper_base::client::ClientInfo;
+use dipper_node::error::{EngineError, Result};
 use dipper_store::catalog::access::Privileges;
 use dipper_store::catalog::{Database, TableId};
 use dipper_store::chain::TxnId;
@@ -13,10 +14,9 @@ use dipper_store::table::schema::Model;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 
-use super::answer::txn_number;
-use super::host::LoadHost;
-use super::loads::Loads;
-use crate::error::{EngineError, Result};
+use crate::answer::txn_number;
+use crate::host::LoadHost;
+use crate::loads::Loads;
 
 /// Which prepared load.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,7 +96,7 @@ async fn ended(
 }
 
 /// What became of a request to end a prepared load.
-pub(super) enum End {
+pub(crate) enum End {
     /// Done.
     Now(TxnId),
     /// The load had ended before: true if it was committed.
@@ -108,7 +108,7 @@ pub(super) enum End {
 }
 
 /// Commits or aborts a prepared load.
-pub(super) async fn end(
+pub(crate) async fn end(
     loads: &Arc<Loads>,
     host: &dyn LoadHost,
     client: &ClientInfo,
@@ -202,7 +202,7 @@ async fn by_label(loads: &Arc<Loads>, name: &str, label: &str) -> Result<Option<
 ///
 /// # Errors
 /// The store's.
-pub(crate) async fn known_labels(loads: &Arc<Loads>, database: &Database) -> Result<Vec<(Attempt, LabelStatus)>> {
+pub async fn known_labels(loads: &Arc<Loads>, database: &Database) -> Result<Vec<(Attempt, LabelStatus)>> {
     let labels = loads.labels().await?;
     let mut newest: HashMap<String, Attempt> = HashMap::new();
     for attempt in labels.list(database.id, LABELS_LISTED).await? {

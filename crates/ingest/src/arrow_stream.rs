@@ -11,11 +11,11 @@ use arrow::array::timezone::Tz;
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use arrow::ipc::reader::StreamReader;
 use arrow::record_batch::RecordBatch;
+use dipper_node::error::{EngineError, ErrorKind, Result};
 use parking_lot::Mutex;
 
-use super::parquet::{WALL_CLOCK, wall_clock};
-use super::source::{Numbers, Origin, Piece};
-use crate::error::{EngineError, ErrorKind, Result};
+use crate::parquet::{WALL_CLOCK, wall_clock};
+use crate::source::{Numbers, Origin, Piece};
 
 /// How a file of Arrow begins, which is read from its end.
 const FILE_MAGIC: &[u8] = b"ARROW1";
@@ -26,7 +26,7 @@ const BUFFER_BYTES: usize = 256 << 10;
 type Batches = StreamReader<BufReader<Box<dyn Read + Send>>>;
 
 /// A body whose schema is there.
-pub(super) struct ArrowBody {
+pub(crate) struct ArrowBody {
     batches: Batches,
     zone: Option<Tz>,
     /// Its columns, as they are given out.
@@ -34,7 +34,7 @@ pub(super) struct ArrowBody {
 }
 
 /// Its rows.
-pub(super) struct ArrowRows {
+pub(crate) struct ArrowRows {
     batches: Mutex<Batches>,
     zone: Option<Tz>,
     numbers: Numbers,
@@ -54,7 +54,7 @@ impl ArrowBody {
     ///
     /// # Errors
     /// The body breaks off, is no stream of Arrow, or there is no such zone.
-    pub(super) fn begin(body: Box<dyn Read + Send>, zone: Option<&str>) -> Result<Self> {
+    pub(crate) fn begin(body: Box<dyn Read + Send>, zone: Option<&str>) -> Result<Self> {
         let zone: Option<Tz> = zone.map(str::parse).transpose()?;
         let mut body = BufReader::with_capacity(BUFFER_BYTES, body);
         let head = body.fill_buf().map_err(|e| EngineError::new(ErrorKind::File, e.to_string()))?;
@@ -74,7 +74,7 @@ impl ArrowBody {
     }
 
     /// Its columns.
-    pub(super) fn schema(&self) -> &SchemaRef {
+    pub(crate) fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
@@ -82,7 +82,7 @@ impl ArrowBody {
     ///
     /// # Errors
     /// A name that is none of its columns'.
-    pub(super) fn rows(self, names: &[String]) -> Result<ArrowRows> {
+    pub(crate) fn rows(self, names: &[String]) -> Result<ArrowRows> {
         let places = names.iter().map(|n| Ok(self.schema.index_of(n)?)).collect::<Result<Vec<_>>>()?;
         Ok(ArrowRows {
             schema: Arc::new(self.schema.project(&places)?),
@@ -98,7 +98,7 @@ impl ArrowBody {
 
 impl ArrowRows {
     /// The next batch. One thread at a time decodes; what costs more comes behind.
-    pub(super) fn next(&self) -> Result<Option<Piece>> {
+    pub(crate) fn next(&self) -> Result<Option<Piece>> {
         let mut batches = self.batches.lock();
         if self.cancelled.load(Ordering::Relaxed) {
             return Err(EngineError::new(ErrorKind::Killed, "the load was stopped"));
@@ -122,7 +122,7 @@ impl ArrowRows {
         }))
     }
 
-    pub(super) fn cancel(&self) {
+    pub(crate) fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 }

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use arrow::record_batch::RecordBatch;
 use dipper_load::{Checked, Load, LoadError, LoadOptions, LoadTarget, RejectedRow, memory_of};
+use dipper_node::error::{EngineError, ErrorKind, Result};
 use dipper_store::catalog::TableId;
 use dipper_store::chain::TxnId;
 use dipper_store::labels::{Acquired, Held, LabelStatus};
@@ -28,11 +29,8 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
-use super::loads::Loads;
-use crate::error::{EngineError, ErrorKind, Result};
-
-/// Bytes of rows above which a load is worth a commit of its own.
-pub(crate) const MEMBER_BYTES_MAX: u64 = 8 << 20;
+use crate::loads::Loads;
+use crate::request::MEMBER_BYTES_MAX;
 
 /// Requests for labels of a batch at a time.
 const LABELS_AT_ONCE: usize = 16;
@@ -48,23 +46,23 @@ const WAITING_BYTES_MAX: u64 = 256 << 20;
 const PACE: Duration = Duration::from_millis(25);
 
 /// A load's share of a batch.
-pub(crate) struct Share {
+pub struct Share {
     /// What its rows are typed by.
-    pub(crate) schema: Arc<TableSchema>,
+    pub schema: Arc<TableSchema>,
     /// Its rows, as [`Load::input_schema`] says.
-    pub(crate) rows: Vec<RecordBatch>,
+    pub rows: Vec<RecordBatch>,
     /// Its label, with the database that it is of.
-    pub(crate) label: Option<(TableId, String)>,
+    pub label: Option<(TableId, String)>,
     /// As [`LoadOptions::strict`].
-    pub(crate) strict: bool,
+    pub strict: bool,
     /// Rows of it that may be refused; if there are more, none enters.
-    pub(crate) refused_max: u64,
+    pub refused_max: u64,
     /// It asked for group commit and waits as long as the table says (`group_commit_interval_ms`) for others.
-    pub(crate) patient: bool,
+    pub patient: bool,
 }
 
 /// What became of a [`Share`].
-pub(crate) enum Shared {
+pub enum Shared {
     /// Committed.
     Committed(Committed),
     /// Too many rows were refused, and none was committed.
@@ -78,16 +76,17 @@ pub(crate) enum Shared {
 }
 
 /// A share that was committed.
-pub(crate) struct Committed {
-    pub(crate) txn: TxnId,
-    /// But for these rows.
-    pub(crate) refused: Vec<RejectedRow>,
+pub struct Committed {
+    /// The transaction that it was committed by.
+    pub txn: TxnId,
+    /// Rows of the share that were refused, and are not committed.
+    pub refused: Vec<RejectedRow>,
     /// The first value that was made for its AUTO_INCREMENT column.
-    pub(crate) generated: Option<i64>,
+    pub generated: Option<i64>,
     /// That column in its last row.
-    pub(crate) last: Option<i64>,
+    pub last: Option<i64>,
     /// Its label, whose end is still to be noted.
-    pub(crate) label: Option<Held>,
+    pub label: Option<Held>,
 }
 
 /// The groups that have something to do, by table.
@@ -142,7 +141,7 @@ impl Limits {
 ///
 /// # Errors
 /// The store fails; [`ErrorKind::Unknown`] and [`ErrorKind::Storage`] leave the outcome open.
-pub(crate) async fn commit(loads: &Arc<Loads>, table: &Table, share: Share) -> Result<Shared> {
+pub async fn commit(loads: &Arc<Loads>, table: &Table, share: Share) -> Result<Shared> {
     let bytes: u64 = share.rows.iter().map(memory_of).sum();
     let limits = Limits::of(&share.schema);
     let (reply, answer) = oneshot::channel();

@@ -5,7 +5,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use dipper_load::Given;
 
-use crate::error::Result;
+use dipper_node::error::Result;
 
 /// What is read of a body.
 #[derive(Debug, Clone)]

@@ -12,7 +12,7 @@ use dipper_store::chain::TxnId;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::answer::{LoadAnswer, LoadStatus, txn_number};
+use crate::answer::{LoadAnswer, LoadStatus, txn_number};
 
 /// Ended loads that are remembered.
 const RECORDS_MAX: usize = 10_000;
@@ -182,7 +182,7 @@ pub struct LoadRecords {
 
 impl LoadRecords {
     /// A load begins.
-    pub(crate) fn begin(self: &Arc<Self>, header: LoadHeader) -> Running {
+    pub fn begin(self: &Arc<Self>, header: LoadHeader) -> Running {
         let id = self.next.fetch_add(1, Ordering::Relaxed) + 1;
         let record = LoadRecord { id, header, started: SystemTime::now(), ended: None };
         self.known.lock().running.insert(id, record);
@@ -205,7 +205,7 @@ impl LoadRecords {
     }
 
     /// The newest load of a database with that label.
-    pub(super) fn labelled(&self, database: &str, label: &str) -> Option<LoadRecord> {
+    pub(crate) fn labelled(&self, database: &str, label: &str) -> Option<LoadRecord> {
         let is = |r: &LoadRecord| r.header.label == label && r.header.database == database && !r.is_repeat();
         let known = self.known.lock();
         let running = known.running.values().rev().find(|r| is(r)).cloned();
@@ -236,7 +236,7 @@ impl LoadRecords {
 
 /// A load that runs. When it is dropped without an answer, the load was cut short.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub struct Running {
     records: Arc<LoadRecords>,
     id: u64,
     begun: Instant,
@@ -244,12 +244,12 @@ pub(crate) struct Running {
 
 impl Running {
     /// Time since the load began.
-    pub(crate) fn elapsed(&self) -> std::time::Duration {
+    pub fn elapsed(&self) -> std::time::Duration {
         self.begun.elapsed()
     }
 
     /// The load has ended.
-    pub(crate) fn end(self, answer: &LoadAnswer) {
+    pub fn end(self, answer: &LoadAnswer) {
         self.note(answer);
     }
 

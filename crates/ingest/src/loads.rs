@@ -3,6 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use dipper_node::error::{EngineError, ErrorKind, Result};
+use dipper_node::files::stores::Stores;
+use dipper_node::tables::registry::NativeTables;
 use dipper_store::catalog::Catalog;
 use dipper_store::labels::Labels;
 use dipper_store::nodes::Nodes;
@@ -11,12 +14,9 @@ use object_store::ObjectStore;
 use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
 
-use super::group::Groups;
-use super::records::LoadRecords;
-use super::transactions::Transactions;
-use crate::error::{EngineError, ErrorKind, Result};
-use crate::files::stores::Stores;
-use crate::native::NativeTables;
+use crate::group::Groups;
+use crate::records::LoadRecords;
+use crate::transactions::Transactions;
 
 /// What loads use of their process.
 pub struct LoadResources {
@@ -46,8 +46,10 @@ pub struct Loads {
     pub(crate) threads: usize,
     pub(crate) cpu: Handle,
     pub(crate) io: Handle,
-    pub(crate) store: Arc<dyn ObjectStore>,
-    pub(crate) records: Arc<LoadRecords>,
+    /// Where labels and the logs of rejected rows are.
+    pub store: Arc<dyn ObjectStore>,
+    /// The loads that this process knows of.
+    pub records: Arc<LoadRecords>,
     pub(crate) groups: Groups,
     pub(crate) transactions: Transactions,
     memory: Box<dyn Fn() -> Arc<dyn Memory> + Send + Sync>,

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use dipper_node::tables::volumes::Volumes;
 use dipper_store::catalog::TableId;
 use dipper_store::compact::Compactor;
 use dipper_store::mow;
@@ -16,6 +15,7 @@ use object_store::{Extensions, ObjectStore};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
+use super::volumes::Volumes;
 use crate::error::Result;
 
 /// One part in so many of the cache keeps footers and indexes.
@@ -38,12 +38,7 @@ impl NativeTables {
     /// `requests`: of a database in an object store, the threads that make requests, and what makes a request ask the store
     /// again for bytes that came damaged.
     /// `workers`: those that give way to threads which talk to clients.
-    pub(crate) fn new(
-        volumes: Volumes,
-        requests: Option<(Handle, Extensions)>,
-        workers: Handle,
-        cache_bytes: usize,
-    ) -> Self {
+    pub fn new(volumes: Volumes, requests: Option<(Handle, Extensions)>, workers: Handle, cache_bytes: usize) -> Self {
         let store = volumes.store();
         let fetcher = match requests {
             None => Fetcher::local(Arc::clone(&store)),
@@ -58,22 +53,22 @@ impl NativeTables {
     }
 
     /// Where tables are.
-    pub(crate) fn store(&self) -> &Arc<dyn ObjectStore> {
+    pub fn store(&self) -> &Arc<dyn ObjectStore> {
         &self.store
     }
 
     /// Where tables can be.
-    pub(crate) fn volumes(&self) -> &Volumes {
+    pub fn volumes(&self) -> &Volumes {
         &self.volumes
     }
 
     /// Open objects, shared by all queries.
-    pub(crate) fn readers(&self) -> &Arc<Readers> {
+    pub fn readers(&self) -> &Arc<Readers> {
         &self.readers
     }
 
     /// Readers that keep no pages and footers and use none that are kept: all that they read comes by the data cache.
-    pub(crate) fn forgetful_readers(&self) -> &Arc<Readers> {
+    pub fn forgetful_readers(&self) -> &Arc<Readers> {
         &self.forgetful
     }
 
@@ -112,12 +107,12 @@ impl NativeTables {
     }
 
     /// The table's handle, if it is open.
-    pub(crate) fn opened(&self, id: TableId) -> Option<Table> {
+    pub fn opened(&self, id: TableId) -> Option<Table> {
         self.open.lock().get(&id).cloned()
     }
 
     /// The compactor, made by the first who asks.
-    pub(crate) fn compactor(&self, make: impl FnOnce() -> Compactor) -> &Compactor {
+    pub fn compactor(&self, make: impl FnOnce() -> Compactor) -> &Compactor {
         self.compactor.get_or_init(make)
     }
 
@@ -128,18 +123,18 @@ impl NativeTables {
     }
 
     /// Tables that are open.
-    pub(crate) fn open_tables(&self) -> Vec<Table> {
+    pub fn open_tables(&self) -> Vec<Table> {
         self.open.lock().values().cloned().collect()
     }
 
     /// Puts a table that was just made.
-    pub(crate) fn insert(&self, table: Table) {
+    pub fn insert(&self, table: Table) {
         self.watch(&table);
         self.open.lock().insert(table.id(), table);
     }
 
     /// Forgets a table that was dropped.
-    pub(crate) fn forget(&self, id: TableId) {
+    pub fn forget(&self, id: TableId) {
         self.open.lock().remove(&id);
         if let Some(compactor) = self.compactor.get() {
             compactor.remove(id);
@@ -162,7 +157,7 @@ impl NativeTables {
     ///
     /// # Errors
     /// The store's.
-    pub(crate) async fn replaced(
+    pub async fn replaced(
         &self,
         table: &Table,
         own: Vec<Arc<DataObject>>,

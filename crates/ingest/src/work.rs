@@ -10,21 +10,21 @@ use arrow::compute::filter_record_batch;
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::array_value_to_string;
 use dipper_load::{Flexible, Load, Partial, RejectedRow as Refused, memory_of};
+use dipper_node::error::{EngineError, ErrorKind, Result};
 use dipper_store::catalog::TableId;
 use dipper_store::table::schema::TableSchema;
 use dipper_store::table::{Reads, Table};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use super::answer::{LoadAnswer, RejectedRow};
-use super::errors::Kept;
-use super::group::{self, Committed, Share, Shared};
-use super::loads::Loads;
-use super::request::{GroupCommit, NewKeys, StreamLoadRequest, UpdateMode};
-use super::shaper::{Shaped, Shaper};
-use super::source::{Piece, Reader, RowSource, is_too_bad, too_bad};
-use super::unseen::Unseen;
-use crate::error::{EngineError, ErrorKind, Result};
+use crate::answer::{LoadAnswer, RejectedRow};
+use crate::errors::Kept;
+use crate::group::{self, Committed, Share, Shared};
+use crate::loads::Loads;
+use crate::request::{GroupCommit, MEMBER_BYTES_MAX, NewKeys, StreamLoadRequest, UpdateMode};
+use crate::shaper::{Shaped, Shaper};
+use crate::source::{Piece, Reader, RowSource, is_too_bad, too_bad};
+use crate::unseen::Unseen;
 
 /// A piece of the body, and its rows as the table takes them.
 struct Pushed {
@@ -41,7 +41,7 @@ struct Pieces {
 }
 
 /// What completes the rows of a load that brings some columns.
-pub(super) enum Completion {
+pub(crate) enum Completion {
     /// All rows bring the same ones.
     Fixed(Partial),
     /// Each brings its own.
@@ -50,7 +50,7 @@ pub(super) enum Completion {
 
 impl Completion {
     /// The rows that the load was computed from.
-    pub(super) fn reads(&self) -> Reads {
+    pub(crate) fn reads(&self) -> Reads {
         match self {
             Completion::Fixed(partial) => partial.reads(),
             Completion::Flexible(flexible) => flexible.reads(),
@@ -59,14 +59,14 @@ impl Completion {
 }
 
 /// What the threads of a load share.
-pub(super) struct Work {
+pub(crate) struct Work {
     loads: Arc<Loads>,
-    pub(super) request: Arc<StreamLoadRequest>,
-    pub(super) load: Arc<Load>,
-    pub(super) source: std::sync::OnceLock<RowSource>,
-    pub(super) shape: std::sync::OnceLock<Arc<dyn Shaper>>,
-    pub(super) partial: std::sync::OnceLock<Completion>,
-    pub(super) unseen: std::sync::OnceLock<Unseen>,
+    pub(crate) request: Arc<StreamLoadRequest>,
+    pub(crate) load: Arc<Load>,
+    pub(crate) source: std::sync::OnceLock<RowSource>,
+    pub(crate) shape: std::sync::OnceLock<Arc<dyn Shaper>>,
+    pub(crate) partial: std::sync::OnceLock<Completion>,
+    pub(crate) unseen: std::sync::OnceLock<Unseen>,
     threads: AtomicUsize,
     rows: AtomicU64,
     loaded: AtomicU64,
@@ -75,12 +75,12 @@ pub(super) struct Work {
     kept: Mutex<Kept>,
     /// Rows of a load that may be small enough to share a commit; `None` when it is not.
     waiting: Mutex<Option<Pieces>>,
-    pub(super) read_ns: AtomicU64,
-    pub(super) write_ns: AtomicU64,
+    pub(crate) read_ns: AtomicU64,
+    pub(crate) write_ns: AtomicU64,
 }
 
 impl Work {
-    pub(super) fn new(loads: &Arc<Loads>, request: &Arc<StreamLoadRequest>, load: &Arc<Load>) -> Self {
+    pub(crate) fn new(loads: &Arc<Loads>, request: &Arc<StreamLoadRequest>, load: &Arc<Load>) -> Self {
         Work {
             loads: Arc::clone(loads),
             request: Arc::clone(request),
@@ -102,7 +102,7 @@ impl Work {
     }
 
     /// One more thread, if there may be one. Each starts the next when it has found rows, so that a small body costs one.
-    pub(super) fn start(self: &Arc<Self>, done: mpsc::UnboundedSender<Result<()>>) {
+    pub(crate) fn start(self: &Arc<Self>, done: mpsc::UnboundedSender<Result<()>>) {
         // Rows that are completed by those before them come one after the other.
         let one_by_one = self.request.update_mode == UpdateMode::FlexibleColumns || self.request.keeps_rows;
         let most = if one_by_one { 1 } else { self.loads.threads };
@@ -192,7 +192,7 @@ impl Work {
             if let Some(pieces) = &mut *waiting {
                 pieces.bytes += ready.iter().flat_map(|p| &p.batches).map(memory_of).sum::<u64>();
                 pieces.list.append(&mut ready);
-                if pieces.bytes <= group::MEMBER_BYTES_MAX {
+                if pieces.bytes <= MEMBER_BYTES_MAX {
                     return Ok(());
                 }
                 ready = std::mem::take(&mut pieces.list);
@@ -252,7 +252,7 @@ impl Work {
 
     /// Commits a small load together with others; [`Shared::Apart`] where it has to be committed by itself, or has nothing
     /// to commit. `database`: of its label, if it has one.
-    pub(super) async fn share(
+    pub(crate) async fn share(
         self: &Arc<Self>,
         table: &Table,
         schema: &Arc<TableSchema>,
@@ -294,7 +294,7 @@ impl Work {
     }
 
     /// Nothing of it is shared.
-    pub(super) async fn keep_apart(self: &Arc<Self>) -> Result<Shared> {
+    pub(crate) async fn keep_apart(self: &Arc<Self>) -> Result<Shared> {
         let waiting = self.waiting.lock().take();
         if let Some(Pieces { list, .. }) = waiting {
             self.enter_late(list).await?;
@@ -309,14 +309,14 @@ impl Work {
     }
 
     /// Makes the threads end.
-    pub(super) fn stop(&self) {
+    pub(crate) fn stop(&self) {
         if let Some(source) = self.source.get() {
             source.cancel();
         }
     }
 
     /// Puts the counts into the answer; gives the rejected rows that are kept, by line.
-    pub(super) fn count(&self, answer: &mut LoadAnswer) -> Vec<RejectedRow> {
+    pub(crate) fn count(&self, answer: &mut LoadAnswer) -> Vec<RejectedRow> {
         let (unread, mut rejected) = self.source.get().map(RowSource::rejected).unwrap_or_default();
         rejected.extend(self.kept.lock().rows().iter().cloned());
         rejected.sort_by_key(|r| r.line);

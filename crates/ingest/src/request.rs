@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use dipper_text::Compression;
 
-use super::group::MEMBER_BYTES_MAX;
+/// Bytes of rows above which a load is worth a commit of its own.
+pub const MEMBER_BYTES_MAX: u64 = 8 << 20;
 
 /// Headers that Doris knows and that change nothing here, with the reason.
 pub const WITHOUT_EFFECT: &[(&str, &str)] = &[
@@ -37,7 +38,7 @@ pub const WITHOUT_EFFECT: &[(&str, &str)] = &[
 ];
 
 /// StarRocks' names of headers.
-pub(crate) const STARROCKS: &[(&str, &str)] = &[
+pub const STARROCKS: &[(&str, &str)] = &[
     ("row_delimiter", "line_delimiter"),
     ("skip_header", "skip_lines"),
     ("partial_update", "partial_columns"),
@@ -46,7 +47,7 @@ pub(crate) const STARROCKS: &[(&str, &str)] = &[
 ];
 
 /// Headers that would change what is loaded, and do not here.
-pub(crate) const REFUSED: &[(&str, &str)] = &[
+pub const REFUSED: &[(&str, &str)] = &[
     ("merge_condition", "give the table a sequence column, whose greater value wins"),
     ("channel_id", "a transaction has one channel, whose loads may come one after the other"),
     ("channel_num", "a transaction has one channel, whose loads may come one after the other"),
@@ -67,12 +68,12 @@ const UNREAD_CODECS: &[(&str, &str)] = &[
 ];
 
 /// Why a format is not read and what to do instead; `None` of one that is, or that nobody knows.
-pub(super) fn unread_format(name: &str) -> Option<&'static str> {
+pub fn unread_format(name: &str) -> Option<&'static str> {
     UNREAD_FORMATS.iter().find(|(format, _)| name.eq_ignore_ascii_case(format)).map(|(_, cure)| *cure)
 }
 
 /// Headers that are read, with their meaning.
-pub(crate) const HEADERS: &[(&str, &str)] = &[
+pub const HEADERS: &[(&str, &str)] = &[
     ("label", "name that makes the load happen once, at most 128 characters; a random one without it"),
     ("comment", "text for `SHOW LOAD`"),
     (
@@ -182,7 +183,7 @@ pub enum Format {
 
 impl Format {
     /// Whether the body says itself which columns it has, and of which types.
-    pub(super) fn has_schema(self) -> bool {
+    pub(crate) fn has_schema(self) -> bool {
         matches!(self, Format::Parquet | Format::Arrow)
     }
 }
@@ -524,7 +525,7 @@ impl StreamLoadRequest {
     }
 
     /// Whether `columns` has expressions only: then, as in Doris, the body has the table's columns.
-    pub(super) fn derives_only(&self) -> bool {
+    pub fn derives_only(&self) -> bool {
         !self.columns.is_empty() && self.columns.iter().all(|item| matches!(item, ColumnItem::Derived { .. }))
     }
 

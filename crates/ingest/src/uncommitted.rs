@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use arrow::record_batch::RecordBatch;
 use dipper_load::{Load, LoadOptions, LoadTarget, RejectedRow, together};
+use dipper_node::error::{EngineError, ErrorKind, Result};
 use dipper_store::catalog::TableId;
 use dipper_store::chain::TxnId;
 use dipper_store::labels::Held;
@@ -28,10 +29,9 @@ use dipper_store::table::schema::{Model, TableSchema};
 use dipper_store::table::{Deletes, Reads, Rowset, Table, TableState};
 use parking_lot::Mutex;
 
-use crate::error::{EngineError, ErrorKind, Result};
-use crate::load::answer::LoadAnswer;
-use crate::load::loads::Loads;
-use crate::load::records::Running;
+use crate::answer::LoadAnswer;
+use crate::loads::Loads;
+use crate::records::Running;
 
 /// Objects that a part may have: the next one's numbers begin behind them.
 const PART_OBJECTS: u32 = 1 << 16;
@@ -40,42 +40,46 @@ const VALUES_BYTES: u64 = 64 << 20;
 
 /// A statement's or a load's share of a transaction: durable, and in no version.
 #[derive(Debug, Clone)]
-pub(crate) struct Part {
-    pub(crate) load: Arc<Load>,
-    pub(crate) rowset: Rowset,
+pub struct Part {
+    /// What wrote the rows, and can delete them.
+    pub load: Arc<Load>,
+    /// Its objects.
+    pub rowset: Rowset,
 }
 
 /// Where a part begins.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
-    pub(crate) txn: TxnId,
+pub struct Place {
+    /// The transaction.
+    pub txn: TxnId,
     /// First number of the load's objects, see [`LoadOptions::first_object`].
-    pub(crate) first_object: u32,
+    pub first_object: u32,
 }
 
 /// Where a load belongs that is one of a transaction.
 #[derive(Debug, Clone)]
-pub(crate) struct Slot {
-    pub(crate) place: Place,
+pub struct Slot {
+    /// Where its part begins.
+    pub place: Place,
     /// What the transaction sees; only where the load reads rows of the table.
-    pub(crate) seen: Option<Arc<TableState>>,
+    pub seen: Option<Arc<TableState>>,
     /// What it has written, once it has ended well.
-    pub(crate) part: Arc<Mutex<Option<Part>>>,
+    pub part: Arc<Mutex<Option<Part>>>,
 }
 
 /// What became of rows that were given to [`Uncommitted::values`].
-pub(crate) struct Taken {
+pub struct Taken {
     /// Rows that were left out; where they are more than were allowed, all are.
-    pub(crate) refused: Vec<RejectedRow>,
+    pub refused: Vec<RejectedRow>,
     /// The first value that was made for the AUTO_INCREMENT column.
-    pub(crate) generated: Option<i64>,
+    pub generated: Option<i64>,
     /// That column in the last row.
-    pub(crate) last: Option<i64>,
+    pub last: Option<i64>,
 }
 
 /// A state to come back to, of a savepoint.
 #[derive(Debug, Clone)]
-pub(crate) struct Mark {
+pub struct Mark {
     parts: usize,
     deletes: Deletes,
     reads: bool,
@@ -91,11 +95,12 @@ struct Values {
 
 /// What a transaction has written; see the [module](self). Dropped, it is rolled back.
 #[derive(Debug)]
-pub(crate) struct Uncommitted {
+pub struct Uncommitted {
     loads: Arc<Loads>,
     table: Table,
     txn: TxnId,
-    pub(crate) label: String,
+    /// The label, given or made.
+    pub label: String,
     /// The label, where somebody else could know it.
     held: Option<Held>,
     /// The table when the transaction first wrote.
@@ -112,13 +117,13 @@ pub(crate) struct Uncommitted {
     /// What it sees, as long as it writes nothing more.
     seen: Option<Arc<TableState>>,
     /// Rows that were written.
-    pub(crate) rows: u64,
+    pub rows: u64,
     record: Option<Running>,
 }
 
 impl Uncommitted {
     /// Begins to write to a table. `held` is the label's, taken for `txn`.
-    pub(crate) fn new(
+    pub fn new(
         loads: &Arc<Loads>,
         table: Table,
         base: Arc<TableState>,
@@ -146,22 +151,22 @@ impl Uncommitted {
     }
 
     /// The table that it writes to.
-    pub(crate) fn table(&self) -> &Table {
+    pub fn table(&self) -> &Table {
         &self.table
     }
 
     /// The transaction's id, under which all of its rows become visible.
-    pub(crate) fn txn(&self) -> TxnId {
+    pub fn txn(&self) -> TxnId {
         self.txn
     }
 
     /// Whether nothing was written.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.parts.is_empty() && self.deletes.is_empty() && self.values.as_ref().is_none_or(|values| values.pushed == 0)
     }
 
     /// The state that it sees, if nothing was written since it was computed.
-    pub(crate) fn known(&self) -> Option<(TableId, &Arc<TableState>)> {
+    pub fn known(&self) -> Option<(TableId, &Arc<TableState>)> {
         self.seen.as_ref().map(|state| (self.table.id(), state))
     }
 
@@ -169,7 +174,7 @@ impl Uncommitted {
     ///
     /// # Errors
     /// The transaction has too many.
-    pub(crate) fn place(&mut self) -> Result<Place> {
+    pub fn place(&mut self) -> Result<Place> {
         let part = self.next_part;
         let first_object = part.checked_mul(PART_OBJECTS).ok_or_else(|| {
             let most = u32::MAX / PART_OBJECTS;
@@ -183,7 +188,7 @@ impl Uncommitted {
     ///
     /// # Errors
     /// The store's; the transaction has too many parts.
-    pub(crate) async fn slot(&mut self, reads: bool) -> Result<Slot> {
+    pub async fn slot(&mut self, reads: bool) -> Result<Slot> {
         let seen = match reads {
             true => Some(self.seen().await?),
             false => None,
@@ -192,14 +197,14 @@ impl Uncommitted {
     }
 
     /// Takes what a statement or load has written, which counts behind all that was written before.
-    pub(crate) fn add(&mut self, part: Part) {
+    pub fn add(&mut self, part: Part) {
         self.reads |= part.rowset.reads.is_some();
         self.seen = None;
         self.parts.push(part);
     }
 
     /// Deletes rows of a table whose rows have no keys to meet.
-    pub(crate) fn delete(&mut self, deletes: Deletes) {
+    pub fn delete(&mut self, deletes: Deletes) {
         self.seen = None;
         for (segment, rows) in deletes {
             self.deletes.entry(segment).or_default().0 |= rows.0;
@@ -210,7 +215,7 @@ impl Uncommitted {
     ///
     /// # Errors
     /// Too little memory, or the store's; the transaction can then only be rolled back, or goes on without the rows.
-    pub(crate) async fn values(
+    pub async fn values(
         &mut self,
         schema: &Arc<TableSchema>,
         rows: Vec<RecordBatch>,
@@ -288,7 +293,7 @@ impl Uncommitted {
     ///
     /// # Errors
     /// The store's.
-    pub(crate) async fn seen(&mut self) -> Result<Arc<TableState>> {
+    pub async fn seen(&mut self) -> Result<Arc<TableState>> {
         if let Some(state) = &self.seen {
             return Ok(Arc::clone(state));
         }
@@ -305,7 +310,7 @@ impl Uncommitted {
     ///
     /// # Errors
     /// The store's.
-    pub(crate) async fn mark(&mut self) -> Result<Mark> {
+    pub async fn mark(&mut self) -> Result<Mark> {
         self.flush().await?;
         Ok(Mark { parts: self.parts.len(), deletes: self.deletes.clone(), reads: self.reads, rows: self.rows })
     }
@@ -314,7 +319,7 @@ impl Uncommitted {
     ///
     /// # Errors
     /// The store's.
-    pub(crate) async fn back_to(&mut self, mark: Option<&Mark>) -> Result<()> {
+    pub async fn back_to(&mut self, mark: Option<&Mark>) -> Result<()> {
         self.flush().await?;
         let nothing = Mark { parts: 0, deletes: Deletes::new(), reads: false, rows: 0 };
         let Mark { parts, deletes, reads, rows } = mark.cloned().unwrap_or(nothing);
@@ -341,7 +346,7 @@ impl Uncommitted {
     /// # Errors
     /// [`ErrorKind::Conflict`]: others changed rows that the transaction has read; it is rolled back.
     /// [`ErrorKind::Unknown`] and [`ErrorKind::Storage`] leave the outcome open. After any error the transaction is over.
-    pub(crate) async fn commit(mut self) -> Result<u64> {
+    pub async fn commit(mut self) -> Result<u64> {
         let rowset = match self.finished().await {
             Ok(rowset) => rowset,
             Err(e) => return Err(self.failed(e)),
@@ -394,7 +399,7 @@ impl Uncommitted {
     ///
     /// # Errors
     /// The store's. The transaction is over then.
-    pub(crate) async fn prepare(mut self) -> Result<u64> {
+    pub async fn prepare(mut self) -> Result<u64> {
         let rowset = match self.finished().await {
             Ok(rowset) => rowset,
             Err(e) => return Err(self.failed(e)),
@@ -418,7 +423,7 @@ impl Uncommitted {
     }
 
     /// Forgets all that was written.
-    pub(crate) async fn roll_back(mut self) {
+    pub async fn roll_back(mut self) {
         if let Some(held) = self.held.take() {
             // Else the next who asks finds that nothing was committed.
             let _ = held.end(false).await;

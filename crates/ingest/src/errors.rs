@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use dipper_node::error::{EngineError, ErrorKind, Result};
 use futures::TryStreamExt;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
 
-use super::answer::{LoadAnswer, RejectedRow};
-use crate::error::{EngineError, ErrorKind, Result};
+use crate::answer::{LoadAnswer, RejectedRow};
 
 /// Where they are. A name is the time in milliseconds, 13 digits, and 128 random bits, so that it says its age and
 /// cannot be guessed.
@@ -35,23 +35,23 @@ const KEPT_BYTES: usize = 32 << 20;
 
 /// Rejected rows of a load, as many as there is room for.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(crate) struct Kept {
     rows: Vec<RejectedRow>,
     bytes: usize,
 }
 
 impl Kept {
-    pub(super) fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         self.bytes < KEPT_BYTES
     }
 
-    pub(super) fn push(&mut self, row: RejectedRow) {
+    pub(crate) fn push(&mut self, row: RejectedRow) {
         let column = row.column.as_ref().map_or(0, String::len);
         self.bytes += size_of::<RejectedRow>() + column + row.reason.len() + row.row.len();
         self.rows.push(row);
     }
 
-    pub(super) fn rows(&self) -> &[RejectedRow] {
+    pub(crate) fn rows(&self) -> &[RejectedRow] {
         &self.rows
     }
 }
@@ -61,7 +61,7 @@ const REJECTED_SHOWN: usize = 10;
 
 /// Puts the first rejected rows into the answer, and keeps them all behind its error URL. Of those that the answer counts
 /// and that are not here any more the log says how many they are, so that nobody takes it for all.
-pub(super) async fn keep_rejected(store: &Arc<dyn ObjectStore>, rejected: &[RejectedRow], answer: &mut LoadAnswer) {
+pub async fn keep_rejected(store: &Arc<dyn ObjectStore>, rejected: &[RejectedRow], answer: &mut LoadAnswer) {
     if rejected.is_empty() {
         return;
     }

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use dipper_base::client::ClientInfo;
 use dipper_base::privileges::Privileges;
+use dipper_node::error::Result;
 use dipper_store::catalog::CatalogState;
 use dipper_store::table::schema::TableSchema;
 use futures::future::BoxFuture;
 
-use super::job::LoadSpec;
-use super::request::StreamLoadRequest;
-use super::shaper::Shaper;
-use crate::error::Result;
+use crate::job::LoadSpec;
+use crate::request::StreamLoadRequest;
+use crate::shaper::Shaper;
 
 /// Knows the users of the program.
 pub trait LoadHost: Send + Sync {

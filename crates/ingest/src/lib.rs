@@ -1,0 +1,53 @@
+//! Loads, from a request and its body to a commit: Stream Load, the rows of `LOAD DATA` and of `dipper load`, and what
+//! transactions write.
+//!
+//! ```text
+//! headers ── request ──┐
+//!                      ├─ LoadJob::begin   table, columns, expressions, transaction, label: all that needs no body
+//! body ── BodySender ──┴─ LoadJob::run     read ─ parse ─ shape ─ push ─ finish ─ publish ─ LoadAnswer
+//! ```
+//!
+//! Small loads end in [`group`] instead of push, finish and publish; it takes their labels too.
+//!
+//! | module | question it answers |
+//! |---|---|
+//! | [`request`] | what does a load ask for? |
+//! | [`body`] | how do bytes reach a load, and how does a client wait for it? |
+//! | [`loads`] | what do the loads of a process share? |
+//! | [`host`], [`shaper`] | what does a load ask of the program that knows users and SQL? |
+//! | [`job`], `work` | what happens to the bytes of a load? |
+//! | [`source`], [`json`], `parquet`, `arrow_stream` | which rows do they hold? |
+//! | `unseen` | which rows are left out because their keys are there? |
+//! | [`group`] | how do small loads share a commit? |
+//! | [`uncommitted`] | what has a transaction written, and what does it see? |
+//! | [`two_phase`](mod@two_phase) | how is a prepared load committed, what is a label's state? |
+//! | [`transactions`] | how are several loads one transaction? |
+//! | [`answer`] | what is the client told? |
+//! | [`errors`] | where are rejected rows kept? |
+//! | [`records`] | which loads does this process know of? |
+//!
+//! Invariants: after a load all of its rows are visible, or none. A load that is answered with success is durable, and its label
+//! is taken by the same commit.
+//!
+//! This crate must not know sessions, statements, users and SQL; it asks for them by the traits of [`host`] and [`shaper`].
+
+pub mod answer;
+mod arrow_stream;
+pub mod errors;
+pub mod group;
+pub mod host;
+pub mod job;
+pub mod json;
+pub mod loads;
+mod parquet;
+pub mod records;
+pub mod request;
+pub mod shaper;
+pub mod source;
+pub mod transactions;
+pub mod two_phase;
+pub mod uncommitted;
+mod unseen;
+mod work;
+
+pub use dipper_load::body;
