@@ -14,6 +14,7 @@ use datafusion::prelude::SessionConfig;
 use dipper_base::client::ClientInfo;
 use dipper_base::names::CATALOG;
 use dipper_cache::{CacheOptions, DataCache, IoContext, Populate};
+use dipper_exec::budget::Budget;
 use dipper_exec::scan::PoolMemory;
 use dipper_exec::spill::{BATCHES_PER_FILE, SpillFiles};
 use dipper_ingest::loads::{LoadResources, Loads};
@@ -454,7 +455,7 @@ pub async fn check(
         match dipper_store::backup::check(&store, &mut progress).await {
             Ok(Some(report)) => Ok(report),
             Ok(None) => Ok(dipper_store::check::check(&store, &mut progress).await?),
-            Err(e) => Err(EngineError::new(ErrorKind::Storage, e.to_string())),
+            Err(e) => Err(EngineError::of(ErrorKind::Storage, e)),
         }
     };
     read_once().scope(checked).await
@@ -570,7 +571,7 @@ fn runtime_env(options: &EngineOptions) -> Result<(Arc<RuntimeEnv>, Arc<SpillFil
     }
     let spilled = Arc::new(SpillFiles::new(options.spill_dir.clone()));
     let disk = DiskManagerBuilder::default().with_temp_file_factory(Arc::clone(&spilled) as _);
-    let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool)).with_disk_manager_builder(disk).build()?;
+    let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(Budget(pool))).with_disk_manager_builder(disk).build()?;
     Ok((Arc::new(runtime), spilled))
 }
 

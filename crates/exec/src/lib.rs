@@ -9,13 +9,14 @@
 //! | [`coop`] | how does a statement give way, and end when nobody wants it any more? |
 //! | [`on_cpu`] | how does work run on other threads? |
 //! | [`io`] | what does a statement read from remote stores? |
-//! | [`spill`] | what does not fit in memory? |
+//! | [`budget`], [`spill`] | how much memory is there, and what happens to what does not fit? |
 //! | [`sleep`] | how does SLEEP wait? |
 //!
 //! Invariant: each rule keeps the rows of a plan; a test beside it shows rows that are wrong without the rule.
 //!
 //! This crate must not know sessions, catalogs, users, HTTP and MySQL.
 
+pub mod budget;
 pub mod coop;
 pub mod io;
 pub mod native;

@@ -5,8 +5,12 @@ use std::fmt;
 use std::time::Duration;
 
 use dipper_load::LoadProfile;
+use dipper_node::error::{EngineError, ErrorKind};
 use dipper_store::chain::TxnId;
+use dipper_store::labels::LabelStatus;
 use serde::{Serialize, Serializer};
+
+use crate::outcome::LabelUsed;
 
 /// How a load ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,6 +111,8 @@ pub struct LoadAnswer {
     pub existing_job_status: Option<&'static str>,
     /// `OK`, or why it failed.
     pub message: String,
+    /// The error that the message tells.
+    pub error: Option<EngineError>,
     /// Rows of the body.
     pub total_rows: u64,
     /// Rows in the table.
@@ -145,6 +151,7 @@ impl LoadAnswer {
             status: LoadStatus::Success,
             existing_job_status: None,
             message: "OK".into(),
+            error: None,
             total_rows: 0,
             loaded_rows: 0,
             filtered_rows: 0,
@@ -164,6 +171,53 @@ impl LoadAnswer {
         self.message = message.into();
         self.loaded_rows = 0;
         self
+    }
+
+    /// The same load, ended by an error; its outcome is unknown if the error leaves it open.
+    #[must_use]
+    pub fn ended_by(mut self, error: EngineError) -> Self {
+        match error.kind {
+            ErrorKind::Unknown => {
+                self.status = LoadStatus::Unknown;
+                self.message.clone_from(&error.message);
+            }
+            _ => self = self.failed(&error.message),
+        }
+        self.error = Some(error);
+        self
+    }
+
+    /// The same load, refused because its label belongs to another load.
+    #[must_use]
+    pub fn label_used(mut self, used: LabelUsed) -> Self {
+        self.txn = Some(used.txn);
+        let job = match used.status {
+            LabelStatus::Running => Some("RUNNING"),
+            LabelStatus::Precommitted => Some("PRECOMMITTED"),
+            LabelStatus::Finished | LabelStatus::Aborted => Some("FINISHED"),
+            LabelStatus::Forgotten => None,
+        };
+        let (status, kind) = match job {
+            Some(_) => (LoadStatus::LabelExists, ErrorKind::Invalid),
+            None => (LoadStatus::Unknown, ErrorKind::Unknown),
+        };
+        self.status = status;
+        self.existing_job_status = job;
+        self.message = match job {
+            Some(_) => format!("[LABEL_ALREADY_EXISTS]{used}"),
+            None => format!(
+                "[LABEL_ALREADY_EXISTS]Label [{}] was used by txn [{}], and whether that was committed is forgotten; look at the rows",
+                used.label,
+                txn_number(used.txn)
+            ),
+        };
+        self.error = Some(EngineError { message: self.message.clone(), ..EngineError::of(kind, used) });
+        self
+    }
+
+    /// The error of a load that failed.
+    pub fn into_error(self) -> EngineError {
+        self.error.unwrap_or_else(|| EngineError::invalid(self.message))
     }
 
     /// Where the rejected rows are shown, by the server that clients reach at `base` (`http://host:port`).

@@ -57,7 +57,7 @@ impl ArrowBody {
     pub(crate) fn begin(body: Box<dyn Read + Send>, zone: Option<&str>) -> Result<Self> {
         let zone: Option<Tz> = zone.map(str::parse).transpose()?;
         let mut body = BufReader::with_capacity(BUFFER_BYTES, body);
-        let head = body.fill_buf().map_err(|e| EngineError::new(ErrorKind::File, e.to_string()))?;
+        let head = body.fill_buf().map_err(|e| EngineError::of(ErrorKind::File, e))?;
         if head.is_empty() {
             return Err(failed("it is empty; a stream without rows has a schema all the same"));
         }

@@ -17,13 +17,14 @@ use futures::TryFutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 
-use crate::answer::{LoadAnswer, LoadStatus, RejectedRow, txn_number};
+use crate::answer::{LoadAnswer, RejectedRow};
 use crate::arrow_stream::ArrowBody;
 use crate::errors;
 use crate::group::Shared;
 use crate::host::{LoadHost, LoadSession};
 use crate::json::JsonRows;
 use crate::loads::Loads;
+use crate::outcome::{LabelUsed, Rejected};
 use crate::parquet::{ParquetBody, own_names};
 use crate::records::{LoadHeader, LoadKind, Running};
 use crate::request::{Format, GroupCommit, MEMBER_BYTES_MAX, MergeType, StreamLoadRequest, UpdateMode};
@@ -144,7 +145,7 @@ impl LoadJob {
         answer.times.plan = running.elapsed();
         let planned = match planned {
             Ok(planned) => planned,
-            Err(e) => return refuse(answer.failed(e.message), running),
+            Err(e) => return refuse(answer.ended_by(e), running),
         };
         let begun = Instant::now();
         // Without a label of its own nobody can ask for it again; a prepared load is ended by it.
@@ -161,8 +162,11 @@ impl LoadJob {
         answer.times.begin = begun.elapsed();
         let label = match label {
             Ok(Ok(label)) => label,
-            Ok(Err((txn, status))) => return refuse(exists(answer, txn, status), running),
-            Err(e) => return refuse(answer.failed(e.message), running),
+            Ok(Err((txn, status))) => {
+                let used = LabelUsed { label: answer.label.clone(), txn, status };
+                return refuse(answer.label_used(used), running);
+            }
+            Err(e) => return refuse(answer.ended_by(e), running),
         };
         answer.txn = Some(txn);
         let loads = Arc::clone(loads);
@@ -255,19 +259,16 @@ impl LoadJob {
             }
             Ok(Ended::Exists(txn, status)) => {
                 // Nothing but times, as if it had been known before the body.
+                let used = LabelUsed { label: answer.label.clone(), txn, status };
                 let nothing = LoadAnswer { times: answer.times, ..LoadAnswer::new(answer.label, answer.comment) };
-                answer = exists(nothing, txn, status);
-            }
-            Err(e) if e.kind == ErrorKind::Unknown => {
-                answer.status = LoadStatus::Unknown;
-                answer.message = e.message;
+                answer = nothing.label_used(used);
             }
             Err(e) => {
                 // After a failure of the store the commit may be there: vacuum knows.
-                if !matches!(e.kind, ErrorKind::Storage | ErrorKind::Vanished) {
+                if !matches!(e.kind, ErrorKind::Unknown | ErrorKind::Storage | ErrorKind::Vanished) {
                     cleanup.abort();
                 }
-                answer = answer.failed(e.message);
+                answer = answer.ended_by(e);
             }
         }
         answer.pipeline = Some(work.load.profile());
@@ -414,34 +415,6 @@ async fn acquire(
     })
 }
 
-/// The answer to a load whose label another has.
-pub fn exists(mut answer: LoadAnswer, txn: TxnId, status: LabelStatus) -> LoadAnswer {
-    let (job, word) = match status {
-        LabelStatus::Running => ("RUNNING", "PREPARE"),
-        LabelStatus::Precommitted => ("PRECOMMITTED", "PRECOMMITTED"),
-        LabelStatus::Finished | LabelStatus::Aborted => ("FINISHED", "VISIBLE"),
-        LabelStatus::Forgotten => {
-            answer.txn = Some(txn);
-            answer.status = LoadStatus::Unknown;
-            answer.message = format!(
-                "[LABEL_ALREADY_EXISTS]Label [{}] was used by txn [{}], and whether that was committed is forgotten; look at the rows",
-                answer.label,
-                txn_number(txn)
-            );
-            return answer;
-        }
-    };
-    answer.txn = Some(txn);
-    answer.status = LoadStatus::LabelExists;
-    answer.existing_job_status = Some(job);
-    answer.message = format!(
-        "[LABEL_ALREADY_EXISTS]Label [{}] has already been used, relate to txn [{}], status [{word}].",
-        answer.label,
-        txn_number(txn)
-    );
-    answer
-}
-
 /// The native table that the load names, and its database's id.
 ///
 /// # Errors
@@ -461,7 +434,10 @@ pub fn table(state: &CatalogState, spec: &LoadSpec) -> Result<(TableId, Arc<Cata
     }
 }
 
-/// Too many rows left out?
+/// Refuses a load of which too many rows are left out.
+///
+/// # Errors
+/// `BadValue`, caused by [`Rejected`].
 fn enough(request: &StreamLoadRequest, answer: &LoadAnswer, rejected: &[RejectedRow]) -> Result<()> {
     let selected = answer.total_rows.saturating_sub(answer.unselected_rows);
     if answer.filtered_rows as f64 <= request.max_filter_ratio * selected as f64 {
@@ -469,12 +445,14 @@ fn enough(request: &StreamLoadRequest, answer: &LoadAnswer, rejected: &[Rejected
     }
     let first = rejected.first().map(|r| format!("; first, line {}: {}", r.line, r.reason)).unwrap_or_default();
     let (filtered, most) = (answer.filtered_rows, request.max_filter_ratio);
-    Err(EngineError::new(
+    let error = EngineError::new(
         ErrorKind::BadValue,
         format!(
             "[DATA_QUALITY_ERROR]too many filtered rows: {filtered} of {selected}, max_filter_ratio is {most}{first}"
         ),
-    ))
+    );
+    let first = rejected.first().map(|r| r.reason.clone()).unwrap_or_default();
+    Err(error.with_source(Rejected { rejected: filtered, rows: selected, first }))
 }
 
 /// Takes the label, if it is not taken yet, and makes the rows durable, then visible (or prepared).
@@ -540,7 +518,7 @@ async fn keep(loads: &Arc<Loads>, work: &Arc<Work>, slot: &Slot, cleanup: &mut A
 async fn finish(loads: &Arc<Loads>, load: &Arc<Load>) -> Result<Rowset> {
     let load = Arc::clone(load);
     let finished = loads.cpu.spawn_blocking(move || load.finish()).await;
-    Ok(finished.map_err(|e| EngineError::new(ErrorKind::Internal, e.to_string()))??)
+    Ok(finished.map_err(|e| EngineError::of(ErrorKind::Internal, e))??)
 }
 
 /// The rows of a load of some columns, made anew on the newest state.
@@ -557,7 +535,7 @@ async fn rebased(loads: &Arc<Loads>, table: &Table, work: &Arc<Work>, rowset: &R
         _ => filler.rebase(&old, &pushed).map(|()| filler.reads()),
     });
     let pushing = pushing.await;
-    let reads = pushing.map_err(|e| EngineError::new(ErrorKind::Internal, e.to_string()))??;
+    let reads = pushing.map_err(|e| EngineError::of(ErrorKind::Internal, e))??;
     Ok(Rowset { reads: Some(reads), ..finish(loads, &load).await? })
 }
 
@@ -615,7 +593,7 @@ async fn rows(
             let bytes = plain(body, &request);
             let zone = request.timezone.as_ref().map(|_| session.time_zone());
             let begun = loads.cpu.spawn_blocking(move || ArrowBody::begin(bytes, zone.as_deref())).await;
-            let begun = begun.map_err(|e| EngineError::new(ErrorKind::Internal, e.to_string()))??;
+            let begun = begun.map_err(|e| EngineError::of(ErrorKind::Internal, e))??;
             let shape = session.shape(state.schema(), &request, Some(begun.schema())).await?;
             let wanted = shape.reading().names();
             let names = own_names(begun.schema(), wanted);
@@ -625,7 +603,7 @@ async fn rows(
             let bytes = plain(body, &request);
             let zone = request.timezone.as_ref().map(|_| session.time_zone());
             let received = loads.cpu.spawn_blocking(move || ParquetBody::receive(bytes, zone.as_deref())).await;
-            let received = received.map_err(|e| EngineError::new(ErrorKind::Internal, e.to_string()))??;
+            let received = received.map_err(|e| EngineError::of(ErrorKind::Internal, e))??;
             let shape = session.shape(state.schema(), &request, Some(received.schema())).await?;
             let wanted = shape.reading().names();
             let names = own_names(received.schema(), wanted);

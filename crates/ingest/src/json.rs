@@ -21,7 +21,7 @@ use crate::answer::RejectedRow;
 use crate::errors::Kept;
 use crate::request::{JsonLayout, StreamLoadRequest, UpdateMode};
 use crate::shaper::Reading;
-use crate::source::{Origin, Piece, ROW_BYTES_MAX, ROW_BYTES_SHOWN, is_too_bad, too_bad};
+use crate::source::{Origin, Piece, ROW_BYTES_MAX, ROW_BYTES_SHOWN, check_qualified};
 
 /// Bytes of a piece of lines, about.
 const PIECE_BYTES: usize = 1 << 20;
@@ -456,7 +456,7 @@ impl JsonRows {
         if kept.has_room() {
             kept.push(RejectedRow { line, column: None, reason, row: shown(text) });
         }
-        if is_too_bad(&self.request, rejected) { Err(too_bad()) } else { Ok(()) }
+        check_qualified(&self.request, rejected)
     }
 }
 
@@ -592,7 +592,7 @@ impl Feed {
             let before = buffer.len();
             if !self.ended && before < wanted {
                 let read = (&mut self.body).take((wanted - before) as u64).read_to_end(&mut buffer);
-                let n = read.map_err(|e| EngineError::new(ErrorKind::File, e.to_string()))?;
+                let n = read.map_err(|e| EngineError::of(ErrorKind::File, e))?;
                 self.ended = before + n < wanted;
             }
             if buffer.is_empty() {

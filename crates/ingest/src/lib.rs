@@ -22,6 +22,7 @@
 //! | [`uncommitted`] | what has a transaction written, and what does it see? |
 //! | [`two_phase`](mod@two_phase) | how is a prepared load committed, what is a label's state? |
 //! | [`transactions`] | how are several loads one transaction? |
+//! | [`outcome`] | why was a load refused, as types? |
 //! | [`answer`] | what is the client told? |
 //! | [`errors`] | where are rejected rows kept? |
 //! | [`records`] | which loads does this process know of? |
@@ -39,6 +40,7 @@ pub mod host;
 pub mod job;
 pub mod json;
 pub mod loads;
+pub mod outcome;
 mod parquet;
 pub mod records;
 pub mod request;

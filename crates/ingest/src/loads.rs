@@ -94,8 +94,8 @@ impl Loads {
             .get_or_try_init(|| async {
                 // The lease is renewed by the threads that wait for the store.
                 let started = self.io.spawn(Labels::start(Arc::clone(&self.store), self.nodes.clone())).await;
-                let started = started.map_err(|e| EngineError::new(ErrorKind::Storage, e.to_string()))?;
-                started.map_err(|e| EngineError::new(ErrorKind::Storage, e.to_string()))
+                let started = started.map_err(|e| EngineError::of(ErrorKind::Storage, e))?;
+                started.map_err(|e| EngineError::of(ErrorKind::Storage, e))
             })
             .await
     }

@@ -73,7 +73,7 @@ impl ParquetBody {
         let mut file = tempfile::tempfile().map_err(|e| spooling(&e))?;
         let mut buffer = vec![0; 1 << 18];
         loop {
-            let n = body.read(&mut buffer).map_err(|e| EngineError::new(ErrorKind::File, e.to_string()))?;
+            let n = body.read(&mut buffer).map_err(|e| EngineError::of(ErrorKind::File, e))?;
             if n == 0 {
                 break;
             }

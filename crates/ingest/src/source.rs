@@ -8,15 +8,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrow::array::BooleanArray;
 use arrow::record_batch::RecordBatch;
 use dipper_load::body::BodySource;
-use dipper_node::error::{EngineError, ErrorKind, Result};
+use dipper_node::error::{EngineError, Result};
 use dipper_text::{
     BadValue, CsvDialect, DateOrder, Dialect, ErrorKind as TextKind, FileInput, HiveDialect, InvalidUtf8, LineEnd,
-    Memory, Origins, Rejected, Scan, ScanOptions, ScanQueue, Source, Worker,
+    Memory, Origins, RecordFault, Rejected, Scan, ScanOptions, ScanQueue, Source, Worker,
 };
 
 use crate::answer::RejectedRow;
 use crate::arrow_stream::ArrowRows;
 use crate::json::{JsonOrigins, JsonRows};
+use crate::outcome::Unqualified;
 use crate::parquet::ParquetRows;
 use crate::request::{CsvLayout, Format, StreamLoadRequest};
 use crate::shaper::Reading;
@@ -191,7 +192,7 @@ impl Reader {
                     origins: split.origins.into_iter().map(Origin::Text).collect(),
                     present: Vec::new(),
                 })),
-                Err(e) if e.kind == TextKind::Limit && e.line.is_some() => Err(too_bad()),
+                Err(e) if e.kind == TextKind::Rejected => Err(Unqualified.into()),
                 Err(e) => Err(EngineError::from(e)),
             },
             Reader::Json(rows) => rows.next(),
@@ -201,17 +202,15 @@ impl Reader {
     }
 }
 
-/// Doris's words for a load without tolerance that has met too many rows to be worth going on.
-pub fn too_bad() -> EngineError {
-    EngineError::new(
-        ErrorKind::BadValue,
-        "[DATA_QUALITY_ERROR]Encountered unqualified data, stop processing. Please check if the source data matches the schema, and consider disabling strict mode or increasing max_filter_ratio.",
-    )
-}
-
-/// Whether that point is reached.
-pub(crate) fn is_too_bad(request: &StreamLoadRequest, rejected: u64) -> bool {
-    request.max_filter_ratio <= 0.0 && rejected > REJECTED_WITHOUT_TOLERANCE
+/// Stops a load without tolerance that has met too many rows to be worth going on.
+///
+/// # Errors
+/// `BadValue`, caused by [`Unqualified`].
+pub(crate) fn check_qualified(request: &StreamLoadRequest, rejected: u64) -> Result<()> {
+    match request.max_filter_ratio <= 0.0 && rejected > REJECTED_WITHOUT_TOLERANCE {
+        true => Err(Unqualified.into()),
+        false => Ok(()),
+    }
 }
 
 /// Delimited text as the headers of a load describe it.
@@ -272,15 +271,12 @@ fn hive_dialect(layout: &CsvLayout) -> Result<HiveDialect> {
 
 /// A row that the scan rejected, in Doris's words.
 pub fn from_text(rejected: Rejected) -> RejectedRow {
-    let Rejected { line, column, reason, text, .. } = rejected;
-    let numbers: Vec<&str> = reason.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty()).collect();
-    let reason = match (&column, numbers.as_slice()) {
-        (None, [found, expected]) if reason.starts_with("the record has") => {
+    let Rejected { line, column, fault, reason, text, .. } = rejected;
+    let reason = match (&column, fault) {
+        (_, RecordFault::Fields { found, expected }) => {
             format!("Column count mismatch: expected {expected}, but found {found}")
         }
-        _ if reason.ends_with("is not UTF-8") => {
-            "Invalid file encoding: all CSV files must be UTF-8 encoded".to_string()
-        }
+        (_, RecordFault::InvalidUtf8) => "Invalid file encoding: all CSV files must be UTF-8 encoded".to_string(),
         (Some(column), _) => {
             format!("column({column}) value is incorrect while strict mode is 1, src value is {reason}")
         }

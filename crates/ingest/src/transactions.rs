@@ -163,7 +163,7 @@ async fn begun(
     name: &TransactionName,
     times: TransactionTimes,
 ) -> std::result::Result<u64, TransactionError> {
-    let label = request::label(&name.label).map_err(|e| EngineError::invalid(e.to_string()))?;
+    let label = request::label(&name.label).map_err(|e| EngineError::of(ErrorKind::Invalid, e))?;
     let (database, id) = target(loads, host, name).await?;
     let table = loads.tables.get(id).await?;
     let base = table.refresh().await.map_err(EngineError::from)?;

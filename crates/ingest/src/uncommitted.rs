@@ -491,5 +491,5 @@ fn conflict(why: &str) -> EngineError {
 }
 
 fn internal(e: tokio::task::JoinError) -> EngineError {
-    EngineError::new(ErrorKind::Internal, e.to_string())
+    EngineError::of(ErrorKind::Internal, e)
 }

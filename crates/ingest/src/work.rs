@@ -23,7 +23,7 @@ use crate::group::{self, Committed, Share, Shared};
 use crate::loads::Loads;
 use crate::request::{GroupCommit, MEMBER_BYTES_MAX, NewKeys, StreamLoadRequest, UpdateMode};
 use crate::shaper::{Shaped, Shaper};
-use crate::source::{Piece, Reader, RowSource, is_too_bad, too_bad};
+use crate::source::{Piece, Reader, RowSource, check_qualified};
 use crate::unseen::Unseen;
 
 /// A piece of the body, and its rows as the table takes them.
@@ -215,7 +215,7 @@ impl Work {
             }
             kept.push(piece.origins[batch].rejected(*row, &piece.batches[batch], reason.clone()));
         }
-        if is_too_bad(&self.request, before + misfits.len() as u64) { Err(too_bad()) } else { Ok(()) }
+        check_qualified(&self.request, before + misfits.len() as u64)
     }
 
     /// Rows that do not share a commit go into the load.
@@ -247,7 +247,7 @@ impl Work {
             let at = shaped[batch].input_row(row.row);
             kept.push(piece.origins[batch].rejected(at, &piece.batches[batch], row.reason.clone()));
         }
-        if is_too_bad(&self.request, before + refused.len() as u64) { Err(too_bad()) } else { Ok(()) }
+        check_qualified(&self.request, before + refused.len() as u64)
     }
 
     /// Commits a small load together with others; [`Shared::Apart`] where it has to be committed by itself, or has nothing
@@ -305,7 +305,7 @@ impl Work {
     async fn enter_late(self: &Arc<Self>, pieces: Vec<Pushed>) -> Result<()> {
         let work = Arc::clone(self);
         let entered = self.loads.cpu.spawn_blocking(move || work.enter(pieces)).await;
-        entered.map_err(|e| EngineError::new(ErrorKind::Internal, e.to_string()))?
+        entered.map_err(|e| EngineError::of(ErrorKind::Internal, e))?
     }
 
     /// Makes the threads end.

@@ -194,7 +194,7 @@ impl Sheet {
             });
         }
         RecordBatch::try_new_with_options(schema, arrays, &RecordBatchOptions::new().with_row_count(Some(count)))
-            .map_err(|e| EngineError::new(ErrorKind::Internal, e.to_string()))
+            .map_err(|e| EngineError::of(ErrorKind::Internal, e))
     }
 
     /// The rows as the result of a statement.

@@ -1,10 +1,11 @@
 //! The errors that clients see: MySQL codes with a message that names the object and the way out.
 
+use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
-use dipper_base::names::EXEC_MEM_LIMIT;
 use dipper_dialect::error::SqlError;
 use dipper_iceberg::IcebergError;
 use dipper_load::LoadError;
@@ -115,7 +116,10 @@ kinds! {
 }
 
 /// An error for a client.
-#[derive(Debug, Clone, PartialEq, Eq)]
+///
+/// The message is for people: code that acts on what went wrong asks for the kind, or for an error of a type of its own behind
+/// this one by [`cause`](Self::cause).
+#[derive(Debug, Clone)]
 pub struct EngineError {
     /// What kind.
     pub kind: ErrorKind,
@@ -127,13 +131,41 @@ pub struct EngineError {
     pub message: String,
     /// The line of the statement and a caret, two lines, for syntax errors.
     pub caret: Option<String>,
+    /// The error that this one tells a client about.
+    pub source: Option<Arc<dyn StdError + Send + Sync>>,
 }
+
+/// Two errors are equal if a client sees no difference.
+impl PartialEq for EngineError {
+    fn eq(&self, other: &Self) -> bool {
+        let seen = |e: &Self| (e.kind, e.code, e.sqlstate);
+        seen(self) == seen(other) && self.message == other.message && self.caret == other.caret
+    }
+}
+
+impl Eq for EngineError {}
 
 impl EngineError {
     /// An error of `kind`.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let (code, sqlstate) = kind.code();
-        EngineError { kind, code, sqlstate, message: without_xml(message.into()), caret: None }
+        EngineError { kind, code, sqlstate, message: without_xml(message.into()), caret: None, source: None }
+    }
+
+    /// An error of `kind` with the words of another error, which becomes its source.
+    pub fn of(kind: ErrorKind, source: impl StdError + Send + Sync + 'static) -> Self {
+        Self::new(kind, source.to_string()).with_source(source)
+    }
+
+    /// The same error, with the error that it was made from.
+    #[must_use]
+    pub fn with_source(self, source: impl StdError + Send + Sync + 'static) -> Self {
+        EngineError { source: Some(Arc::new(source)), ..self }
+    }
+
+    /// The first error of a type in the chain of sources.
+    pub fn cause<T: StdError + 'static>(&self) -> Option<&T> {
+        sources(self).find_map(|e| e.downcast_ref())
     }
 
     /// The same about something that is gone: the statement may find it elsewhere if it looks again.
@@ -157,6 +189,16 @@ impl EngineError {
     }
 }
 
+/// The chain of sources of an error, without the error itself.
+fn sources<'e>(error: &'e (dyn StdError + 'static)) -> impl Iterator<Item = &'e (dyn StdError + 'static)> {
+    let mut next = error.source();
+    std::iter::from_fn(move || {
+        let found = next?;
+        next = found.source();
+        Some(found)
+    })
+}
+
 /// A message with the document that an object store answered with cut down to what it says.
 fn without_xml(message: String) -> String {
     let whole = || {
@@ -178,7 +220,11 @@ impl fmt::Display for EngineError {
     }
 }
 
-impl std::error::Error for EngineError {}
+impl StdError for EngineError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_deref().map(|e| e as &(dyn StdError + 'static))
+    }
+}
 
 impl From<SqlError> for EngineError {
     fn from(e: SqlError) -> Self {
@@ -192,7 +238,7 @@ impl From<SqlError> for EngineError {
             _ => ErrorKind::Invalid,
         };
         let caret = Some(e.caret()).filter(|c| !c.is_empty());
-        EngineError { kind, code: e.code, sqlstate: e.sqlstate, message: e.to_string(), caret }
+        EngineError { code: e.code, sqlstate: e.sqlstate, message: e.to_string(), caret, ..EngineError::of(kind, e) }
     }
 }
 
@@ -205,7 +251,9 @@ impl From<TextError> for EngineError {
         let kind = match e.kind {
             TextKind::Options => ErrorKind::Invalid,
             TextKind::Io | TextKind::Changed | TextKind::Compression => ErrorKind::File,
-            TextKind::BadValue | TextKind::BadRecord | TextKind::InvalidUtf8 => ErrorKind::BadValue,
+            TextKind::BadValue | TextKind::BadRecord | TextKind::InvalidUtf8 | TextKind::Rejected => {
+                ErrorKind::BadValue
+            }
             TextKind::Limit => ErrorKind::Resources,
             TextKind::Cancelled => ErrorKind::Killed,
             _ => ErrorKind::Invalid,
@@ -215,7 +263,7 @@ impl From<TextError> for EngineError {
             TextKind::Io => e.source.as_ref().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound),
             _ => false,
         };
-        let error = EngineError::new(kind, e.to_string());
+        let error = EngineError::of(kind, e);
         if is_gone { error.vanished() } else { error }
     }
 }
@@ -229,16 +277,16 @@ impl From<CatalogError> for EngineError {
             CatalogError::TableNotFound { .. } => ErrorKind::NoTable,
             CatalogError::WrongKind { .. } => ErrorKind::WrongObject,
             CatalogError::Chain(_) => ErrorKind::Storage,
-            CatalogError::Access(e) => return from_access(e),
+            CatalogError::Access(e) => return from_access(e.clone()),
             _ => ErrorKind::Invalid,
         };
-        EngineError::new(kind, e.to_string())
+        EngineError::of(kind, e)
     }
 }
 
 /// With MySQL's numbers for users and grants.
-fn from_access(e: &AccessError) -> EngineError {
-    let (kind, code, sqlstate) = match e {
+fn from_access(e: AccessError) -> EngineError {
+    let (kind, code, sqlstate) = match &e {
         AccessError::UserExists { .. } | AccessError::RoleExists { .. } | AccessError::NoUser { .. } => {
             (ErrorKind::Invalid, 1396, "HY000")
         }
@@ -251,7 +299,7 @@ fn from_access(e: &AccessError) -> EngineError {
         AccessError::FormerPassword { .. } => (ErrorKind::Invalid, 3638, "HY000"),
         _ => (ErrorKind::Invalid, 1105, "HY000"),
     };
-    EngineError { kind, code, sqlstate, message: e.to_string(), caret: None }
+    EngineError { code, sqlstate, ..EngineError::of(kind, e) }
 }
 
 impl From<TableError> for EngineError {
@@ -272,7 +320,7 @@ impl From<TableError> for EngineError {
             },
             _ => ErrorKind::Storage,
         };
-        EngineError::new(kind, e.to_string())
+        EngineError::of(kind, e)
     }
 }
 
@@ -293,7 +341,7 @@ impl From<SegmentError> for EngineError {
             }
             _ => ErrorKind::Storage,
         };
-        EngineError::new(kind, e.to_string())
+        EngineError::of(kind, e)
     }
 }
 
@@ -303,8 +351,8 @@ impl From<LoadError> for EngineError {
             LoadError::Table(e) => e.into(),
             LoadError::Segment(e) => e.into(),
             LoadError::Route(e) => e.into(),
-            LoadError::Partial(_) => EngineError::invalid(e.to_string()),
-            other => EngineError::new(ErrorKind::Storage, other.to_string()),
+            LoadError::Partial(_) => EngineError::of(ErrorKind::Invalid, e),
+            other => EngineError::of(ErrorKind::Storage, other),
         }
     }
 }
@@ -314,20 +362,18 @@ impl From<PointError> for EngineError {
         match e {
             PointError::Segment(e) => e.into(),
             PointError::Route(e) => e.into(),
-            PointError::Row { .. } => EngineError::new(ErrorKind::Storage, e.to_string()),
-            _ => EngineError::invalid(e.to_string()),
+            PointError::Row { .. } => EngineError::of(ErrorKind::Storage, e),
+            _ => EngineError::of(ErrorKind::Invalid, e),
         }
     }
 }
 
 impl From<RouteError> for EngineError {
     fn from(e: RouteError) -> Self {
-        let error = EngineError::invalid(e.to_string());
-        match e {
-            // MySQL: "Unknown partition '%s' in table '%s'".
-            RouteError::NoPartition { .. } => EngineError { code: 1735, ..error },
-            _ => error,
-        }
+        // MySQL: "Unknown partition '%s' in table '%s'".
+        let code = matches!(e, RouteError::NoPartition { .. }).then_some(1735);
+        let error = EngineError::of(ErrorKind::Invalid, e);
+        EngineError { code: code.unwrap_or(error.code), ..error }
     }
 }
 
@@ -336,9 +382,9 @@ impl From<LabelError> for EngineError {
         match e {
             LabelError::Table(e) => e.into(),
             LabelError::Invalid { .. } | LabelError::InUse { .. } | LabelError::Collision { .. } => {
-                EngineError::new(ErrorKind::Invalid, e.to_string())
+                EngineError::of(ErrorKind::Invalid, e)
             }
-            _ => EngineError::new(ErrorKind::Storage, e.to_string()),
+            _ => EngineError::of(ErrorKind::Storage, e),
         }
     }
 }
@@ -350,25 +396,28 @@ impl From<IcebergError> for EngineError {
             IcebergError::NoSnapshot { .. } => ErrorKind::Invalid,
             _ => ErrorKind::File,
         };
-        EngineError::new(kind, e.to_string())
+        EngineError::of(kind, e)
     }
 }
 
 impl From<HiveError> for EngineError {
     fn from(e: HiveError) -> Self {
-        EngineError::invalid(e.to_string())
+        EngineError::of(ErrorKind::Invalid, e)
     }
 }
 
 impl From<arrow::error::ArrowError> for EngineError {
     fn from(e: arrow::error::ArrowError) -> Self {
-        from_datafusion(&DataFusionError::ArrowError(Box::new(e), None))
+        DataFusionError::ArrowError(Box::new(e), None).into()
     }
 }
 
 impl From<DataFusionError> for EngineError {
     fn from(e: DataFusionError) -> Self {
-        from_datafusion(&e)
+        let error = from_datafusion(&e);
+        // An error of our own that came through DataFusion has its sources already.
+        let is_own = sources(&e).any(|e| e.is::<EngineError>());
+        if is_own { error } else { error.with_source(e) }
     }
 }
 
@@ -433,14 +482,9 @@ fn from_datafusion(e: &DataFusionError) -> EngineError {
         DataFusionError::NotImplemented(m) => with_code(m, ErrorKind::Unsupported),
         DataFusionError::SchemaError(inner, _) => from_schema(inner),
         DataFusionError::ResourcesExhausted(m) => {
-            // A user's share of it names itself.
-            let raise = if m.contains(EXEC_MEM_LIMIT) { "the property" } else { "--memory" };
-            EngineError::new(
-                ErrorKind::Resources,
-                format!(
-                    "the statement needs more memory than its budget: {m}; raise {raise} or select fewer rows or columns"
-                ),
-            )
+            // Whoever limits memory has said how to raise the limit.
+            let message = format!("the statement needs more memory than its budget: {m}, or select fewer rows or columns");
+            EngineError::new(ErrorKind::Resources, message)
         }
         DataFusionError::Plan(m) => with_code(m, plan_kind(m)),
         DataFusionError::Execution(m) => with_code(m, ErrorKind::Invalid),

@@ -49,6 +49,8 @@ pub struct BadEntry {
     pub row: usize,
     /// Completes the sentence `"<value>" ...`: `is not a DATE (month 13)`.
     pub reason: String,
+    /// Whether the bytes of the value are not UTF-8.
+    pub not_utf8: bool,
     /// Whether the scan fails whatever its policy for bad values is (the policy for invalid UTF-8 said so).
     pub fatal: bool,
 }
@@ -69,14 +71,14 @@ impl BadValues {
     #[cold]
     pub fn report(&mut self, row: usize, reason: impl FnOnce() -> String) {
         if self.wanted {
-            self.values.push(BadEntry { row, reason: reason(), fatal: false });
+            self.values.push(BadEntry { row, reason: reason(), not_utf8: false, fatal: false });
         }
     }
 
     /// Reports a string that is not UTF-8, under [`InvalidUtf8::Error`] and [`InvalidUtf8::Reject`].
     #[cold]
     pub fn report_utf8(&mut self, row: usize, fatal: bool) {
-        self.values.push(BadEntry { row, reason: "is not UTF-8".to_string(), fatal });
+        self.values.push(BadEntry { row, reason: "is not UTF-8".to_string(), not_utf8: true, fatal });
     }
 
     /// What was reported so far.

@@ -20,8 +20,10 @@ pub enum ErrorKind {
     BadRecord,
     /// Bytes that are not UTF-8 where text is wanted.
     InvalidUtf8,
-    /// A record is longer than the reader accepts, or more rows were rejected than allowed.
+    /// A record is longer than the reader accepts, or there is no memory for it.
     Limit,
+    /// More records were rejected than the scan allows.
+    Rejected,
     /// A compressed file is damaged or ends early.
     Compression,
     /// A filter supplied by the caller failed.

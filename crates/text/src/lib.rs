@@ -50,8 +50,8 @@ pub use infer::{
     Guess, Header, Hints, Kind, Union, common_dialect, describe, infer, infer_sample, settle_dates, union_by_name,
 };
 pub use scan::{
-    BadValue, Batch, FileInput, HeaderCheck, InvalidUtf8, Memory, Origins, Rejected, RowFilter, Scan, ScanMetrics,
-    ScanOptions, ScanQueue, Split, Strings, Worker,
+    BadValue, Batch, FileInput, HeaderCheck, InvalidUtf8, Memory, Origins, RecordFault, Rejected, RowFilter, Scan,
+    ScanMetrics, ScanOptions, ScanQueue, Split, Strings, Worker,
 };
 pub use source::{Compression, FileSource, MemorySource, Source};
 pub use span::Span;

@@ -13,6 +13,7 @@ use datafusion::execution::memory_pool::{FairSpillPool, MemoryConsumer, MemoryLi
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionState;
 use dipper_base::names::EXEC_MEM_LIMIT;
+use dipper_exec::budget::raised_by;
 use dipper_store::catalog::access::Accounts;
 use parking_lot::Mutex;
 
@@ -194,8 +195,7 @@ impl MemoryPool for StatementMemory {
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> datafusion::error::Result<()> {
-        self.own.try_grow(reservation, additional).map_err(|e| match e {
-            // Of this kind, so that operators spill.
+        self.own.try_grow(reservation, additional).map_err(|e| match raised_by(e, "the property") {
             DataFusionError::ResourcesExhausted(why) => DataFusionError::ResourcesExhausted(format!(
                 "user '{}' has {} bytes for each statement (property '{EXEC_MEM_LIMIT}'): {why}",
                 self.user, self.bytes

@@ -19,8 +19,9 @@ use datafusion::physical_plan::streaming::PartitionStream;
 use dipper_dialect::statement::Properties;
 use dipper_ingest::answer::RejectedRow;
 use dipper_ingest::json::{self, JsonRows};
+use dipper_ingest::outcome::Unqualified;
 use dipper_ingest::request::{Format, StreamLoadRequest, unread_format};
-use dipper_ingest::source::{PIECE_BYTES, ROW_BYTES_MAX, dialect, from_text, too_bad};
+use dipper_ingest::source::{PIECE_BYTES, ROW_BYTES_MAX, dialect, from_text};
 use dipper_lake::files::schema_option;
 use dipper_load::body::BodySource;
 use dipper_store::chain::TxnId;
@@ -211,7 +212,7 @@ impl BodyTable {
         let value = |value: &str| if value.eq_ignore_ascii_case("txt") { "csv".to_string() } else { value.to_string() };
         let given: Vec<(&str, String)> = options.iter().map(|(key, text)| (key.as_str(), value(text))).collect();
         let given = given.iter().map(|(key, value)| (*key, value.as_bytes()));
-        let request = StreamLoadRequest::from_headers(given).map_err(|e| EngineError::invalid(e.to_string()))?;
+        let request = StreamLoadRequest::from_headers(given).map_err(|e| EngineError::of(ErrorKind::Invalid, e))?;
         let columns = options.iter().find(|(key, _)| key.eq_ignore_ascii_case("csv_schema"));
         let columns = columns.map(|(_, text)| schema_option(text)).transpose()?;
         let body = self.body.lock().take();
@@ -247,7 +248,7 @@ impl BodyTable {
         let head = {
             let request = request.clone();
             let begun = self.cpu.spawn_blocking(move || Head::read(&request, body)).await;
-            begun.map_err(|e| EngineError::new(ErrorKind::Internal, e.to_string()))??
+            begun.map_err(|e| EngineError::of(ErrorKind::Internal, e))??
         };
         let schema: SchemaRef = match columns {
             Some(columns) => Arc::new(Schema::new(columns)),
@@ -310,7 +311,7 @@ impl BodyTable {
             Ok::<_, EngineError>((schema, None, BodyRows::Json(Arc::new(rows), Arc::default())))
         };
         let begun = self.cpu.spawn_blocking(work).await;
-        begun.map_err(|e| EngineError::new(ErrorKind::Internal, e.to_string()))?
+        begun.map_err(|e| EngineError::of(ErrorKind::Internal, e))?
     }
 
     /// The statement has inserted its rows.
@@ -558,5 +559,5 @@ fn enough(rows: &BodyRows, max_filter_ratio: f64) -> DfResult<()> {
     if rejected as f64 <= max_filter_ratio * met as f64 {
         return Ok(());
     }
-    Err(too_bad().into_datafusion())
+    Err(EngineError::from(Unqualified).into_datafusion())
 }

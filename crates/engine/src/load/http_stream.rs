@@ -8,16 +8,14 @@ use std::time::Instant;
 
 use dipper_base::client::ClientInfo;
 use dipper_dialect::statement::{Insert, Parsed, Properties, Statement};
-use dipper_ingest::answer::{LoadAnswer, LoadStatus, RejectedRow};
+use dipper_ingest::answer::{LoadAnswer, RejectedRow};
+use dipper_ingest::outcome::{LabelUsed, Rejected, Unqualified};
 use dipper_ingest::records::{LoadHeader, LoadKind};
 use dipper_ingest::request::{GroupCommit, MergeType, NewKeys, StreamLoadRequest, UpdateMode};
-use dipper_ingest::source::too_bad;
 use dipper_ingest::{errors, job};
 use dipper_load::body::BodySource;
 use dipper_sql::charter::session::TableRef;
 use dipper_sql::charter::table_refs;
-use dipper_store::chain::TxnId;
-use dipper_store::labels::LabelStatus;
 use dipper_store::table::schema::Model;
 use futures::future::BoxFuture;
 
@@ -28,7 +26,7 @@ use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::result::Outcome;
 use crate::session::Session;
-use crate::statements::qualified;
+use crate::statements::{Misfit, qualified};
 
 /// Runs an INSERT over a body. `request` holds what the headers say beside the statement.
 ///
@@ -62,11 +60,11 @@ async fn run(
     let mut answer = LoadAnswer::new(label.clone(), request.comment.clone());
     let (parsed, insert) = match found {
         Ok(found) => found,
-        Err(e) => return answer.failed(e.message),
+        Err(e) => return answer.ended_by(e),
     };
     let (database, table) = match qualified(&session, &insert.table) {
         Ok(found) => found,
-        Err(e) => return answer.failed(e.message),
+        Err(e) => return answer.ended_by(e),
     };
     let running = engine.loads.records.begin(LoadHeader {
         kind: LoadKind::Stream,
@@ -126,28 +124,22 @@ async fn run(
             answer.unselected_rows = answer.total_rows.saturating_sub(answer.loaded_rows + answer.filtered_rows);
         }
         Ok(Outcome::Rows(_)) => answer = answer.failed("internal error: an INSERT gave rows"),
-        Err(e) if e.kind == ErrorKind::Unknown => {
-            answer.status = LoadStatus::Unknown;
-            answer.message = e.message;
-        }
-        Err(e) => match holder(engine, &database, insert.label.as_deref(), &e).await {
-            Some((txn, status)) => {
+        Err(e) => match (e.kind, e.cause::<LabelUsed>().cloned()) {
+            (ErrorKind::Unknown, _) => answer = answer.ended_by(e),
+            (_, Some(used)) => {
                 // Nothing but times, as of a Stream Load.
                 let nothing = LoadAnswer { times: answer.times, ..LoadAnswer::new(answer.label, answer.comment) };
-                answer = job::exists(nothing, txn, status);
+                answer = nothing.label_used(used);
             }
-            None => {
-                let message = match Misfits::of(&e) {
-                    Some(misfits) => {
-                        answer.filtered_rows += misfits.rows;
-                        let message = misfits.message(request);
-                        rejected.push(unplaced(misfits.reason));
-                        message
-                    }
-                    None => e.message,
-                };
-                answer = answer.failed(message);
-            }
+            (_, None) => match Misfits::of(&e) {
+                Some(misfits) => {
+                    answer.filtered_rows += misfits.rows;
+                    let message = misfits.message(request);
+                    rejected.push(unplaced(misfits.reason));
+                    answer = answer.ended_by(EngineError { message, ..e });
+                }
+                None => answer = answer.ended_by(e),
+            },
         },
     }
     errors::keep_rejected(&engine.loads.store, &rejected, &mut answer).await;
@@ -290,21 +282,6 @@ async fn check_target(
     }
 }
 
-/// The load that has the label, where that is why the INSERT failed.
-async fn holder(
-    engine: &Arc<Engine>,
-    database: &str,
-    label: Option<&str>,
-    error: &EngineError,
-) -> Option<(TxnId, LabelStatus)> {
-    // An INSERT says it in words only. It takes its label before it plans, and so before it reads the body.
-    let label = label.filter(|l| error.message.starts_with(&format!("Label [{l}] has already been used")))?;
-    let id = engine.catalog.snapshot().database(database)?.id;
-    let labels = engine.loads.labels().await.ok()?;
-    let (attempt, status) = labels.lookup(id, label).await.ok()??;
-    (status != LabelStatus::Aborted).then_some((attempt.txn, status))
-}
-
 /// Rows that did not fit, of an INSERT that failed for them.
 struct Misfits {
     /// How many were met until then.
@@ -316,23 +293,21 @@ struct Misfits {
 }
 
 impl Misfits {
-    /// What the words of an INSERT tell; it has no others. `None`: it failed for something else, or for lines that are no
-    /// rows, which the queue knows.
+    /// `None`: the INSERT failed for something else, or for lines that are no rows, which the queue knows.
     fn of(error: &EngineError) -> Option<Self> {
-        if error.kind != ErrorKind::BadValue || error.message == too_bad().message {
+        if error.kind != ErrorKind::BadValue || error.cause::<Unqualified>().is_some() {
             return None;
         }
-        // Its variables are headers here.
-        let message = error.message.replace("SET enable_insert_strict = false", "send strict_mode: false");
-        let counted = || {
-            let said = message.strip_prefix("Insert has filtered data: ")?;
-            let rows = said.split_once(" of ")?.0.parse().ok()?;
-            let reason = said.split_once("; first: ")?.1;
-            Some(Misfits { rows, reason: reason.to_string(), said: said.to_string() })
+        if let Some(rejected) = error.cause::<Rejected>() {
+            let (rows, reason) = (rejected.rejected, rejected.first.clone());
+            return Some(Misfits { rows, reason, said: rejected.to_string() });
+        }
+        // A strict INSERT ends with the first. Its variable is a header here.
+        let said = match error.cause::<Misfit>() {
+            Some(misfit) => misfit.way_out("send strict_mode: false"),
+            None => error.message.clone(),
         };
-        let counted = counted();
-        // A strict INSERT ends with the first.
-        Some(counted.unwrap_or_else(|| Misfits { rows: 1, reason: message.clone(), said: message }))
+        Some(Misfits { rows: 1, reason: said.clone(), said })
     }
 
     /// The message of the load.

@@ -147,7 +147,7 @@ pub(crate) async fn load_file(session: &mut Session, load: &LoadData) -> Result<
     access.check(&path)?;
     let mut file = tokio::task::spawn_blocking(move || opened(&path))
         .await
-        .map_err(|e| EngineError::new(ErrorKind::Internal, e.to_string()))??;
+        .map_err(|e| EngineError::of(ErrorKind::Internal, e))??;
     let infile = begin(session, load).await?;
     let (sender, chunks) = tokio::sync::mpsc::channel(4);
     tokio::task::spawn_blocking(move || {
@@ -201,7 +201,7 @@ async fn begin(session: &mut Session, load: &LoadData) -> Result<Infile> {
         starts: Starts::of(load, csv, enclose),
         letters: escape.map(|escape| Letters::new(escape, enclose)),
     };
-    let job = engine.begin_load(spec).await.map_err(|answer| EngineError::invalid(answer.message))?;
+    let job = engine.begin_load(spec).await.map_err(|answer| answer.into_error())?;
     Ok(Infile { job, filters })
 }
 
@@ -231,9 +231,7 @@ async fn take(
             session.wrote();
             Ok(done(&answer, session.warnings.len()))
         }
-        LoadStatus::Unknown => Err(EngineError::new(ErrorKind::Unknown, answer.message)),
-        _ if answer.filtered_rows > 0 => Err(EngineError::new(ErrorKind::BadValue, answer.message)),
-        _ => Err(EngineError::invalid(answer.message)),
+        LoadStatus::Unknown | LoadStatus::LabelExists | LoadStatus::Fail => Err(answer.into_error()),
     }
 }
 
@@ -276,7 +274,7 @@ fn request(load: &LoadData, table: &TableSchema, backslashes: bool) -> Result<St
         return Err(EngineError::invalid(message));
     }
     let given = load.properties.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-    let mut request = StreamLoadRequest::from_headers(given).map_err(|e| EngineError::invalid(e.to_string()))?;
+    let mut request = StreamLoadRequest::from_headers(given).map_err(|e| EngineError::of(ErrorKind::Invalid, e))?;
     match (load.on_duplicate, table.model) {
         (Some(OnDuplicate::Replace), Model::Aggregate) if !table.has_sequences() => {
             return Err(EngineError::unsupported(
@@ -353,7 +351,7 @@ fn layout(load: &LoadData, csv: &mut CsvLayout) -> Result<()> {
 /// Bytes of a separator; `\x01` as in Doris's loads.
 fn bytes_by_name(clause: &str, text: &str) -> Result<Vec<u8>> {
     match text.starts_with("\\x") || text.starts_with("\\X") {
-        true => bytes_of(clause, text).map_err(|e| EngineError::invalid(e.to_string())),
+        true => bytes_of(clause, text).map_err(|e| EngineError::of(ErrorKind::Invalid, e)),
         false => Ok(text.as_bytes().to_vec()),
     }
 }

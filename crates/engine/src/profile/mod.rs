@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 
 pub(crate) use recorder::{Recorder, profiled};
 
+use dipper_ingest::answer::LoadStatus;
 use dipper_ingest::records::{LoadRecord, LoadRecords};
 
 /// Statements whose profiles are kept.
@@ -198,7 +199,7 @@ impl Profile {
         };
         let Some(end) = &record.ended else { return profile };
         let answer = &end.answer;
-        let failed = answer.message != "OK";
+        let failed = !matches!(answer.status, LoadStatus::Success | LoadStatus::PublishTimeout);
         profile.state = if failed { "ERR" } else { "OK" };
         profile.message = failed.then(|| answer.message.clone());
         profile.total = answer.times.total;

@@ -20,7 +20,7 @@ mod volumes;
 use dipper_base::names;
 use dipper_dialect::statement::{Name, Parsed, QueryText, Statement};
 use dipper_exec::on_cpu::on_cpu;
-pub(crate) use insert::stored;
+pub(crate) use insert::{Misfit, stored};
 pub(crate) use native::{Now, changed_at, default_value, drop_tables, range_text};
 pub use show::like;
 pub(crate) use show::{bytes_text, partition_rows, tablet_id};

@@ -68,6 +68,7 @@ impl Hdfs {
             .with_config(configuration.iter().map(|(k, v)| (k.as_str(), v.as_str())))
             .with_io_runtime(self.io.clone())
             .build()
+            // The client has one kind for all wrong arguments, and tells this one by words only.
             .map_err(|e| match e.to_string() {
                 reason if reason.contains("No NameNode hosts found") => failed(
                     "it names no port, and no name service is called so: write hdfs://host:8020/path, or give \

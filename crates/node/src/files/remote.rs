@@ -154,6 +154,7 @@ async fn head(remote: &Remote, location: &str) -> Result<Option<ObjectMeta>> {
 async fn refusal(remote: &Remote, e: &Error) -> Option<String> {
     let refused = match e {
         Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => true,
+        // The client keeps the status to itself.
         e => e.to_string().contains("400 Bad Request"),
     };
     if !refused {

@@ -233,6 +233,23 @@ pub struct ScanMetrics {
     pub blocks: u64,
 }
 
+/// What is wrong with a record that was left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RecordFault {
+    /// The record has another number of fields than the file has columns.
+    Fields {
+        /// Fields of the record.
+        found: usize,
+        /// Columns of the file.
+        expected: usize,
+    },
+    /// A field is not UTF-8.
+    InvalidUtf8,
+    /// A value does not fit its column, or the record is not closed; the reason says it.
+    Other,
+}
+
 /// A record that was left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejected {
@@ -244,7 +261,9 @@ pub struct Rejected {
     pub byte: u64,
     /// The column at fault, where it is one.
     pub column: Option<String>,
-    /// Why.
+    /// What is wrong, for code that acts on it.
+    pub fault: RecordFault,
+    /// What is wrong, for people.
     pub reason: String,
     /// The record as it stands in the file, cut at 1 KiB.
     pub text: String,

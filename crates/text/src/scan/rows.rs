@@ -9,7 +9,7 @@ use arrow_schema::Schema;
 use super::chunk::{Chunk, Rows};
 use super::grammar::Ends;
 use super::queue::{Scan, ScanQueue};
-use super::{BadValue, Rejected};
+use super::{BadValue, RecordFault, Rejected};
 use crate::block::TextBlock;
 use crate::convert::{BadEntry, BadValues, Cx, LineFault};
 use crate::dialect::Dialect;
@@ -47,6 +47,7 @@ struct Fault {
     row: usize,
     column: Option<usize>,
     kind: ErrorKind,
+    fault: RecordFault,
     reason: String,
     /// Bytes of the chunk's block or of the value's own block.
     value: Option<Vec<u8>>,
@@ -229,14 +230,15 @@ impl RowMaker {
         let mut cx =
             Cx { strings: scan.options.strings, invalid_utf8: scan.options.invalid_utf8, batch, bad: &mut bad };
         let array = scan.convert(column, block, &self.spans, &mut cx)?;
-        for BadEntry { row, reason, fatal } in bad.values {
+        for BadEntry { row, reason, not_utf8, fatal } in bad.values {
             let place = match rows {
                 Rows::Range(from, _) => from + row,
                 Rows::Some(some) => some[row] as usize,
             };
             let kind = if fatal { ErrorKind::InvalidUtf8 } else { ErrorKind::BadValue };
             let value = self.spans[row].bytes(block.bytes()).map(<[u8]>::to_vec);
-            faults.push(Fault { row: place, column: Some(column), kind, reason, value });
+            let fault = if not_utf8 { RecordFault::InvalidUtf8 } else { RecordFault::Other };
+            faults.push(Fault { row: place, column: Some(column), kind, fault, reason, value });
         }
         Ok(array)
     }
@@ -273,6 +275,7 @@ impl RowMaker {
                             line: e.line.unwrap_or(0),
                             byte: e.byte.unwrap_or(0),
                             column: e.column,
+                            fault: fault.fault,
                             reason: match &e.value {
                                 Some(value) => format!("{value:?} {}", e.reason),
                                 None => e.reason,
@@ -283,7 +286,7 @@ impl RowMaker {
                     if before >= max {
                         let mut e = error(queue, chunk, &fault);
                         e.hint = Some(format!("{} records were rejected, at most {max} may be", before + 1));
-                        e.kind = ErrorKind::Limit;
+                        e.kind = ErrorKind::Rejected;
                         return Err(e);
                     }
                 }
@@ -324,7 +327,7 @@ fn split<'a>(scan: &Scan, chunk: &'a Chunk, from: usize, to: usize, faults: &mut
         let found = splitter.split(&chunk.block.bytes()[start..end], columns, &mut out, &mut spans);
         for LineFault { column, reason, value } in found.into_iter().filter(|f| f.column.iter().all(is_wanted)) {
             let kind = if column.is_some() { ErrorKind::BadValue } else { ErrorKind::BadRecord };
-            faults.push(Fault { row, column, kind, reason, value });
+            faults.push(Fault { row, column, kind, fault: RecordFault::Other, reason, value });
         }
         assert_eq!(spans.len(), (row + 1 - from) * columns, "a span for each column");
     }
@@ -342,11 +345,11 @@ pub(super) fn is_ragged(scan: &Scan, chunk: &Chunk) -> bool {
 /// the TPC generators write it.
 fn ragged(scan: &Scan, chunk: &Chunk, from: usize, to: usize, faults: &mut Vec<Fault>) {
     let columns = scan.options.schema.fields().len();
-    let mut report = |row: usize, reason: String| {
-        faults.push(Fault { row, column: None, kind: ErrorKind::BadRecord, reason, value: None });
+    let mut report = |row: usize, fault: RecordFault, reason: String| {
+        faults.push(Fault { row, column: None, kind: ErrorKind::BadRecord, fault, reason, value: None });
     };
     if chunk.unterminated && to == chunk.rows() && to > from {
-        report(to - 1, "the record has a quote that is never closed".to_string());
+        report(to - 1, RecordFault::Other, "the record has a quote that is never closed".to_string());
     }
     if chunk.even_fields() == Some(columns) {
         return;
@@ -363,8 +366,8 @@ fn ragged(scan: &Scan, chunk: &Chunk, from: usize, to: usize, faults: &mut Vec<F
                 continue;
             }
         }
-        let (found, wanted) = (plural(fields), plural(columns));
-        report(row, format!("the record has {found}, expected {wanted}"));
+        let fault = RecordFault::Fields { found: fields, expected: columns };
+        report(row, fault, format!("the record has {}, expected {}", plural(fields), plural(columns)));
     }
 }
 

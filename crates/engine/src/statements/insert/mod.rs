@@ -3,6 +3,7 @@
 pub(super) mod files;
 mod partitions;
 
+use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray};
@@ -128,12 +129,30 @@ fn incorrect(field: &Field, value: &str) -> String {
     format!("Incorrect {} value: '{value}' for column '{}'", sql_type(field), field.name())
 }
 
+/// A value that a strict INSERT does not take.
+#[derive(Debug)]
+pub(crate) struct Misfit {
+    /// What is wrong, with the value.
+    what: String,
+}
+
+impl Misfit {
+    /// What is wrong, and what to do about it, where `lenient` stores NULL instead.
+    pub(crate) fn way_out(&self, lenient: &str) -> String {
+        format!("{}; cast or correct it, or {lenient} to store NULL", self.what)
+    }
+}
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.way_out("SET enable_insert_strict = false"))
+    }
+}
+
+impl std::error::Error for Misfit {}
+
 fn misfit(field: &Field, value: &str) -> EngineError {
-    let what = incorrect(field, value);
-    EngineError::new(
-        ErrorKind::BadValue,
-        format!("{what}; cast or correct it, or SET enable_insert_strict = false to store NULL"),
-    )
+    EngineError::of(ErrorKind::BadValue, Misfit { what: incorrect(field, value) })
 }
 
 /// The query must give as many columns as are to be filled.

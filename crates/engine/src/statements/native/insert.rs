@@ -6,12 +6,13 @@ use std::time::Duration;
 use arrow::record_batch::RecordBatch;
 use dipper_dialect::statement::{Insert, QueryText};
 use dipper_exec::on_cpu::on_cpu;
-use dipper_ingest::answer::{LoadAnswer, LoadStatus, txn_number};
+use dipper_ingest::answer::{LoadAnswer, txn_number};
+use dipper_ingest::outcome::LabelUsed;
 use dipper_ingest::records::{LoadHeader, LoadKind, Running};
 use dipper_sql::charter::session::VarValue;
 use dipper_store::catalog::{Table as CatalogTable, TableId};
 use dipper_store::chain::TxnId;
-use dipper_store::labels::{Acquired, Held, LabelStatus};
+use dipper_store::labels::{Acquired, Held};
 use dipper_store::table::schema::{Model, TableSchema};
 use dipper_store::table::{Reads, Replace, SegmentRef, TableState};
 use sqlparser::ast;
@@ -193,10 +194,7 @@ fn end(record: Running, txn: TxnId, written: &Result<Written>) {
         }
         Err(e) => {
             answer.txn = Some(txn);
-            answer = answer.failed(e.message.clone());
-            if e.kind == ErrorKind::Unknown {
-                answer.status = LoadStatus::Unknown;
-            }
+            answer = answer.ended_by(e.clone());
         }
     }
     record.end(&answer);
@@ -314,16 +312,7 @@ pub(in crate::statements) async fn acquire(
     match engine.loads.labels().await?.acquire(database.id, label, txn, table).await? {
         Acquired::New(held) => Ok(held),
         Acquired::Exists(attempt, status) => {
-            let status = match status {
-                LabelStatus::Running => "PREPARE",
-                LabelStatus::Precommitted => "PRECOMMITTED",
-                LabelStatus::Forgotten => "UNKNOWN",
-                LabelStatus::Finished | LabelStatus::Aborted => "VISIBLE",
-            };
-            Err(EngineError::invalid(format!(
-                "Label [{label}] has already been used, relate to txn [{}], status [{status}].",
-                txn_number(attempt.txn)
-            )))
+            Err(LabelUsed { label: label.to_string(), txn: attempt.txn, status }.into())
         }
     }
 }

@@ -12,6 +12,7 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReser
 use datafusion::physical_plan::{ExecutionPlan, execute_stream, execute_stream_partitioned};
 use dipper_exec::on_cpu::on_cpu;
 use dipper_ingest::group::{self, Share, Shared};
+use dipper_ingest::outcome::Rejected;
 use dipper_ingest::request::MEMBER_BYTES_MAX;
 use dipper_ingest::uncommitted::{Part, Place, Uncommitted};
 use dipper_load::{Filled, Load, LoadOptions, LoadProfile, LoadTarget, Partial, RejectedRow, memory_of};
@@ -179,15 +180,10 @@ impl Written {
         if self.rejected as f64 <= max_filter_ratio * (self.rows + self.rejected) as f64 {
             return Ok(());
         }
-        let first = self.reasons.first().map(String::as_str).unwrap_or_default();
-        Err(EngineError::new(
-            ErrorKind::BadValue,
-            format!(
-                "Insert has filtered data: {} of {} rows; first: {first}",
-                self.rejected,
-                self.rows + self.rejected
-            ),
-        ))
+        let first = self.reasons.first().cloned().unwrap_or_default();
+        let rejected = Rejected { rejected: self.rejected, rows: self.rows + self.rejected, first };
+        let message = format!("Insert has filtered data: {rejected}");
+        Err(EngineError::new(ErrorKind::BadValue, message).with_source(rejected))
     }
 }
 

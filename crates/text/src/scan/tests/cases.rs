@@ -218,7 +218,7 @@ fn bad_values_by_policy() {
     assert_eq!(rejected, expected.map(|(l, r, t)| (l, r.to_string(), t.to_string())));
     options.bad_value = BadValue::Reject { max: 3 };
     let error = all(&options, vec![memory(text)]).expect_err("too many");
-    assert_eq!(error.kind, crate::ErrorKind::Limit);
+    assert_eq!(error.kind, crate::ErrorKind::Rejected);
 }
 
 /// Keeps rows whose first asked-for column is a multiple of `of`.

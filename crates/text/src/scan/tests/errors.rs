@@ -1,7 +1,7 @@
 //! Bad input: what is said about it, and where.
 
 use super::*;
-use crate::scan::{BadValue, InvalidUtf8};
+use crate::scan::{BadValue, InvalidUtf8, RecordFault};
 
 #[test]
 fn bad_value_names_its_place() {
@@ -64,7 +64,11 @@ fn records_are_rejected_while_bad_values_are_null() {
     let from: Vec<_> = (0..3).map(|row| (origins.line(row), origins.text(row, 100))).collect();
     let at = |line, text: &str| (line, text.to_string());
     assert_eq!(from, [at(None, "1,x"), at(None, "no,y"), at(None, "7,w")]);
-    let rejected: Vec<_> = queue.rejected().into_iter().map(|r| (r.line, r.reason)).collect();
+    let rejected = queue.rejected();
+    let faults: Vec<RecordFault> = rejected.iter().map(|r| r.fault).collect();
+    let fields = |found| RecordFault::Fields { found, expected: 2 };
+    assert_eq!(faults, [fields(1), fields(3), RecordFault::InvalidUtf8]);
+    let rejected: Vec<_> = rejected.into_iter().map(|r| (r.line, r.reason)).collect();
     assert_eq!(
         rejected,
         [
