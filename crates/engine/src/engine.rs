@@ -571,7 +571,8 @@ fn runtime_env(options: &EngineOptions) -> Result<(Arc<RuntimeEnv>, Arc<SpillFil
     }
     let spilled = Arc::new(SpillFiles::new(options.spill_dir.clone()));
     let disk = DiskManagerBuilder::default().with_temp_file_factory(Arc::clone(&spilled) as _);
-    let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(Budget(pool))).with_disk_manager_builder(disk).build()?;
+    let runtime =
+        RuntimeEnvBuilder::new().with_memory_pool(Arc::new(Budget(pool))).with_disk_manager_builder(disk).build()?;
     Ok((Arc::new(runtime), spilled))
 }
 

@@ -72,7 +72,10 @@ mod tests {
         let held = MemoryConsumer::new("sort").register(&pool);
         held.try_grow(10).expect("there is room");
         let refused = held.try_grow(1).unwrap_err();
-        assert!(matches!(&refused, DataFusionError::ResourcesExhausted(why) if why.ends_with("; raise --memory")), "{refused}");
+        assert!(
+            matches!(&refused, DataFusionError::ResourcesExhausted(why) if why.ends_with("; raise --memory")),
+            "{refused}"
+        );
         held.shrink(10);
         assert_eq!(pool.reserved(), 0);
     }

@@ -16,7 +16,8 @@
 //! | [`loads`] | what do the loads of a process share? |
 //! | [`host`], [`shaper`] | what does a load ask of the program that knows users and SQL? |
 //! | [`job`], `work` | what happens to the bytes of a load? |
-//! | [`source`], [`json`], `parquet`, `arrow_stream` | which rows do they hold? |
+//! | [`source`], `json`, `parquet`, `arrow_stream` | which rows do they hold? |
+//! | [`body_rows`], [`head`] | which rows and columns does a body have that a statement reads? |
 //! | `unseen` | which rows are left out because their keys are there? |
 //! | [`group`] | how do small loads share a commit? |
 //! | [`uncommitted`] | what has a transaction written, and what does it see? |
@@ -34,11 +35,13 @@
 
 pub mod answer;
 mod arrow_stream;
+pub mod body_rows;
 pub mod errors;
 pub mod group;
+pub mod head;
 pub mod host;
 pub mod job;
-pub mod json;
+mod json;
 pub mod loads;
 pub mod outcome;
 mod parquet;

@@ -483,7 +483,8 @@ fn from_datafusion(e: &DataFusionError) -> EngineError {
         DataFusionError::SchemaError(inner, _) => from_schema(inner),
         DataFusionError::ResourcesExhausted(m) => {
             // Whoever limits memory has said how to raise the limit.
-            let message = format!("the statement needs more memory than its budget: {m}, or select fewer rows or columns");
+            let message =
+                format!("the statement needs more memory than its budget: {m}, or select fewer rows or columns");
             EngineError::new(ErrorKind::Resources, message)
         }
         DataFusionError::Plan(m) => with_code(m, plan_kind(m)),
