@@ -9,6 +9,7 @@
 //! | module | question it answers |
 //! |---|---|
 //! | `access` | who may do what? |
+//! | `execute` | how does a session run a statement? |
 //! | `admission` | which statements run at once, and which wait? |
 //! | [`tables`] | how does a definition in the catalog, or a path in FROM, become a table? |
 //! | [`load`] | how do loads use sessions, and how does an INSERT read a body? |
@@ -24,6 +25,7 @@ mod access;
 mod admission;
 mod catalogs;
 mod engine;
+mod execute;
 mod held;
 pub mod help;
 mod info_schema;

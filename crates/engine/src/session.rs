@@ -1,42 +1,29 @@
-//! One client's session: what it has selected and set, and the running of its statements.
+//! One client's session: what it has selected and set, and what it may do.
 
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicU64;
 
-use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
 use dipper_base::client::{ClientInfo, Level, Warning};
 use dipper_dialect::parser::ParseOptions;
-use dipper_dialect::statement::{Name, Parsed, QueryText, Statement};
+use dipper_dialect::statement::{Name, Parsed};
 use dipper_exec::on_cpu::panicked;
-use dipper_exec::scan::worker::Aborting;
-use dipper_sql::charter::session::VarValue;
-use dipper_sql::charter::table_refs;
 use dipper_sql::functions::LostValues;
 use dipper_store::catalog::access::{Privileges, Rights};
 use dipper_store::catalog::{CatalogState, TableId};
-use futures::StreamExt;
-use futures::future::{Either, select};
-use futures::stream::BoxStream;
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
 
 use crate::access::{self, Hourly, Object, QUERY_TIMEOUT};
 use crate::catalogs;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::files::listings::Listings;
 use crate::held::{Held, Holding};
 use crate::load::body_table::BodyTable;
-use crate::native;
 use crate::process::{Process, ProcessGuard, Stop};
 use crate::profile::QueryId;
-use crate::query::{self, QueryContext, QueryStream};
-use crate::result::{Column, Outcome, Rows};
-use crate::statements::{self, Transaction};
+use crate::statements::Transaction;
 use crate::temporary::Temporaries;
 use crate::user_locks::HeldLocks;
 use crate::variables::{QUERY_TIMEOUT_MAX, Variables};
@@ -257,7 +244,7 @@ impl Session {
     }
 
     /// Warns of values that became NULL.
-    fn tell_lost(&mut self) {
+    pub(crate) fn tell_lost(&mut self) {
         if let Some(message) = self.lost.take() {
             self.warn(TRUNCATED_WRONG_VALUE, message);
         }
@@ -462,86 +449,6 @@ impl Session {
         }
     }
 
-    /// Runs one statement. `source` is the text that `parsed` came from, `params` stand for its `?`.
-    ///
-    /// # Errors
-    /// The statement fails; the session can go on.
-    pub async fn execute(&mut self, source: &str, parsed: &Parsed, params: Vec<VarValue>) -> Result<Outcome> {
-        if self.process().is_killed() {
-            return Err(killed(Stop::Connection));
-        }
-        // A user who was dropped is gone with the next statement, whatever it asks.
-        self.rights(&self.engine.catalog.snapshot())?;
-        self.spend(Hourly::Queries)?;
-        let limit = self.time_limit(parsed)?;
-        self.tell_lost();
-        self.lost = Arc::default();
-        if !keeps_warnings(&parsed.statement) {
-            let errors = self.warnings.iter().filter(|w| w.level == Level::Error).count();
-            self.problems = (self.warnings.len(), errors);
-            self.warnings.clear();
-        }
-        let before = self.query;
-        self.query = self.engine.profiles.id();
-        let text = source.get(parsed.text.clone()).unwrap_or(source);
-        let process = Arc::clone(self.process());
-        process.begin(&crate::secrets::mask(&parsed.statement.shown(text)));
-        let hinted = Hinted(self);
-        let run = statements::run(hinted.0, source, parsed, params);
-        let result = tokio::select! {
-            biased;
-            result = run => result,
-            stop = process.stopped() => Err(killed(stop)),
-            () = limit.wait() => Err(limit.error()),
-        };
-        drop(hinted);
-        self.tell_lost();
-        match &parsed.statement {
-            // Who asks for the last statement does not mean SET and SHOW.
-            Statement::Set(_) | Statement::Show(_) | Statement::Use(_) => self.query = before,
-            _ => self.last_query = Some(self.query),
-        }
-        match result {
-            Ok(Outcome::Rows(mut rows)) => {
-                self.row_count = -1;
-                let found = Arc::new(AtomicU64::new(0));
-                self.found_rows = Arc::clone(&found);
-                rows.batches = rows
-                    .batches
-                    .inspect(move |batch| {
-                        let rows = batch.as_ref().map_or(0, RecordBatch::num_rows);
-                        found.fetch_add(rows as u64, Ordering::Relaxed);
-                    })
-                    .boxed();
-                Ok(Outcome::Rows(guarded(rows, process, limit)))
-            }
-            Ok(Outcome::Done(done)) => {
-                process.end();
-                self.row_count = i64::try_from(done.affected_rows).unwrap_or(i64::MAX);
-                if let Some(id) = done.last_insert_id {
-                    self.variables.set("last_insert_id", &id.to_string())?;
-                }
-                Ok(Outcome::Done(done))
-            }
-            Err(e) => {
-                process.end();
-                self.row_count = -1;
-                self.warnings.push(Warning { level: Level::Error, code: e.code, message: e.message.clone() });
-                Err(e)
-            }
-        }
-    }
-
-    /// The columns a statement will return, without running it; `None` when it returns no rows.
-    ///
-    /// # Errors
-    /// The statement cannot be planned.
-    pub async fn describe(&mut self, source: &str, parsed: &Parsed) -> Result<Option<Vec<Column>>> {
-        self.rights(&self.engine.catalog.snapshot())?;
-        let hinted = Hinted(self);
-        statements::describe(hinted.0, source, parsed).await
-    }
-
     /// What the user may do, by this state of the catalog.
     ///
     /// # Errors
@@ -619,113 +526,6 @@ impl Session {
         }
         self.engine.processes.kill(id, what)
     }
-
-    /// What a query needs to know of this session, as it is now.
-    pub(crate) async fn query_context(&self) -> Result<Arc<QueryContext>> {
-        let catalog = self.engine.catalog.refresh().await?;
-        Ok(Arc::new(QueryContext::new(self, catalog)))
-    }
-
-    /// The same on the catalog that this process knows.
-    pub(crate) fn query_context_now(&self) -> Arc<QueryContext> {
-        Arc::new(QueryContext::new(self, self.engine.catalog.snapshot()))
-    }
-
-    /// As [`query_context`](Self::query_context), with the tables that the query names refreshed at the same time. One that
-    /// names none needs nothing of the store.
-    pub(crate) async fn query_context_for(&self, query: &QueryText) -> Result<Arc<QueryContext>> {
-        if table_refs(query).is_empty() {
-            return Ok(self.query_context_now());
-        }
-        self.newest(&Arc::new(QueryContext::new(self, self.engine.catalog.snapshot())), query).await
-    }
-
-    /// A context as `known`, on the newest state.
-    async fn newest(&self, known: &Arc<QueryContext>, query: &QueryText) -> Result<Arc<QueryContext>> {
-        let before = QueryContext { snapshots: known.first_snapshots(), ..known.as_ref().clone() };
-        let io = Arc::clone(&known.io);
-        let catalog = io.scope(native::refresh(&before, query)).await?;
-        let after = QueryContext::new(self, catalog);
-        let (snapshots, listings) = (before.snapshots, before.listings);
-        Ok(Arc::new(QueryContext { snapshots, listings, io, ..after }))
-    }
-
-    /// Runs a query on the newest state of the catalog and its tables.
-    ///
-    /// On an object store the query begins on the state that this process knows while the store is asked for a newer one; so do
-    /// queries of files in buckets, on the listings that it knows. Nobody gets rows before the answer is there, and if there is a
-    /// newer state the query is run again on that. Within `query_freshness_tolerance_ms` the store is not asked.
-    pub(crate) async fn run_query(&self, query: &QueryText, params: Vec<VarValue>) -> Result<(Rows, Vec<String>)> {
-        let known = QueryContext::new(self, self.engine.catalog.snapshot());
-        let listings = Arc::new(Listings::known(self.variables.freshness_tolerance()));
-        let known = Arc::new(QueryContext { listings: Arc::clone(&listings), ..known });
-        let begun = self.run_on_known(&known, query, params.clone()).await;
-        if listings.hold().await {
-            return begun;
-        }
-        drop(begun);
-        self.lost.clear();
-        let again = QueryContext { listings: Arc::default(), ..known.as_ref().clone() };
-        query::run(self.newest(&Arc::new(again), query).await?, query.clone(), params).await
-    }
-
-    /// The same, but for listings of objects.
-    async fn run_on_known(
-        &self,
-        known: &Arc<QueryContext>,
-        query: &QueryText,
-        params: Vec<VarValue>,
-    ) -> Result<(Rows, Vec<String>)> {
-        if table_refs(query).is_empty() {
-            return query::run(Arc::clone(known), query.clone(), params).await;
-        }
-        let is_remote = self.engine.native.readers().fetcher().is_remote();
-        let Some(staleness) = is_remote.then(|| native::assume(known, query)).flatten() else {
-            return query::run(self.newest(known, query).await?, query.clone(), params).await;
-        };
-        // What the query finds besides, as the tables of views, is read anew.
-        let assumed = known.snapshots.lock().clone();
-        let mut begun = Box::pin(query::run(Arc::clone(known), query.clone(), params.clone()));
-        if self.variables.freshness_tolerance().is_some_and(|most| staleness <= most) {
-            return begun.await;
-        }
-        let newest = std::pin::pin!(self.newest(known, query));
-        let (rows, newest) = match select(&mut begun, newest).await {
-            Either::Left((rows, newest)) => (Some(rows), newest.await?),
-            Either::Right((newest, _)) => (None, newest?),
-        };
-        // One that could not be read is not there: the query is run again, and says why.
-        let is_same = |id: &TableId, state| newest.snapshots.lock().get(id).is_some_and(|s| Arc::ptr_eq(s, state));
-        if Arc::ptr_eq(&known.catalog, &newest.catalog) && assumed.iter().all(|(id, s)| is_same(id, s)) {
-            return match rows {
-                Some(rows) => rows,
-                None => begun.await,
-            };
-        }
-        // Also where it is not done: nobody wants its rows, and what it reads may not be there any more.
-        drop((rows, begun));
-        self.lost.clear();
-        query::run(newest, query.clone(), params).await
-    }
-
-    fn time_limit(&self, parsed: &Parsed) -> Result<TimeLimit> {
-        let mut limit = self.variables.query_timeout();
-        // The variable of this name does nothing.
-        if matches!(parsed.statement, Statement::Insert(_))
-            && let Some(seconds) = access::limit(&self.engine.accounts(), &self.client.user, "insert_timeout")
-        {
-            limit = Some(Duration::from_secs(seconds));
-        }
-        let is_limit = |name: &str| LIMITS.iter().any(|limit| name.eq_ignore_ascii_case(limit));
-        if parsed.hints.iter().any(|(name, _)| is_limit(name)) {
-            let mut hinted = self.variables.clone();
-            for (name, value) in parsed.hints.iter().filter(|(name, _)| is_limit(name)) {
-                hinted.set(name, value)?;
-            }
-            limit = hinted.query_timeout();
-        }
-        Ok(TimeLimit { limit, end: limit.map(|l| Instant::now() + l) })
-    }
 }
 
 /// What a session's variables are at first: the global values, and as in Doris the user's own time for a statement.
@@ -737,149 +537,4 @@ fn first_variables(engine: &Engine, user: &str) -> Variables {
         variables.set(QUERY_TIMEOUT, &seconds.to_string()).expect("a number that the variable can be");
     }
     variables
-}
-
-/// The variables that limit the time of a statement; see [`Variables::query_timeout`].
-const LIMITS: [&str; 2] = ["query_timeout", "max_execution_time"];
-
-/// A statement's hints, which end with it: also where it is stopped, or nobody waits for it any more.
-struct Hinted<'s>(&'s mut Session);
-
-impl Drop for Hinted<'_> {
-    fn drop(&mut self) {
-        if let Some(before) = self.0.unhinted.take() {
-            self.0.variables = before;
-        }
-    }
-}
-
-/// Statements that show the warnings of the one before.
-fn keeps_warnings(statement: &Statement) -> bool {
-    use dipper_dialect::statement::ShowKind;
-    matches!(statement, Statement::Show(s) if matches!(s.kind, ShowKind::Warnings { .. } | ShowKind::Errors { .. }))
-}
-
-#[derive(Debug, Clone, Copy)]
-struct TimeLimit {
-    limit: Option<Duration>,
-    end: Option<Instant>,
-}
-
-impl TimeLimit {
-    async fn wait(&self) {
-        match self.end {
-            Some(end) => tokio::time::sleep_until(end.into()).await,
-            None => std::future::pending().await,
-        }
-    }
-
-    fn error(&self) -> EngineError {
-        let seconds = self.limit.unwrap_or_default().as_secs_f64();
-        EngineError::new(
-            ErrorKind::Timeout,
-            format!(
-                "query execution was interrupted: it ran longer than query_timeout ({seconds} s); set query_timeout higher, or 0 for no limit"
-            ),
-        )
-    }
-}
-
-fn killed(stop: Stop) -> EngineError {
-    let what = match stop {
-        Stop::Query => "query execution was interrupted: KILL QUERY",
-        Stop::Connection => "the connection was killed",
-    };
-    EngineError::new(ErrorKind::Killed, what)
-}
-
-/// Rows that end with an error when the statement is killed or runs out of time, and that tell the registry when they
-/// end or are dropped. What computes them ends then also while nobody asks for rows, as with a cursor that a client keeps
-/// open: it holds threads, memory, and its place among the statements that run.
-fn guarded(rows: Rows, process: Arc<Process>, limit: TimeLimit) -> Rows {
-    struct Ended(Arc<Process>);
-    impl Drop for Ended {
-        fn drop(&mut self) {
-            self.0.end();
-        }
-    }
-    let ended = Ended(Arc::clone(&process));
-    let kept = Arc::new(Mutex::new(Some(rows.batches)));
-    let (tell, told) = oneshot::channel();
-    let watched = Arc::downgrade(&kept);
-    let watcher = Aborting(tokio::spawn(async move {
-        let error = tokio::select! {
-            stop = process.stopped() => killed(stop),
-            () = limit.wait() => limit.error(),
-        };
-        // First said, then taken: whoever has the rows just now sees it before they are put back.
-        if tell.send(error).is_ok()
-            && let Some(kept) = watched.upgrade()
-        {
-            let _ended = kept.lock().take();
-        }
-    }));
-    let state = (kept, Some(told), ended, watcher);
-    let batches: BoxStream<'static, Result<RecordBatch>> =
-        futures::stream::unfold(state, |(kept, told, ended, watcher)| async move {
-            let mut told = told?;
-            let inner: Option<QueryStream> = kept.lock().take();
-            let next = match inner {
-                Some(mut inner) => tokio::select! {
-                    biased;
-                    error = &mut told => Err(error),
-                    next = inner.next() => Ok((next?, inner)),
-                },
-                None => Err((&mut told).await),
-            };
-            let (item, told) = match next {
-                Ok((Ok(batch), inner)) => {
-                    *kept.lock() = Some(inner);
-                    if !told.is_empty() {
-                        let _ended = kept.lock().take();
-                    }
-                    (Ok(batch), Some(told))
-                }
-                Ok((Err(error), _)) => (Err(error), None),
-                // Its sender goes only with what it says, or with the process.
-                Err(error) => (Err(error.unwrap_or_else(|_| killed(Stop::Connection))), None),
-            };
-            Some((item, (kept, told, ended, watcher)))
-        })
-        .boxed();
-    Rows { columns: rows.columns, batches }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::process::Processes;
-
-    /// As where a client keeps a cursor open and fetches nothing.
-    #[tokio::test]
-    async fn rows_that_nobody_asks_for_end_with_their_time() {
-        for asked in [0, 1] {
-            let guard = Arc::new(Processes::default()).register(1, "u", "h");
-            let held = Arc::new(());
-            let holding = Arc::clone(&held);
-            let endless = futures::stream::repeat_with(move || {
-                let _holding = &holding;
-                Ok(RecordBatch::new_empty(Arc::new(arrow::datatypes::Schema::empty())))
-            });
-            let limit = Duration::from_millis(50);
-            let limit = TimeLimit { limit: Some(limit), end: Some(Instant::now() + limit) };
-            let rows = Rows { columns: Vec::new(), batches: endless.boxed() };
-            let mut rows = guarded(rows, Arc::clone(guard.process()), limit).batches;
-            for _ in 0..asked {
-                assert!(rows.next().await.unwrap().is_ok());
-            }
-            let begun = Instant::now();
-            while Arc::strong_count(&held) > 1 {
-                assert!(begun.elapsed().as_secs() < 10, "what computes the rows is still there");
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-            let error = rows.next().await.unwrap().unwrap_err();
-            assert!(error.to_string().contains("query_timeout"), "{error}");
-            assert!(rows.next().await.is_none());
-        }
-    }
 }
