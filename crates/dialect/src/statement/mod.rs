@@ -111,7 +111,6 @@ pub type IfExists = bool;
 
 /// One SQL statement.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub enum Statement {
     /// SELECT, WITH, VALUES, TABLE t, or a parenthesised query.
     Query(QueryText),

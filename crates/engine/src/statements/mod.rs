@@ -263,34 +263,81 @@ async fn run_statement(
         Statement::CancelLoad { .. } => Err(EngineError::unsupported(
             "CANCEL LOAD: a load ends with its connection; close that, or KILL its session",
         )),
-        other => Err(EngineError::unsupported(format!("statement is not supported yet: {}", kind_of(other)))),
     }
 }
 
 /// Whether a statement changes tables or their definitions, which a transaction that only reads does not allow.
 fn writes(statement: &Statement) -> bool {
-    matches!(
-        statement,
+    match statement {
         Statement::Insert(_)
-            | Statement::Update(_)
-            | Statement::Delete(_)
-            | Statement::LoadData(_)
-            | Statement::Truncate { .. }
-            | Statement::CreateExternalTable(_)
-            | Statement::CreateTable(_)
-            | Statement::CreateTableLike { .. }
-            | Statement::CreateView(_)
-            | Statement::AlterView { .. }
-            | Statement::CreateDatabase { .. }
-            | Statement::AlterDatabase { .. }
-            | Statement::Drop { .. }
-            | Statement::AlterTable { .. }
-            | Statement::RenameTables(_)
-            | Statement::CreateIndex(_)
-            | Statement::DropIndex { .. }
-            // It forgets partitions.
-            | Statement::MsckRepair { drop: true, .. }
-    )
+        | Statement::Update(_)
+        | Statement::Delete(_)
+        | Statement::LoadData(_)
+        | Statement::Truncate { .. }
+        | Statement::CreateExternalTable(_)
+        | Statement::CreateTable(_)
+        | Statement::CreateTableLike { .. }
+        | Statement::CreateView(_)
+        | Statement::AlterView { .. }
+        | Statement::CreateDatabase { .. }
+        | Statement::AlterDatabase { .. }
+        | Statement::Drop { .. }
+        | Statement::AlterTable { .. }
+        | Statement::RenameTables(_)
+        | Statement::CreateIndex(_)
+        | Statement::DropIndex { .. } => true,
+        // It forgets partitions.
+        Statement::MsckRepair { drop, .. } => *drop,
+        Statement::Query(_)
+        | Statement::InsertIntoFiles { .. }
+        | Statement::SelectIntoOutfile(_)
+        | Statement::CopyTo { .. }
+        | Statement::Explain { .. }
+        | Statement::BuildIndex { .. }
+        | Statement::DropNothing { .. }
+        | Statement::CreateCatalog { .. }
+        | Statement::AlterCatalog { .. }
+        | Statement::DropCatalog { .. }
+        | Statement::CreateVolume { .. }
+        | Statement::AlterVolume { .. }
+        | Statement::DropVolume { .. }
+        | Statement::DefaultVolume(_)
+        | Statement::CacheSelect { .. }
+        | Statement::Refresh { .. }
+        | Statement::Show(_)
+        | Statement::Describe { .. }
+        | Statement::Use(_)
+        | Statement::SwitchCatalog(_)
+        | Statement::Set(_)
+        | Statement::Begin { .. }
+        | Statement::Commit { .. }
+        | Statement::Rollback { .. }
+        | Statement::Unset { .. }
+        | Statement::Savepoint(_)
+        | Statement::RollbackTo(_)
+        | Statement::ReleaseSavepoint(_)
+        | Statement::Kill { .. }
+        | Statement::LockTables(_)
+        | Statement::UnlockTables
+        | Statement::Flush(_)
+        | Statement::Analyze { .. }
+        | Statement::DropStats { .. }
+        | Statement::CleanLabel { .. }
+        | Statement::CancelLoad { .. }
+        | Statement::CancelAlter { .. }
+        | Statement::AdminSetConfig { .. }
+        | Statement::CleanProfiles
+        | Statement::Backup(_)
+        | Statement::Restore(_)
+        | Statement::Recover { .. }
+        | Statement::Sync
+        | Statement::Prepare { .. }
+        | Statement::Execute { .. }
+        | Statement::Deallocate(_)
+        | Statement::Do(_)
+        | Statement::Help(_)
+        | Statement::Access(_) => false,
+    }
 }
 
 /// The columns a statement will return, without running it.
@@ -345,11 +392,6 @@ fn limited<'q>(session: &Session, query: &'q QueryText) -> Cow<'q, QueryText> {
     query.ast.limit_clause =
         Some(ast::LimitClause::LimitOffset { limit: Some(limit), offset: None, limit_by: Vec::new() });
     Cow::Owned(query)
-}
-
-fn kind_of(statement: &Statement) -> String {
-    let debug = format!("{statement:?}");
-    debug.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default().to_string()
 }
 
 /// Database and object of a name in dipper's own catalog, the selected database where none is written.
