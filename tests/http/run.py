@@ -669,6 +669,14 @@ def hive_text(s):
     status(s.load("h", b"3,z\n", format="hive_text", column_separator=",", columns="k,t"), "Success")
     assert s.sql("select * from d.h order by k") == [
         [1, "x y", "[1, 2]", '{"a":1, "b":2}'], [2, None, "[]", "{}"], [3, "z", None, None]]
+    # Types that Hive has not.
+    fresh(s, "hl", "create table d.{} (k int, l largeint, u bigint unsigned) duplicate key(k) distributed by hash(k) buckets 1")
+    rows = b"1\x01170141183460469231731687303715884105727\x0118446744073709551615\n2\x01-7\x01\\N\n3\x01x\x01-1\n"
+    status(s.load("hl", rows, format="hive_text"), "Success")
+    assert s.sql("select * from d.hl order by k") == [
+        [1, "170141183460469231731687303715884105727", 2**64 - 1], [2, "-7", None], [3, None, None]], s.sql("select * from d.hl order by k")
+    answer = status(s.load("hl", rows, format="hive_text", strict_mode="true", max_filter_ratio=1), "Success")
+    assert (answer["NumberLoadedRows"], answer["NumberFilteredRows"]) == (2, 1), answer
     refused = status(s.load("h", b"", format="hive_text", enclose="'"), "Fail", "'enclose' has no meaning")
     assert "csv" in refused["Message"], refused
 
@@ -822,6 +830,23 @@ def zones(s):
         answer = s.load("z", body, column_separator=",", timezone=zone, strict_mode="true", max_filter_ratio="0.5")
         status(answer, "Success")
         assert (answer["NumberLoadedRows"], answer["NumberFilteredRows"]) == (3, 1), answer
+    # Inside of arrays, maps and structs as outside.
+    za = ('create table d.{} (k int, l array<datetime> default "[]", m map<string,date>, s struct<a:int,t:datetime>) '
+          'duplicate key(k) distributed by hash(k) buckets 1')
+    inside = b"""1|["2024-01-31 20:00:00+00:00", "2024-01-31 10:00:00", null]|{"a":"2024-01-31 20:00:00Z"}|{"a":1,"t":"2024-01-31T20:00:00Z"}\n2|[]|{}|\\N\n"""
+    as_json = (b'{"k":1,"l":["2024-01-31 20:00:00+00:00","2024-01-31 10:00:00",null],"m":{"a":"2024-01-31 20:00:00Z"},'
+               b'"s":{"a":1,"t":"2024-01-31T20:00:00Z"}}\n{"k":2,"m":{}}\n')
+    for zone, (hour, day) in [("Asia/Shanghai", ("2024-02-01 04:00:00", "2024-02-01")), ("UTC", ("2024-01-31 20:00:00", "2024-01-31"))]:
+        for data, more in [(inside, {"column_separator": "|"}), (as_json, {"format": "json"})]:
+            fresh(s, "za", za)
+            status(s.load("za", data, timezone=zone, strict_mode="true", **more), "Success")
+            found = s.sql("select * from d.za order by k")
+            assert found == [[1, f'["{hour}", "2024-01-31 10:00:00", null]', f'{{"a":"{day}"}}', f'{{"a":1, "t":"{hour}"}}'],
+                             [2, "[]", "{}", None]], (zone, more, found)
+        answer = s.load("za", b"1|[x]|{}|\\N\n2|[2024-01-31]|{}|\\N\n", column_separator="|", timezone=zone, strict_mode="true",
+                        max_filter_ratio="0.5")
+        status(answer, "Success")
+        assert answer["NumberFilteredRows"] == 1 and "not a DATETIME" in answer["RejectedRows"][0]["reason"], answer
 
 
 def absent_in_json(s):

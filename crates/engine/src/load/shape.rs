@@ -32,7 +32,9 @@ use dipper_load::Given;
 use dipper_sql::charter::prepare_query;
 use dipper_sql::charter::session::Context;
 use dipper_sql::charter::text::format_datetime;
+use dipper_store::segment::no_elements;
 use dipper_store::table::schema::{Aggregate, DELETE_SIGN, DefaultValue, Model, SEQUENCE, TableColumn, TableSchema};
+use dipper_text::hive::hive_type;
 use sqlparser::ast::{Expr, visit_expressions};
 
 use super::op;
@@ -251,13 +253,20 @@ impl Shape {
             let stored = at.filter(|_| !replaced);
             let data_type = match (own, stored) {
                 (Some(own), _) => own.data_type().clone(),
-                (None, Some(at)) => Times::read_as(times, table.columns[at].data_type.to_arrow()),
+                (None, Some(at)) => {
+                    let own = table.columns[at].data_type.to_arrow();
+                    match request.format == Format::HiveText && is_unknown_to_hive(&own) {
+                        true => DataType::Utf8View,
+                        false => Times::read_as(times, own),
+                    }
+                }
                 (None, None) => DataType::Utf8View,
             };
             let in_condition = at.is_none() && condition_names.contains(&name.to_lowercase());
             if stored.is_some() || used.contains(&name.to_lowercase()) || in_condition {
                 if let Some(at) = stored {
-                    let as_text = own.is_none() && data_type != table.columns[at].data_type.to_arrow();
+                    let to = table.columns[at].data_type.to_arrow();
+                    let as_text = own.is_none() && data_type != to && Times::read_as(times, to) == data_type;
                     sources[at] = Some(match times.filter(|_| as_text) {
                         Some(times) => Source::Time(wanted.len(), times),
                         None => Source::Body(wanted.len()),
@@ -450,6 +459,11 @@ impl Shaper for Shape {
     }
 }
 
+/// Whether the reader of Hive's text has no values of this type: they are read as text, and cast as other text is.
+fn is_unknown_to_hive(data_type: &DataType) -> bool {
+    !data_type.is_nested() && hive_type(&Field::new("", data_type.clone(), true)).is_err()
+}
+
 /// Headers that only some tables take.
 fn check_model(table: &TableSchema, request: &StreamLoadRequest) -> Result<()> {
     if request.update_mode != UpdateMode::Upsert && table.model != Model::Unique {
@@ -531,6 +545,12 @@ fn default_of(column: &TableColumn, read_as: &DataType, now: &Now) -> Result<Opt
     let Some(value) = default_value(column, now)?.filter(|value| !value.is_null()) else { return Ok(None) };
     if value.data_type() == *read_as {
         return Ok(Some(value.to_array()?));
+    }
+    // Dates and times of elements are read as text; what has no elements has none of them.
+    if let (DataType::List(element), ScalarValue::List(list)) = (read_as, &value)
+        && list.values().is_empty()
+    {
+        return Ok(Some(Arc::new(no_elements(element))));
     }
     if *read_as != DataType::Utf8View {
         return Ok(None);

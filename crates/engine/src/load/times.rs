@@ -2,11 +2,17 @@
 //!
 //! The readers of text move such a time to UTC: they know of no zone. A load that has one reads the columns of these types
 //! as text and makes values of them here: by the same readers, so that a zone changes nothing about what is a value, and
-//! what has an offset is moved on from UTC to the zone, as a cast in an expression does.
+//! what has an offset is moved on from UTC to the zone, as a cast in an expression does. The same holds for what lies inside of
+//! arrays, maps and structs.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Date32Array, RecordBatchOptions, TimestampMicrosecondArray};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Date32Array, ListArray, MapArray, RecordBatchOptions, StructArray,
+    TimestampMicrosecondArray,
+};
+use arrow::buffer::OffsetBuffer;
+use arrow::compute::filter;
 use arrow::datatypes::{DataType, Date32Type, Field, FieldRef, Schema, SchemaRef, TimeUnit, TimestampMicrosecondType};
 use arrow::record_batch::RecordBatch;
 use dipper_ingest::request::{Format, StreamLoadRequest};
@@ -58,8 +64,7 @@ impl Times {
 
     /// The type that a column of the body is to be read as, so that [`Self::read`] can make values of that type.
     pub(super) fn read_as(times: Option<Self>, data_type: DataType) -> DataType {
-        let is_time = data_type == DataType::Date32 || data_type == DATETIME;
-        if is_time && times.is_some() { DataType::Utf8View } else { data_type }
+        if times.is_some() { as_text(data_type) } else { data_type }
     }
 
     /// A schema with the types of [`Self::read_as`].
@@ -84,10 +89,68 @@ impl Times {
         Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
     }
 
-    /// A column of text (`Utf8View`) as the field's type, DATE or DATETIME; and the rows whose text is none, which are
-    /// NULL, with what completes the sentence `"<text>" ...`.
-    pub(super) fn read(self, texts: &ArrayRef, field: &Field) -> Result<(ArrayRef, Vec<(usize, String)>)> {
-        let texts = texts.as_string_view();
+    /// A column of [`Self::read_as`] as the field's type; and the rows that have a text which is none, in whose place is NULL,
+    /// with what completes the sentence `"<text>" ...`.
+    pub(super) fn read(self, column: &ArrayRef, field: &Field) -> Result<(ArrayRef, Bad)> {
+        if column.data_type() == field.data_type() {
+            return Ok((Arc::clone(column), Bad::new()));
+        }
+        match field.data_type() {
+            DataType::List(item) => {
+                let list = column.as_list::<i32>();
+                let (values, bad) = self.within().part(list.values(), item)?;
+                let array =
+                    ListArray::try_new(Arc::clone(item), list.offsets().clone(), values, list.nulls().cloned())?;
+                Ok((Arc::new(array), around(list.offsets(), bad)))
+            }
+            DataType::Map(entries, ordered) => {
+                let DataType::Struct(fields) = entries.data_type() else { return Err(unreadable(field)) };
+                let [key, value] = &fields[..] else { return Err(unreadable(field)) };
+                let map = column.as_map();
+                let (keys, mut bad) = self.within().part(map.keys(), key)?;
+                let (values, more) = self.within().part(map.values(), value)?;
+                bad.extend(more);
+                let (offsets, keys, values) = with_keys(map.offsets(), keys, values)?;
+                let items = StructArray::try_new(fields.clone(), vec![keys, values], None)?;
+                let array = MapArray::try_new(Arc::clone(entries), offsets, items, map.nulls().cloned(), *ordered)?;
+                Ok((Arc::new(array), around(map.offsets(), bad)))
+            }
+            DataType::Struct(fields) => {
+                let parts = column.as_struct();
+                let mut bad = Bad::new();
+                let mut children = Vec::with_capacity(fields.len());
+                for (part, field) in parts.columns().iter().zip(fields) {
+                    let (child, more) = self.within().part(part, field)?;
+                    children.push(child);
+                    bad.extend(more);
+                }
+                let nulls = parts.nulls().cloned();
+                let array = StructArray::try_new_with_length(fields.clone(), children, nulls, parts.len())?;
+                Ok((Arc::new(array), bad))
+            }
+            _ => self.values(column, field),
+        }
+    }
+
+    /// How what lies inside of a value is read: an empty text there is no value of any type.
+    fn within(self) -> Self {
+        Times { empty_is_null: false, ..self }
+    }
+
+    /// As [`Self::read`], of a part of other values, whose text is told with the reason.
+    fn part(self, column: &ArrayRef, field: &Field) -> Result<(ArrayRef, Bad)> {
+        let (array, mut bad) = self.read(column, field)?;
+        if let Some(texts) = column.as_string_view_opt() {
+            for (row, why) in &mut bad {
+                *why = format!("has {:?}, which {why}", texts.value(*row));
+            }
+        }
+        Ok((array, bad))
+    }
+
+    /// A column of text (`Utf8View`) as DATE or DATETIME.
+    fn values(self, texts: &ArrayRef, field: &Field) -> Result<(ArrayRef, Bad)> {
+        let texts = texts.as_string_view_opt().ok_or_else(|| unreadable(field))?;
         let is_date = *field.data_type() == DataType::Date32;
         // Days or microseconds.
         let mut values: Vec<Option<i64>> = Vec::with_capacity(texts.len());
@@ -170,6 +233,62 @@ impl Times {
     }
 }
 
+/// Rows with a text that is no value, and why.
+type Bad = Vec<(usize, String)>;
+
+/// The type with text in place of DATE and DATETIME.
+fn as_text(data_type: DataType) -> DataType {
+    let part = |field: &FieldRef| -> FieldRef {
+        let data_type = as_text(field.data_type().clone());
+        match data_type == *field.data_type() {
+            true => Arc::clone(field),
+            // What else a field says is about values of its type.
+            false => Arc::new(Field::new(field.name(), data_type, field.is_nullable())),
+        }
+    };
+    match data_type {
+        DataType::Date32 => DataType::Utf8View,
+        other if other == DATETIME => DataType::Utf8View,
+        DataType::List(item) => DataType::List(part(&item)),
+        DataType::Map(entries, ordered) => DataType::Map(part(&entries), ordered),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(part).collect()),
+        other => other,
+    }
+}
+
+fn unreadable(field: &Field) -> EngineError {
+    EngineError::new(ErrorKind::Internal, format!("column {}: text was not read as text", field.name()))
+}
+
+/// The values that items are in, in place of the items; each once.
+fn around(offsets: &OffsetBuffer<i32>, bad: Bad) -> Bad {
+    let mut rows = Bad::new();
+    for (item, why) in bad {
+        let row = offsets.partition_point(|offset| *offset as usize <= item);
+        // What lies in front of the first value and behind the last is not used.
+        if row > 0 && row < offsets.len() && !rows.iter().any(|(known, _)| *known == row - 1) {
+            rows.push((row - 1, why));
+        }
+    }
+    rows
+}
+
+/// Entries of maps without those whose key is no value.
+fn with_keys(
+    offsets: &OffsetBuffer<i32>,
+    keys: ArrayRef,
+    values: ArrayRef,
+) -> Result<(OffsetBuffer<i32>, ArrayRef, ArrayRef)> {
+    if keys.null_count() == 0 {
+        return Ok((offsets.clone(), keys, values));
+    }
+    let used = offsets.first().map_or(0, |first| *first as usize)..offsets.last().map_or(0, |last| *last as usize);
+    let keep: BooleanArray = (0..keys.len()).map(|at| Some(used.contains(&at) && keys.is_valid(at))).collect();
+    let lengths = offsets.windows(2).map(|ends| (ends[0]..ends[1]).filter(|at| keys.is_valid(*at as usize)).count());
+    let offsets = OffsetBuffer::from_lengths(lengths);
+    Ok((offsets, filter(&keys, &keep)?, filter(&values, &keep)?))
+}
+
 /// Whether a text that reads as a date or time ends with `Z` or `+08:00`. Behind the blank or T that ends the date there
 /// is nothing else with one of these bytes.
 fn has_offset(text: &str) -> bool {
@@ -221,6 +340,73 @@ mod tests {
         let (days, bad) = read(&texts, DataType::Date32, true);
         assert_eq!(days, [Some(0), Some(0), Some(1), Some(1), Some(1), None, None, None]);
         assert_eq!(bad.iter().map(|b| b.0).collect::<Vec<_>>(), [6]);
+    }
+
+    /// The texts as columns of the type, each shown as text, as a load with a zone reads them and as one without does.
+    fn shown(texts: &[&str], data_type: &str, zone: i32) -> (Vec<String>, Vec<usize>) {
+        let to = dipper_dialect::parser::parse_type(data_type).expect("a type").to_arrow();
+        let times = (zone != 0).then_some(Times { zone: Zone::Fixed(zone), empty_is_null: false });
+        let field = Field::new("c", Times::read_as(times, to.clone()), true);
+        let (mut bytes, mut spans) = (Vec::new(), Vec::new());
+        for text in texts {
+            let start = bytes.len() as u32;
+            bytes.extend_from_slice(text.as_bytes());
+            spans.push(Span::new(start, bytes.len() as u32));
+        }
+        let block = TextBlock::from_vec(bytes);
+        let mut found = BadValues::new(true);
+        let mut cx = Cx {
+            strings: Strings::View,
+            invalid_utf8: InvalidUtf8::Replace,
+            batch: 0..block.bytes().len(),
+            bad: &mut found,
+        };
+        let dialect = CsvDialect { quote: None, null_values: Vec::new(), ..CsvDialect::default() };
+        let array = csv_converter(&field, &dialect).unwrap().convert(&block, &spans, &mut cx).unwrap();
+        let mut bad: Vec<usize> = found.entries().iter().map(|b| b.row).collect();
+        let array = match times {
+            Some(times) => {
+                let (array, more) = times.read(&array, &Field::new("c", to, true)).unwrap();
+                bad.extend(more.iter().map(|(row, _)| *row));
+                array
+            }
+            None => array,
+        };
+        bad.sort_unstable();
+        bad.dedup();
+        let show = |row| arrow::util::display::array_value_to_string(&array, row).unwrap();
+        ((0..array.len()).map(show).collect(), bad)
+    }
+
+    #[test]
+    fn what_lies_inside_of_values_is_moved_as_well() {
+        let texts = [
+            r#"["1970-01-01 10:00:00", "1970-01-01 10:00:00+00:00", null]"#,
+            "[1970-01-01T22:00Z]",
+            "[]",
+            "no list",
+            r#"["1970-13-01"]"#,
+            r#"["", 1]"#,
+        ];
+        let (values, bad) = shown(&texts, "array<datetime>", 8 * 3600);
+        assert_eq!(values[0], "[1970-01-01T10:00:00, 1970-01-01T18:00:00, ]");
+        assert_eq!(values[1], "[1970-01-02T06:00:00]");
+        assert_eq!(bad, [3, 4, 5]);
+        for (data_type, texts) in [
+            ("array<date>", &["[2024-01-01]", "[2024-01-01 23:00:00Z, 7]"][..]),
+            ("array<array<datetime>>", &["[[2024-01-01T00:00:00Z], null, []]"]),
+            ("map<datetime,date>", &[r#"{"2024-01-01 00:00:00Z": "2024-01-01 20:00:00Z", "x": "2024-01-02"}"#, "{}"]),
+            ("struct<a:int,b:array<datetime>>", &[r#"{"a": 1, "b": ["2024-01-01 00:00:00+01:00"]}"#, "{a: x, b: [x]}"]),
+        ] {
+            let (in_utc, bad_in_utc) = shown(texts, data_type, 0);
+            let (values, bad) = shown(texts, data_type, 9 * 3600);
+            assert_eq!(bad, bad_in_utc, "{data_type}");
+            assert_eq!(values.len(), in_utc.len());
+            assert_ne!(values, in_utc, "{data_type}: something has an offset");
+        }
+        // Without an offset a zone changes nothing, also about what is a value.
+        let plain = ["[2024-01-01 01:02:03.5, 20240101, '2024-1-2', \"\", null, nonsense]", "[]", "[[1]]"];
+        assert_eq!(shown(&plain, "array<datetime>", 3600), shown(&plain, "array<datetime>", 0));
     }
 
     #[test]
