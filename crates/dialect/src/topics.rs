@@ -4,7 +4,7 @@
 //! runs the examples of the pages. [`topic_of`] names the topic of every statement that the parser knows, so a new kind of
 //! statement does not compile without one.
 
-use crate::statement::{AccessStatement, Assignment, ObjectKind, ShowKind, Statement, TableChange};
+use crate::statement::{AccessStatement, Assignment, Maintenance, ObjectKind, ShowKind, Statement, TableChange};
 
 /// The pages, in the order in which a reader meets them.
 const PAGES: [&str; 9] = [
@@ -146,6 +146,11 @@ pub fn topic_of(statement: &Statement) -> &'static str {
         Statement::UnlockTables => "UNLOCK TABLES",
         Statement::Flush(_) => "FLUSH",
         Statement::Analyze { .. } => "ANALYZE",
+        Statement::Maintain { work, .. } => match work {
+            Maintenance::Check => "CHECK TABLE",
+            Maintenance::Optimize => "OPTIMIZE TABLE",
+            Maintenance::Repair => "REPAIR TABLE",
+        },
         Statement::DropStats { .. } => "DROP STATS",
         Statement::CleanLabel { .. } => "CLEAN LABEL",
         Statement::CancelLoad { .. } => "CANCEL LOAD",
@@ -194,6 +199,7 @@ fn topic_of_show(kind: &ShowKind) -> &'static str {
         ShowKind::Partitions { .. } => "SHOW PARTITIONS",
         ShowKind::Tablets { .. } | ShowKind::Tablet(_) => "SHOW TABLETS",
         ShowKind::Data { .. } => "SHOW DATA",
+        ShowKind::DataSkew { .. } => "SHOW DATA SKEW",
         ShowKind::Load { .. } => "SHOW LOAD",
         ShowKind::LoadWarnings { .. } => "SHOW LOAD WARNINGS",
         ShowKind::Transaction { .. } => "SHOW TRANSACTION",
@@ -215,6 +221,7 @@ fn topic_of_show(kind: &ShowKind) -> &'static str {
         ShowKind::Plugins => "SHOW PLUGINS",
         ShowKind::Privileges => "SHOW PRIVILEGES",
         ShowKind::Grants { .. } | ShowKind::RoleGrants(_) => "SHOW GRANTS",
+        ShowKind::Authentication { .. } => "SHOW AUTHENTICATION",
         ShowKind::Roles => "SHOW ROLES",
         ShowKind::CreateUser(_) => "SHOW CREATE USER",
         ShowKind::Properties { .. } => "SHOW PROPERTY",

@@ -340,6 +340,51 @@ fn session_statements() {
 }
 
 #[test]
+fn statements_about_storage_and_variables_of_one() {
+    let maintain = |work, tables: &[&str]| {
+        let tables = tables.iter().map(|table| name(table)).collect();
+        Statement::Maintain { work, tables }
+    };
+    assert_eq!(one("check table a, d.b for upgrade quick"), maintain(Maintenance::Check, &["a", "d.b"]));
+    assert_eq!(all("check table a quick")[0].notes.len(), 1);
+    assert_eq!(one("optimize local tables a"), maintain(Maintenance::Optimize, &["a"]));
+    assert_eq!(one("repair no_write_to_binlog table a use_frm"), maintain(Maintenance::Repair, &["a"]));
+    assert!(
+        matches!(one("xa recover convert xid"), Statement::Show(Show { kind: ShowKind::Other(list), .. }) if list == "XA RECOVER")
+    );
+    assert!(error("xa start 'x'").message.contains("XA transactions"));
+
+    let hinted =
+        &all("set statement max_statement_time = 1.5, sql_mode='ANSI', a=on for select /*+ set_var(b=2) */ 1")[0];
+    assert!(matches!(hinted.statement, Statement::Query(_)));
+    let expected = [("max_statement_time", "1.5"), ("sql_mode", "ANSI"), ("a", "on"), ("b", "2")];
+    assert_eq!(hinted.hints, expected.map(|(a, b)| (a.to_string(), b.to_string())));
+    assert!(error("set statement a = 1 + 1 for select 1").message.contains("literals"));
+    assert!(matches!(one("set statement = 1"), Statement::Set(_)));
+}
+
+#[test]
+fn rows_that_are_there() {
+    let insert = |sql: &str| match one(sql) {
+        Statement::Insert(insert) => insert,
+        other => panic!("{sql}: {other:?}"),
+    };
+    for sql in [
+        "insert into t (a, b) values (1, cast('2' as int)) as new on duplicate key update t.b = new.b, a = values(a)",
+        "insert into t (a, b) value (1, cast('2' as int)) as new on duplicate key update t.b = new.b, a = values(a)",
+        "insert into t set a = 1, b = cast('2' as int) as new on duplicate key update t.b = new.b, a = values(a)",
+    ] {
+        let insert = insert(sql);
+        assert_eq!(insert.rows_as, Some(("new".into(), Vec::new())), "{sql}");
+        let assigned: Vec<_> =
+            insert.on_duplicate.iter().map(|(c, e)| (c.as_str(), e.to_string().to_lowercase())).collect();
+        assert_eq!(assigned, [("b", "new.b".to_string()), ("a", "values(a)".to_string())], "{sql}");
+    }
+    let named = insert("insert into t values (1, 2) as r(x, y) on duplicate key update b = y");
+    assert_eq!(named.rows_as, Some(("r".into(), vec!["x".into(), "y".into()])));
+}
+
+#[test]
 fn show_statements() {
     let show = |sql: &str| match one(sql) {
         Statement::Show(s) => s,

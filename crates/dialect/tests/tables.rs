@@ -689,8 +689,12 @@ fn load_data() {
 
 #[test]
 fn statistics_and_administration() {
-    let analyzed =
-        |columns: &[&str]| Statement::Analyze { kind: ObjectKind::Table, name: name("t"), columns: names(columns) };
+    let analyzed = |columns: &[&str]| Statement::Analyze {
+        kind: ObjectKind::Table,
+        name: name("t"),
+        more: vec![],
+        columns: names(columns),
+    };
     for (sql, columns) in [
         ("analyze table t", &[][..]),
         ("ANALYZE TABLE t WITH SYNC", &[]),
@@ -705,7 +709,7 @@ fn statistics_and_administration() {
     }
     assert_eq!(
         one("analyze database d with sync"),
-        Statement::Analyze { kind: ObjectKind::Database, name: name("d"), columns: vec![] }
+        Statement::Analyze { kind: ObjectKind::Database, name: name("d"), more: vec![], columns: vec![] }
     );
     assert_eq!(one("drop stats t (a)"), Statement::DropStats { name: name("t"), columns: names(&["a"]) });
     assert_eq!(

@@ -51,6 +51,7 @@ impl Session {
             self.problems = (self.warnings.len(), errors);
             self.warnings.clear();
         }
+        self.counted = None;
         let before = self.query;
         self.query = self.engine.profiles.id();
         let text = source.get(parsed.text.clone()).unwrap_or(source);
@@ -74,15 +75,21 @@ impl Session {
         match result {
             Ok(Outcome::Rows(mut rows)) => {
                 self.row_count = -1;
-                let found = Arc::new(AtomicU64::new(0));
-                self.found_rows = Arc::clone(&found);
-                rows.batches = rows
-                    .batches
-                    .inspect(move |batch| {
-                        let rows = batch.as_ref().map_or(0, RecordBatch::num_rows);
-                        found.fetch_add(rows as u64, Ordering::Relaxed);
-                    })
-                    .boxed();
+                self.found_rows = match self.counted.take() {
+                    Some(counted) => counted,
+                    None => {
+                        let found = Arc::new(AtomicU64::new(0));
+                        let count = Arc::clone(&found);
+                        rows.batches = rows
+                            .batches
+                            .inspect(move |batch| {
+                                let rows = batch.as_ref().map_or(0, RecordBatch::num_rows);
+                                count.fetch_add(rows as u64, Ordering::Relaxed);
+                            })
+                            .boxed();
+                        found
+                    }
+                };
                 Ok(Outcome::Rows(guarded(rows, process, limit)))
             }
             Ok(Outcome::Done(done)) => {

@@ -24,6 +24,7 @@
 mod access;
 mod admission;
 mod catalogs;
+mod defaults;
 mod engine;
 mod execute;
 mod held;

@@ -39,6 +39,7 @@ use sqlparser::ast::{ExprWithAlias, Query};
 
 use crate::access::{self, Quota};
 use crate::admission::Class;
+use crate::defaults;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, MIXED_WITH_AGGREGATES, NOT_GROUPED, Result};
 use crate::files::listings::Listings;
@@ -546,6 +547,8 @@ async fn planned_over(
     tables: &TableSet,
     is_long: bool,
 ) -> Result<Planned> {
+    let expanded = defaults::expand(context, query, tables).await?;
+    let query = expanded.as_ref().unwrap_or(query);
     let prepared = prepare_query(query, &Context { schemas: tables, variables: context.as_ref(), parameters: params })?;
     let state = session_state(context, tables);
     let logical = logical_plan(&state, &prepared.query, tables.columns()).await;

@@ -147,6 +147,8 @@ pub struct Session {
     /// ROW_COUNT() and FOUND_ROWS() of the statement before; rows are counted as they are taken.
     pub(crate) row_count: i64,
     pub(crate) found_rows: Arc<AtomicU64>,
+    /// Counts the rows of the statement that runs, where others than those that are taken count, too.
+    pub(crate) counted: Option<Arc<AtomicU64>>,
     /// Warnings (errors among them) and errors of the statement before.
     pub(crate) problems: (usize, usize),
     /// Values of the last statement that became NULL because they are none of their type; its rows may still be taken.
@@ -155,7 +157,20 @@ pub struct Session {
     pub(crate) body: Option<Arc<BodyTable>>,
     locks: HeldLocks,
     pub(crate) temporaries: Temporaries,
+    pub(crate) last_insert: Option<LastInsert>,
     process: ProcessGuard,
+}
+
+/// What SHOW LAST INSERT tells of the last INSERT into a native table.
+#[derive(Debug)]
+pub(crate) struct LastInsert {
+    pub(crate) txn: String,
+    pub(crate) label: String,
+    pub(crate) database: String,
+    pub(crate) table: String,
+    pub(crate) status: &'static str,
+    pub(crate) loaded: u64,
+    pub(crate) filtered: u64,
 }
 
 impl Session {
@@ -191,9 +206,11 @@ impl Session {
             last_query: None,
             row_count: -1,
             found_rows: Arc::default(),
+            counted: None,
             problems: (0, 0),
             lost: Arc::default(),
             body: None,
+            last_insert: None,
             process,
         }
     }
@@ -336,6 +353,7 @@ impl Session {
             self.select(None, None);
         }
         self.last_query = None;
+        self.last_insert = None;
         self.row_count = -1;
         self.found_rows = Arc::default();
         self.problems = (0, 0);

@@ -328,7 +328,7 @@ async fn check_names(store: &Arc<dyn ObjectStore>, report: &mut Report) {
 }
 
 /// Checks a table as it is in the handle's snapshot.
-pub(crate) async fn check_table(name: &str, table: &Table, report: &mut Report) {
+pub async fn check_table(name: &str, table: &Table, report: &mut Report) {
     let state = table.snapshot();
     if state.is_dropped() {
         report.problems.push(format!("table {name}: the catalog names it, and it was dropped"));

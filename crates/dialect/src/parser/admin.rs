@@ -5,7 +5,7 @@ use sqlparser::tokenizer::Token;
 use super::cursor::Cursor;
 use super::{ddl, partitions, show};
 use crate::error::SqlError;
-use crate::statement::{ObjectKind, Snapshot, SnapshotTable, Statement, TableChange};
+use crate::statement::{Maintenance, ObjectKind, Snapshot, SnapshotTable, Statement, TableChange};
 
 pub(super) fn analyze(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["ANALYZE"])?;
@@ -24,6 +24,10 @@ pub(super) fn analyze(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         None => return Err(c.expected("TABLE or DATABASE")),
     };
     let name = c.name()?;
+    let mut more = Vec::new();
+    while kind == ObjectKind::Table && c.accept_token(&Token::Comma) {
+        more.push(c.name()?);
+    }
     if c.accept_word("PARTITION") || c.accept_word("PARTITIONS") {
         // Statistics are those of all partitions.
         partitions::list(c)?;
@@ -42,7 +46,7 @@ pub(super) fn analyze(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         } else if c.accept_word("WITH") {
             analyze_option(c)?;
         } else {
-            return Ok(Statement::Analyze { kind, name, columns });
+            return Ok(Statement::Analyze { kind, name, more, columns });
         }
     }
 }
@@ -84,6 +88,34 @@ fn analyze_option(c: &mut Cursor<'_>) -> Result<(), SqlError> {
         }
     }
     Ok(())
+}
+
+/// `CHECK | OPTIMIZE | REPAIR [NO_WRITE_TO_BINLOG | LOCAL] TABLE t, ... [options]`.
+pub(super) fn maintain(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    let (work, options) = match c.accept_any(&["CHECK", "OPTIMIZE", "REPAIR"]) {
+        Some("CHECK") => (
+            Maintenance::Check,
+            &[&["FOR", "UPGRADE"][..], &["QUICK"], &["FAST"], &["MEDIUM"], &["EXTENDED"], &["CHANGED"]][..],
+        ),
+        Some("OPTIMIZE") => (Maintenance::Optimize, &[][..]),
+        _ => (Maintenance::Repair, &[&["QUICK"][..], &["EXTENDED"], &["USE_FRM"]][..]),
+    };
+    if work != Maintenance::Check {
+        let _ = c.accept_any(&["NO_WRITE_TO_BINLOG", "LOCAL"]);
+    }
+    if c.accept_any(&["TABLE", "TABLES"]).is_none() {
+        return Err(c.expected("TABLE"));
+    }
+    let mut tables = vec![c.name()?];
+    while c.accept_token(&Token::Comma) {
+        tables.push(c.name()?);
+    }
+    while let Some(option) = options.iter().find(|words| c.accept(words)) {
+        if work == Maintenance::Check {
+            c.notes.push(format!("CHECK TABLE {}: everything is read in any case", option.join(" ")));
+        }
+    }
+    Ok(Statement::Maintain { work, tables })
 }
 
 /// `DROP [EXPIRED] STATS t [(columns)]`, at STATS.

@@ -249,9 +249,14 @@ pub(super) fn column_defs(c: &mut Cursor<'_>) -> Result<Vec<ColumnDef>, SqlError
 
 fn column_with_key(c: &mut Cursor<'_>) -> Result<(ColumnDef, Option<InlineKey>), SqlError> {
     let name = c.ident()?;
-    let data_type = match type_of_mysql(c, &name)? {
-        Some(data_type) => data_type,
-        None => c.sql_type()?,
+    // MySQL's BIGINT UNSIGNED NOT NULL AUTO_INCREMENT UNIQUE.
+    let is_serial = c.accept_word("SERIAL");
+    let data_type = match is_serial {
+        true => SqlType::UnsignedBigInt,
+        false => match type_of_mysql(c, &name)? {
+            Some(data_type) => data_type,
+            None => c.sql_type()?,
+        },
     };
     let mut def = ColumnDef {
         name,
@@ -265,6 +270,11 @@ fn column_with_key(c: &mut Cursor<'_>) -> Result<(ColumnDef, Option<InlineKey>),
         on_update: None,
     };
     let mut key = None;
+    if is_serial {
+        def.auto_increment = Some(1);
+        def.not_null = true;
+        key = Some(InlineKey::Unique);
+    }
     loop {
         if c.accept(&["NOT", "NULL"]) {
             def.not_null = true;

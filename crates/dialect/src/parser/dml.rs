@@ -1,5 +1,6 @@
 //! Queries and what writes their results: INSERT, INTO OUTFILE, COPY TO, DO.
 
+use sqlparser::ast::SetExpr;
 use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, is_word};
@@ -8,12 +9,15 @@ use crate::statement::{Insert, Literal, OutfileFields, SelectIntoOutfile, Statem
 
 /// A query, perhaps with INTO OUTFILE in the middle (MySQL before 8) or at its end (Doris, MySQL 8).
 pub(super) fn query(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
-    if c.peek_words(&["SELECT", "SQL_CALC_FOUND_ROWS"]) {
-        c.advance();
-        return Err(c.unsupported("SQL_CALC_FOUND_ROWS is not supported: FOUND_ROWS() is what was sent; SELECT count(*) says how many there are"));
-    }
+    let counts = c.peek_words(&["SELECT", "SQL_CALC_FOUND_ROWS"]);
+    let at = c.index();
     let Some(into) = find_into(c) else {
-        return c.query().map(Statement::Query);
+        let query = c.query()?;
+        if counts && !matches!(query.ast.body.as_ref(), SetExpr::Select(_)) {
+            c.seek(at + 1);
+            return Err(c.unsupported("SQL_CALC_FOUND_ROWS in a UNION is not supported; SELECT count(*) FROM (...) t"));
+        }
+        return Ok(Statement::Query(query));
     };
     let start = c.index();
     c.seek(into);
@@ -200,6 +204,7 @@ pub(super) fn insert(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         label: None,
         ignore,
         source: c.subordinate_query("SELECT 1")?,
+        rows_as: None,
         on_duplicate: Vec::new(),
     };
     insert.temporary = c.peek_words(&["TEMPORARY", "PARTITION"]) || c.peek_words(&["TEMPORARY", "PARTITIONS"]);
@@ -235,13 +240,18 @@ pub(super) fn insert(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         c.expect_token(&Token::RBracket)?;
     }
     if c.accept_word("SET") {
-        return insert_set(c, insert);
-    }
-    if c.peek_words(&["VALUE"]) {
+        insert_set(c, &mut insert)?;
+    } else if c.peek_words(&["VALUE"]) {
         // MySQL's other spelling of VALUES.
         let start = c.index();
         c.advance();
-        while !c.at_end() && !c.peek_words(&["ON", "DUPLICATE"]) {
+        let mut depth = 0_i64;
+        while !c.at_end() && !(depth == 0 && (c.peek_words(&["AS"]) || c.peek_words(&["ON", "DUPLICATE"]))) {
+            match c.peek() {
+                Token::LParen => depth += 1,
+                Token::RParen => depth -= 1,
+                _ => {}
+            }
             c.advance();
         }
         let sql = format!("VALUES{}", c.text_from(start).get(5..).unwrap_or(""));
@@ -249,14 +259,14 @@ pub(super) fn insert(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     } else {
         insert.source = c.query_with()?;
     }
-    if c.peek_words(&["AS"]) {
-        return Err(c.unsupported(
-            "INSERT ... AS name is not supported: rows are named for ON DUPLICATE KEY UPDATE, and a UNIQUE table takes the new row by itself",
-        ));
+    if c.accept_word("AS") {
+        let name = c.ident()?;
+        let columns = if *c.peek() == Token::LParen { c.ident_list()? } else { Vec::new() };
+        insert.rows_as = Some((name, columns));
     }
     if c.accept(&["ON", "DUPLICATE", "KEY", "UPDATE"]) {
         loop {
-            let column = c.ident()?;
+            let column = c.name()?.object().to_string();
             c.expect_token(&Token::Eq)?;
             insert.on_duplicate.push((column, c.expr()?));
             if !c.accept_token(&Token::Comma) {
@@ -276,7 +286,7 @@ fn opens_query(c: &Cursor<'_>) -> bool {
 }
 
 /// `INSERT INTO t SET a = 1, b = 2`.
-fn insert_set(c: &mut Cursor<'_>, mut insert: Insert) -> Result<Statement, SqlError> {
+fn insert_set(c: &mut Cursor<'_>, insert: &mut Insert) -> Result<(), SqlError> {
     let mut values = Vec::new();
     loop {
         insert.columns.push(c.ident()?);
@@ -289,7 +299,7 @@ fn insert_set(c: &mut Cursor<'_>, mut insert: Insert) -> Result<Statement, SqlEr
         }
     }
     insert.source = c.subordinate_query(&format!("VALUES ({})", values.join(", ")))?;
-    Ok(Statement::Insert(insert))
+    Ok(())
 }
 
 /// `(dt = 'x', hour)` or `(p1, p2)` or a bare name or `(*)`.

@@ -114,9 +114,10 @@ pub fn parse_next(sql: &str, from: usize, options: &ParseOptions) -> Result<Opti
         }
     }
     let mut cursor = Cursor::new(&dialect, source, tokens);
+    let variables = session::for_statement(&mut cursor)?;
     let statement = words::statement(&mut cursor)?;
     cursor.expect_end()?;
-    let hints = piece.hints.iter().flat_map(|h| words::hint(h)).collect();
+    let hints = variables.into_iter().chain(piece.hints.iter().flat_map(|h| words::hint(h))).collect();
     let notes = cursor.notes;
     Ok(Some((Parsed { statement, text: piece.range, hints, notes, placeholders }, next)))
 }

@@ -76,20 +76,7 @@ const STATEMENTS: &[Known] = &[
     (&["TRACE"], "TRACE is not supported; EXPLAIN ANALYZE runs a query and shows where its time went"),
     (&["LOCK", "INSTANCE"], "LOCK INSTANCE is not supported; `dipper backup` holds one version of each table"),
     (&["UNLOCK", "INSTANCE"], "LOCK INSTANCE is not supported; `dipper backup` holds one version of each table"),
-    (&["SET", "STATEMENT"], "SET STATEMENT ... FOR is not supported; SELECT /*+ SET_VAR(name = value) */ is"),
-    (
-        &["CHECK"],
-        "CHECK TABLE is not supported; `dipper check DIR` reads every byte, also while a server uses the directory",
-    ),
-    (&["CHECKSUM"], "CHECKSUM TABLE is not supported; every page has a checksum that is tested when it is read"),
-    (
-        &["OPTIMIZE"],
-        "OPTIMIZE TABLE is not needed: a server merges segments by itself; ADMIN COMPACT TABLE does it at once",
-    ),
-    (
-        &["REPAIR"],
-        "REPAIR TABLE is not supported; `dipper check DIR` says what is wrong, `dipper restore` brings a backup",
-    ),
+    (&["CHECKSUM"], "CHECKSUM TABLE is not supported; CHECK TABLE tests the checksum of everything that is stored"),
     (&["INSTALL"], "there are no plugins"),
     (&["UNINSTALL"], "there are no plugins"),
     (&["WARM"], "WARM UP is not supported; CACHE SELECT columns FROM table fills the data cache"),
@@ -138,6 +125,10 @@ pub(super) fn kinds() -> impl Iterator<Item = String> {
 
 /// A statement that is one of those here: the one that does nothing, or its refusal. `None` for all others.
 pub(super) fn statement(c: &mut Cursor<'_>) -> Option<Result<Statement, SqlError>> {
+    // A list that is empty: there are none of them.
+    if c.peek_words(&["XA", "RECOVER"]) {
+        return None;
+    }
     if let Some((_, message)) = STATEMENTS.iter().find(|(words, _)| c.peek_words(words)) {
         return Some(Err(c.unsupported(message)));
     }

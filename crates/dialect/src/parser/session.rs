@@ -5,7 +5,9 @@ use sqlparser::tokenizer::{Token, Word};
 use super::access;
 use super::cursor::Cursor;
 use crate::error::SqlError;
-use crate::statement::{Assignment, LockKind, Name, PrepareSource, Scope, SecretText, SetValue, Statement};
+use crate::statement::{
+    Assignment, LockKind, Name, PrepareSource, Scope, SecretText, SetValue, Show, ShowKind, Statement,
+};
 
 pub(super) fn use_database(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["USE"])?;
@@ -296,6 +298,48 @@ pub(super) fn transaction(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
             Ok(if commit { Statement::Commit { chain, release } } else { Statement::Rollback { chain, release } })
         }
     }
+}
+
+/// `XA RECOVER [CONVERT XID]`: a list of distributed transactions that are prepared.
+pub(super) fn xa(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    c.expect(&["XA", "RECOVER"])?;
+    c.accept(&["CONVERT", "XID"]);
+    let kind = ShowKind::Other("XA RECOVER".into());
+    Ok(Statement::Show(Show { kind, filter: None, order_by: Vec::new(), limit: None }))
+}
+
+/// MariaDB's `SET STATEMENT name = value, ... FOR`, before the statement for which the variables have these values.
+pub(super) fn for_statement(c: &mut Cursor<'_>) -> Result<Vec<(String, String)>, SqlError> {
+    if !c.peek_words(&["SET", "STATEMENT"]) || !matches!(c.token(c.index() + 2), Token::Word(_)) {
+        return Ok(Vec::new());
+    }
+    c.advance();
+    c.advance();
+    let mut out = Vec::new();
+    loop {
+        let name = c.ident()?;
+        if !c.accept_token(&Token::Eq) && !c.accept_token(&Token::Assignment) {
+            return Err(c.expected("'='"));
+        }
+        let start = c.index();
+        let value = match c.literal() {
+            Ok(literal) => literal.text(),
+            Err(_) => {
+                c.seek(start);
+                Some(c.ident()?)
+            }
+        };
+        let Some(value) = value.filter(|_| matches!(c.peek(), Token::Comma) || c.peek_words(&["FOR"])) else {
+            c.seek(start);
+            return Err(c.unsupported("SET STATEMENT takes literals only"));
+        };
+        out.push((name, value));
+        if !c.accept_token(&Token::Comma) {
+            break;
+        }
+    }
+    c.expect(&["FOR"])?;
+    Ok(out)
 }
 
 pub(super) fn kill(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {

@@ -18,7 +18,23 @@ pub(super) fn show(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
 pub(super) fn show_tail(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let kind = kind(c)?;
     let mut show = Show { kind, filter: None, order_by: Vec::new(), limit: None };
-    if c.accept_word("LIKE") {
+    if matches!(show.kind, ShowKind::Load { stream: true, .. }) && c.accept_word("FOR") {
+        // StarRocks: one by its label, perhaps with its database.
+        let mut name = c.name()?.0;
+        let label = name.pop().unwrap_or_default();
+        let database = if name.is_empty() { from(c)? } else { Some(Name(name)) };
+        show.kind = ShowKind::Load { stream: true, from: database };
+        show.filter = Some(equal("Label", &label)?);
+    } else if matches!(show.kind, ShowKind::Processlist { .. }) && c.accept_word("FOR") {
+        let user = if c.at_string() { c.string()? } else { c.ident()? };
+        show.filter = Some(equal("User", &user)?);
+    } else if matches!(&show.kind, ShowKind::Other(list) if list == "WARM UP JOB") && c.accept(&["WHERE", "ID"]) {
+        c.expect_token(&Token::Eq)?;
+        show.filter = Some(equal("JobId", &c.uint()?.to_string())?);
+    } else if matches!(show.kind, ShowKind::Transaction { id: None, .. }) && c.accept(&["WHERE", "STATUS"]) {
+        c.expect_token(&Token::Eq)?;
+        show.filter = Some(equal("TransactionStatus", &c.string()?.to_ascii_uppercase())?);
+    } else if c.accept_word("LIKE") {
         show.filter = Some(ShowFilter::Like(c.string()?));
     } else if c.accept_word("WHERE") {
         show.filter = Some(ShowFilter::Where(Box::new(c.expr()?)));
@@ -49,6 +65,13 @@ pub(super) fn show_tail(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         c.notes.push("PROPERTIES of SHOW have no effect".to_string());
     }
     Ok(Statement::Show(show))
+}
+
+/// `column = 'text'`.
+fn equal(column: &str, text: &str) -> Result<ShowFilter, SqlError> {
+    let text = text.replace('\\', "\\\\").replace('\'', "''");
+    let condition = super::parse_expr(&format!("{column} = '{text}'"), &super::ParseOptions::default())?;
+    Ok(ShowFilter::Where(Box::new(condition)))
 }
 
 fn from(c: &mut Cursor<'_>) -> Result<Option<Name>, SqlError> {
@@ -203,6 +226,12 @@ fn kind(c: &mut Cursor<'_>) -> Result<ShowKind, SqlError> {
     if c.accept(&["ALL", "GRANTS"]) {
         return Ok(ShowKind::Grants { user: None, all: true });
     }
+    if c.peek_words(&["AUTHENTICATION"]) || c.peek_words(&["ALL", "AUTHENTICATION"]) {
+        let all = c.accept_word("ALL");
+        c.advance();
+        let user = if c.accept_word("FOR") { Some(access::user(c)?) } else { None };
+        return Ok(ShowKind::Authentication { user, all });
+    }
     if c.accept_word("GRANTS") {
         if c.accept(&["FOR", "ROLE"]) {
             return access::role(c).map(ShowKind::RoleGrants);
@@ -289,7 +318,6 @@ fn native(c: &mut Cursor<'_>) -> Result<Option<ShowKind>, SqlError> {
         &["TABLETS", "BELONG"][..],
         &["TABLET", "DIAGNOSIS"],
         &["TABLET", "STORAGE"],
-        &["DATA", "SKEW"],
         &["DATA", "TYPES"],
         &["TABLE", "CREATION"],
     ];
@@ -301,6 +329,8 @@ fn native(c: &mut Cursor<'_>) -> Result<Option<ShowKind>, SqlError> {
             Token::Number(..) => ShowKind::Tablet(c.uint()?),
             _ => ShowKind::Tablets { table: table_from(c)?, partitions: partitions(c)? },
         }
+    } else if c.accept(&["DATA", "SKEW"]) {
+        ShowKind::DataSkew { table: table_from(c)?, partitions: partitions(c)? }
     } else if c.accept_word("DATA") {
         let all = c.accept_word("ALL");
         ShowKind::Data { table: from(c)?, all }
@@ -308,7 +338,7 @@ fn native(c: &mut Cursor<'_>) -> Result<Option<ShowKind>, SqlError> {
         let from = from(c)?;
         let url = if c.accept_word("ON") { Some(c.string()?) } else { None };
         ShowKind::LoadWarnings { from, url }
-    } else if c.accept(&["STREAM", "LOAD"]) {
+    } else if c.accept(&["STREAM", "LOAD"]) || c.accept(&["ALL", "STREAM", "LOAD"]) {
         c.accept_word("ALL");
         ShowKind::Load { stream: true, from: from(c)? }
     } else if !c.peek_words(&["LOAD", "PROFILE"]) && c.accept_word("LOAD") {

@@ -102,6 +102,17 @@ pub struct QueryText {
     pub ansi_quotes: bool,
 }
 
+/// What MySQL's statements about the storage of tables do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Maintenance {
+    /// CHECK TABLE: everything that is stored is read.
+    Check,
+    /// OPTIMIZE TABLE.
+    Optimize,
+    /// REPAIR TABLE.
+    Repair,
+}
+
 /// `'key' = 'value'` pairs in written order (PROPERTIES, TBLPROPERTIES, WITH SERDEPROPERTIES, table function
 /// arguments). Keys and values decoded, keys not folded.
 pub type Properties = Vec<(String, String)>;
@@ -401,8 +412,17 @@ pub enum Statement {
         kind: ObjectKind,
         /// The table or database.
         name: Name,
+        /// Other tables, behind commas.
+        more: Vec<Name>,
         /// Columns; empty for all.
         columns: Vec<String>,
+    },
+    /// `CHECK | OPTIMIZE | REPAIR TABLE t, ...`.
+    Maintain {
+        /// What is done.
+        work: Maintenance,
+        /// The tables, at least one.
+        tables: Vec<Name>,
     },
     /// `DROP [EXPIRED] STATS t [(columns)]`.
     DropStats {

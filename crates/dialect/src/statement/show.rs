@@ -87,6 +87,13 @@ pub enum ShowKind {
     },
     /// TABLET id.
     Tablet(u64),
+    /// DATA SKEW FROM t [PARTITION (p, ...)], also behind ADMIN.
+    DataSkew {
+        /// The table.
+        table: Name,
+        /// Partitions; empty for all.
+        partitions: Vec<String>,
+    },
     /// DATA [FROM t] [ALL].
     Data {
         /// The table; `None` for all of the database.
@@ -189,6 +196,13 @@ pub enum ShowKind {
     },
     /// GRANTS FOR ROLE r.
     RoleGrants(String),
+    /// `[ALL] AUTHENTICATION [FOR user]`.
+    Authentication {
+        /// The user; `None` for one's own.
+        user: Option<UserName>,
+        /// ALL.
+        all: bool,
+    },
     /// ROLES.
     Roles,
     /// CREATE USER u.

@@ -28,6 +28,8 @@ pub struct Insert {
     /// What is inserted; VALUES is a query too. The bare word DEFAULT in a row of VALUES is the column's default
     /// ([`super::is_default`]).
     pub source: QueryText,
+    /// `AS name [(column, ...)]` behind the rows: what ON DUPLICATE KEY UPDATE calls them.
+    pub rows_as: Option<(String, Vec<String>)>,
     /// ON DUPLICATE KEY UPDATE assignments: column and expression.
     pub on_duplicate: Vec<(String, ast::Expr)>,
 }

@@ -254,7 +254,7 @@ pub(crate) fn check_seen(rights: &Rights, state: &CatalogState, command: &str, o
 /// Whether something may be done with the object, or with anything in it: then it is in lists.
 pub(crate) fn sees(rights: &Rights, state: &CatalogState, object: &Object) -> bool {
     match object {
-        Object::Database(name) | Object::Table(name, _) if crate::info_schema::is_virtual(name) => true,
+        Object::Database(name) | Object::Table(name, _) if crate::info_schema::is_virtual(state, name) => true,
         Object::Database(name) => match state.database(name) {
             Some(database) => rights.sees_database(database),
             // Always there, and empty: there is nothing to hide.

@@ -2,7 +2,7 @@
 
 use dipper_base::names::CATALOG;
 use dipper_dialect::statement::{
-    DatabaseAlteration, DescribeTarget, Name, ObjectKind, Show, ShowKind, Statement, TableChange,
+    DatabaseAlteration, DescribeTarget, Maintenance, Name, ObjectKind, Show, ShowKind, Statement, TableChange,
 };
 use dipper_store::catalog::CatalogState;
 use dipper_store::catalog::access::Privileges;
@@ -207,9 +207,17 @@ fn collect(session: &Session, statement: &Statement, needs: &mut Vec<Need>) {
             }
         }
         Statement::MsckRepair { name, .. } => all(Privileges::ALTER, table(name)),
-        Statement::Analyze { kind, name, .. } => {
+        Statement::Maintain { work, tables } => {
+            let privileges = match work {
+                Maintenance::Check => Privileges::SELECT,
+                Maintenance::Optimize | Maintenance::Repair => Privileges::SELECT | Privileges::INSERT,
+            };
+            tables.iter().for_each(|name| all(privileges, table(name)));
+        }
+        Statement::Analyze { kind, name, more, .. } => {
             let object = if *kind == ObjectKind::Database { Some(database(name)) } else { table(name) };
             all(Privileges::SELECT, object);
+            more.iter().for_each(|name| all(Privileges::SELECT, table(name)));
         }
         Statement::DropStats { name, .. } | Statement::CancelAlter { name } => all(Privileges::ALTER, table(name)),
         Statement::CleanLabel { database: name, .. } => all(Privileges::INSERT, Some(database(name))),
@@ -279,6 +287,7 @@ fn shown(session: &Session, show: &Show, needs: &mut Vec<Need>) {
         | ShowKind::Index(name)
         | ShowKind::Partitions { table: name, .. }
         | ShowKind::Tablets { table: name, .. }
+        | ShowKind::DataSkew { table: name, .. }
         | ShowKind::Data { table: Some(name), .. }
         | ShowKind::TableStats(name)
         | ShowKind::ColumnStats { table: name, .. }

@@ -72,7 +72,7 @@ pub(super) async fn rows(
                     false => push(&database, &table, ["BASE TABLE".into(), FILES_ENGINE.into(), Cell::Null], ""),
                 }
             }
-            for (database, table) in virtual_tables(wanted) {
+            for (database, table) in virtual_tables(context, wanted) {
                 push(database, table, ["SYSTEM VIEW".into(), "MEMORY".into(), Cell::Null], "");
             }
         }
@@ -101,7 +101,7 @@ pub(super) async fn rows(
             if let Some(e) = first_error.filter(|_| !told) {
                 return Err(e);
             }
-            for (database, table) in virtual_tables(wanted) {
+            for (database, table) in virtual_tables(context, wanted) {
                 let columns = describe::columns(context, database, table).await?.unwrap_or_default();
                 push_columns([&catalog.name, database, table], columns, sheet);
             }

@@ -33,7 +33,7 @@ use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use dipper_lake::sheet::{self, Head, Sheet};
-use dipper_store::catalog::ExternalCatalog;
+use dipper_store::catalog::{CatalogState, ExternalCatalog};
 use futures::future::BoxFuture;
 
 use crate::error::{EngineError, Result};
@@ -83,15 +83,16 @@ fn all() -> impl Iterator<Item = &'static Virtual> {
     heads::TABLES.iter().chain(briefs::TABLES.iter())
 }
 
-/// Whether a database of this name is virtual.
-pub(crate) fn is_virtual(name: &str) -> bool {
-    canonical_database(name).is_some()
+/// Whether `name` leads to a virtual database. A database of the catalog that has such a name, made before the name was taken,
+/// stands in the place of the virtual one: nothing that was loaded may vanish.
+pub(crate) fn is_virtual(state: &CatalogState, name: &str) -> bool {
+    is_reserved(name) && state.database(name).is_none()
 }
 
-/// The virtual database that `name` means, in any case.
-pub(crate) fn canonical_database(name: &str) -> Option<&'static str> {
+/// Whether a virtual database has this name, in any case, so that no other may be made under it.
+pub(crate) fn is_reserved(name: &str) -> bool {
     let all = [INFORMATION_SCHEMA, MYSQL, PERFORMANCE_SCHEMA, SYS, STATISTICS, DORIS_INTERNAL];
-    all.into_iter().find(|d| d.eq_ignore_ascii_case(name))
+    all.into_iter().any(|d| d.eq_ignore_ascii_case(name))
 }
 
 /// Whether each catalog has a virtual database of this name. The others are dipper's own catalog's only: a Hive metastore has a
@@ -114,9 +115,10 @@ pub(crate) fn columns_of(database: &str) -> Vec<(&'static str, Vec<String>)> {
     tables
 }
 
-/// Names of the tables of a virtual database.
-pub(crate) fn tables(database: &str) -> Vec<&'static str> {
-    let mut names: Vec<_> = all().filter(|t| t.database.eq_ignore_ascii_case(database)).map(|t| t.name).collect();
+/// Names of the tables of a virtual database; none of another one.
+pub(crate) fn tables(state: &CatalogState, database: &str) -> Vec<&'static str> {
+    let of = all().filter(|t| t.database.eq_ignore_ascii_case(database) && is_virtual(state, database));
+    let mut names: Vec<_> = of.map(|t| t.name).collect();
     names.sort_unstable();
     names
 }
@@ -133,7 +135,7 @@ pub(crate) fn table(
     database: &str,
     table: &str,
 ) -> Option<Arc<dyn TableProvider>> {
-    find(database, table).map(|definition| {
+    find(database, table).filter(|_| is_virtual(&context.catalog, database)).map(|definition| {
         let schema = sheet::schema(definition.head.iter().copied());
         Arc::new(InfoTable { context: Arc::clone(context), external, definition, schema }) as Arc<dyn TableProvider>
     })
@@ -275,22 +277,81 @@ impl TableProvider for InfoTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arrow::util::display::array_value_to_string;
     use datafusion::prelude::{col, lit};
+    use futures::StreamExt;
 
     #[test]
     fn names_are_found_in_any_case() {
         assert!(
-            is_virtual("INFORMATION_SCHEMA")
-                && is_virtual("mysql")
-                && is_virtual("performance_schema")
-                && is_virtual("sys")
+            ["INFORMATION_SCHEMA", "mysql", "performance_schema", "Sys"].iter().all(|name| is_reserved(name))
                 && !is_everywhere("sys")
-                && !is_virtual("default")
+                && !is_reserved("default")
         );
         assert!(find("Information_Schema", "COLUMNS").is_some());
         assert!(find("mysql", "columns").is_none());
-        let names = tables("information_schema");
+        let names = tables(&CatalogState::default(), "information_schema");
         assert!(names.contains(&"tables") && names.is_sorted());
+    }
+
+    /// What a statement returns: its rows, each cell by a comma, or the number of its error.
+    async fn run(session: &mut crate::Session, sql: &str) -> std::result::Result<Vec<String>, u16> {
+        let parsed = session.parse(sql).map_err(|e| e.code)?.remove(0);
+        let mut lines = Vec::new();
+        if let crate::Outcome::Rows(rows) = session.execute(sql, &parsed, Vec::new()).await.map_err(|e| e.code)? {
+            for batch in rows.batches.collect::<Vec<_>>().await {
+                let batch = batch.unwrap();
+                let text = |column: &arrow::array::ArrayRef, row| array_value_to_string(column, row).unwrap();
+                let line = |row| batch.columns().iter().map(|c| text(c, row)).collect::<Vec<_>>().join(",");
+                lines.extend((0..batch.num_rows()).map(line));
+            }
+        }
+        Ok(lines)
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_database_that_had_the_name_before_is_read_and_guarded() {
+        let options = crate::EngineOptions { threads: Some(2), ..crate::EngineOptions::default() };
+        let engine = crate::Engine::open(options).await.unwrap();
+        let client = |user: &str| crate::ClientInfo {
+            user: user.into(),
+            ..crate::ClientInfo::local(engine.next_connection_id())
+        };
+        let mut root = engine.session(client("root"));
+        run(&mut root, "create user u").await.unwrap();
+        let mut other = engine.session(client("u"));
+        for name in ["sys", "mysql"] {
+            for sql in [format!("create database {name}"), format!("create database if not exists {name}")] {
+                assert_eq!(run(&mut root, &sql).await, Err(1007), "{sql}");
+            }
+            assert_eq!(run(&mut root, &format!("create table {name}.t (k int)")).await, Err(1227));
+            let before = run(&mut root, &format!("show tables from {name}")).await.unwrap();
+            assert!(before.len() > 3, "{before:?}");
+
+            // As an older version made it.
+            let made = dipper_store::catalog::CatalogChange::create_database(name, false);
+            engine.catalog.commit(vec![made]).await.unwrap();
+            let table = format!("create table {name}.t (k int) duplicate key(k) distributed by hash(k) buckets 1");
+            run(&mut root, &table).await.unwrap();
+            run(&mut root, &format!("insert into {name}.t values (7)")).await.unwrap();
+            let read = format!("select * from {name}.t");
+            assert_eq!(run(&mut root, &read).await.unwrap(), ["7"]);
+            assert_eq!(run(&mut root, &format!("show tables from {name}")).await.unwrap(), ["t"]);
+            let told = format!("select table_name from information_schema.tables where table_schema = '{name}'");
+            assert_eq!(run(&mut root, &told).await.unwrap(), ["t"]);
+            let databases = run(&mut root, "show databases").await.unwrap();
+            assert_eq!(databases.iter().filter(|d| *d == name).count(), 1);
+
+            // Whoever may read what the system tells may not read this for that.
+            assert_eq!(run(&mut other, &read).await, Err(1142));
+            assert_eq!(run(&mut other, &format!("use {name}")).await, Err(1044));
+            run(&mut root, &format!("grant select on {name}.* to u")).await.unwrap();
+            assert_eq!(run(&mut other, &read).await.unwrap(), ["7"]);
+
+            run(&mut root, &format!("alter database {name} rename kept_{name}")).await.unwrap();
+            assert_eq!(run(&mut root, &format!("select * from kept_{name}.t")).await.unwrap(), ["7"]);
+            assert_eq!(run(&mut root, &format!("show tables from {name}")).await.unwrap(), before);
+        }
     }
 
     #[test]

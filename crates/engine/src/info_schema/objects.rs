@@ -93,11 +93,14 @@ pub(super) fn push_columns(name: [&str; 3], columns: Vec<ColumnInfo>, sheet: &mu
 }
 
 /// Virtual tables that the query can want, as (database, table).
-pub(super) fn virtual_tables(wanted: &Wanted) -> impl Iterator<Item = (&'static str, &'static str)> {
+pub(super) fn virtual_tables<'a>(
+    context: &'a QueryContext,
+    wanted: &'a Wanted,
+) -> impl Iterator<Item = (&'static str, &'static str)> + 'a {
     [INFORMATION_SCHEMA, MYSQL]
         .into_iter()
         .filter(|d| wanted.database(d))
-        .flat_map(|d| super::tables(d).into_iter().map(move |t| (d, t)))
+        .flat_map(|d| super::tables(&context.catalog, d).into_iter().map(move |t| (d, t)))
         .filter(|(_, t)| wanted.table(t))
 }
 
@@ -183,7 +186,7 @@ pub(super) async fn tables(context: &Arc<QueryContext>, wanted: &Wanted, sheet: 
             }
         }
     }
-    for (database, table) in virtual_tables(wanted) {
+    for (database, table) in virtual_tables(context, wanted) {
         push(database, table, ["SYSTEM VIEW".into(), "MEMORY".into(), Cell::Null], Cell::Null, "".into(), None);
     }
     Ok(())
@@ -195,7 +198,7 @@ pub(super) async fn columns(context: &Arc<QueryContext>, wanted: &Wanted, sheet:
         .filter(|(_, t)| !matches!(states.get(&t.id), Some(Err(_))))
         .map(|(d, t)| (d.to_string(), t.name.clone()));
     let all: Vec<(String, String)> =
-        in_catalog.chain(virtual_tables(wanted).map(|(d, t)| (d.to_string(), t.to_string()))).collect();
+        in_catalog.chain(virtual_tables(context, wanted).map(|(d, t)| (d.to_string(), t.to_string()))).collect();
     for (database, table) in all {
         let described = match describe::columns(context, &database, &table).await {
             Ok(described) => described.unwrap_or_default(),

@@ -226,6 +226,78 @@ const NONE: &[(&str, &str, &str)] = &[
         "io_global_by_file_by_bytes",
         "file count_read+ total_read avg_read count_write+ total_written avg_write total write_pct",
     ),
+    (SYS, "host_summary_by_file_io", "host ios io_latency"),
+    (SYS, "host_summary_by_file_io_type", "host event_name total+ total_latency max_latency"),
+    (SYS, "host_summary_by_stages", "host event_name total+ total_latency avg_latency"),
+    (SYS, "host_summary_by_statement_latency", OF_STATEMENTS_BY_HOST),
+    (SYS, "host_summary_by_statement_type", TYPES_BY_HOST),
+    (SYS, "user_summary_by_file_io", "user ios io_latency"),
+    (SYS, "user_summary_by_file_io_type", "user event_name total+ latency max_latency"),
+    (SYS, "user_summary_by_stages", "user event_name total+ total_latency avg_latency"),
+    (
+        SYS,
+        "user_summary_by_statement_latency",
+        "user total+ total_latency max_latency lock_latency cpu_latency rows_sent+ rows_examined+ rows_affected+ full_scans+",
+    ),
+    (
+        SYS,
+        "user_summary_by_statement_type",
+        "user statement total+ total_latency max_latency lock_latency cpu_latency rows_sent+ rows_examined+ rows_affected+ full_scans+",
+    ),
+    (SYS, "innodb_buffer_stats_by_schema", "object_schema allocated data pages+ pages_hashed+ pages_old+ rows_cached+"),
+    (
+        SYS,
+        "innodb_buffer_stats_by_table",
+        "object_schema object_name allocated data pages+ pages_hashed+ pages_old+ rows_cached+",
+    ),
+    (
+        SYS,
+        "io_by_thread_by_latency",
+        "user total+ total_latency min_latency avg_latency max_latency thread_id+ processlist_id+",
+    ),
+    (
+        SYS,
+        "io_global_by_file_by_latency",
+        "file total+ total_latency count_read+ read_latency count_write+ write_latency count_misc+ misc_latency",
+    ),
+    (
+        SYS,
+        "io_global_by_wait_by_bytes",
+        "event_name total+ total_latency min_latency avg_latency max_latency count_read+ total_read avg_read count_write+ \
+         total_written avg_written total_requested",
+    ),
+    (SYS, "latest_file_io", "thread file latency operation requested"),
+    (
+        SYS,
+        "memory_by_host_by_current_bytes",
+        "host current_count_used current_allocated current_avg_alloc current_max_alloc total_allocated",
+    ),
+    (
+        SYS,
+        "memory_by_thread_by_current_bytes",
+        "thread_id+ user current_count_used current_allocated current_avg_alloc current_max_alloc total_allocated",
+    ),
+    (
+        SYS,
+        "memory_by_user_by_current_bytes",
+        "user current_count_used current_allocated current_avg_alloc current_max_alloc total_allocated",
+    ),
+    (SYS, "ps_check_lost_instrumentation", "variable_name variable_value"),
+    (
+        SYS,
+        "schema_auto_increment_columns",
+        "table_schema table_name column_name data_type column_type is_signed# is_unsigned# max_value+ auto_increment+ auto_increment_ratio",
+    ),
+    (
+        SYS,
+        "schema_table_statistics_with_buffer",
+        "table_schema table_name rows_fetched+ fetch_latency rows_inserted+ insert_latency rows_updated+ update_latency rows_deleted+ delete_latency",
+    ),
+    (SYS, "session_ssl_status", "thread_id+ ssl_version ssl_cipher ssl_sessions_reused"),
+    (SYS, "wait_classes_global_by_avg_latency", "event_class total+ total_latency min_latency avg_latency max_latency"),
+    (SYS, "wait_classes_global_by_latency", "event_class total+ total_latency min_latency avg_latency max_latency"),
+    (SYS, "waits_by_host_by_latency", "host event total+ total_latency avg_latency max_latency"),
+    (SYS, "waits_by_user_by_latency", "user event total+ total_latency avg_latency max_latency"),
     (SYS, "io_global_by_wait_by_latency", "event_name total+ total_latency avg_latency max_latency"),
     (
         SYS,
@@ -268,6 +340,8 @@ const NONE: &[(&str, &str, &str)] = &[
 const STAGES: &str = "THREAD_ID+ EVENT_ID+ END_EVENT_ID+ EVENT_NAME SOURCE TIMER_START+ TIMER_END+ TIMER_WAIT+ WORK_COMPLETED+ WORK_ESTIMATED+ NESTING_EVENT_ID+";
 const WAITS: &str = "THREAD_ID+ EVENT_ID+ END_EVENT_ID+ EVENT_NAME SOURCE TIMER_START+ TIMER_END+ TIMER_WAIT+ OBJECT_SCHEMA OBJECT_NAME OBJECT_TYPE OPERATION";
 const SUMMARIES_OF_HOSTS: &str = "host statements statement_latency statement_avg_latency table_scans file_ios file_io_latency current_connections total_connections unique_users current_memory total_memory_allocated";
+const OF_STATEMENTS_BY_HOST: &str = "host total+ total_latency max_latency lock_latency cpu_latency rows_sent+ rows_examined+ rows_affected+ full_scans+";
+const TYPES_BY_HOST: &str = "host statement total+ total_latency max_latency lock_latency cpu_latency rows_sent+ rows_examined+ rows_affected+ full_scans+";
 const STATEMENTS: &str = "query db full_scan exec_count+ err_count+ warn_count+ total_latency max_latency avg_latency lock_latency rows_sent+ rows_sent_avg rows_examined+ rows_examined_avg digest first_seen@ last_seen@";
 
 const SESSIONS: &str = "thd_id+ conn_id+ user db command state time# current_statement";

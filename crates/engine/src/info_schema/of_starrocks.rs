@@ -124,6 +124,30 @@ pub(super) const TABLES: &[Brief] = &[
         Fill::Later(|context, wanted, sheet| Box::pin(measures::column_statistics(context, wanted, sheet))),
     ),
     (
+        STATISTICS,
+        "histogram_statistics",
+        "table_id# column_name db_id# table_name buckets mcv update_time@",
+        Fill::Empty,
+    ),
+    (
+        STATISTICS,
+        "external_column_statistics",
+        "table_uuid partition_name column_name catalog_name db_name table_name row_count# data_size# ndv null_count# max min update_time@",
+        Fill::Empty,
+    ),
+    (
+        STATISTICS,
+        "external_histogram_statistics",
+        "table_uuid column_name catalog_name db_name table_name buckets mcv update_time@",
+        Fill::Empty,
+    ),
+    (
+        STATISTICS,
+        "multi_column_statistics",
+        "table_id# column_ids db_id# table_name column_names ndv# update_time@",
+        Fill::Empty,
+    ),
+    (
         DORIS_INTERNAL,
         "column_statistics",
         "id catalog_id db_id tbl_id idx_id col_id part_id count# ndv# null_count# min max data_size_in_bytes# update_time@ hot_value",

@@ -179,7 +179,9 @@ pub(super) fn other_clause(query: &Query, select: &Select) -> Option<&'static st
         GroupByExpr::All(_) => true,
         GroupByExpr::Expressions(by, modifiers) => !by.is_empty() || !modifiers.is_empty(),
     };
+    let counts = select.select_modifiers.as_ref().is_some_and(|modifiers| modifiers.sql_calc_found_rows);
     let clauses = [
+        (counts, "SQL_CALC_FOUND_ROWS"),
         (query.with.is_some(), "WITH"),
         (query.order_by.is_some(), "ORDER BY"),
         (query.fetch.is_some(), "FETCH"),

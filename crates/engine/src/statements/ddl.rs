@@ -20,13 +20,14 @@ use super::{own_name, partitions, qualified, table_properties};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::local_path;
 use crate::files::stores::{is_remote, store_properties};
+use crate::info_schema;
 use crate::query;
 use crate::result::{Done, Outcome};
 use crate::session::Session;
 
 /// Commits changes of one statement. The database `default` is made with its first table.
 pub(super) async fn commit(session: &Session, database: &str, mut changes: Vec<CatalogChange>) -> Result<()> {
-    refuse_virtual(database)?;
+    refuse_virtual(session, database).await?;
     if database == DEFAULT_DATABASE {
         changes.insert(0, CatalogChange::create_database(DEFAULT_DATABASE, true));
     }
@@ -34,11 +35,28 @@ pub(super) async fn commit(session: &Session, database: &str, mut changes: Vec<C
     Ok(())
 }
 
-fn refuse_virtual(database: &str) -> Result<()> {
-    if crate::info_schema::is_virtual(database) {
-        return Err(EngineError::new(ErrorKind::Denied, format!("database '{database}' is read only")));
+/// Refuses changes of the system's own databases.
+pub(super) async fn refuse_virtual(session: &Session, database: &str) -> Result<()> {
+    if info_schema::is_reserved(database)
+        && info_schema::is_virtual(&*session.engine.catalog.refresh().await?, database)
+    {
+        return Err(EngineError::new(
+            ErrorKind::Denied,
+            format!("database '{database}' is read only: its tables tell of the system"),
+        ));
     }
     Ok(())
+}
+
+/// Refuses to make a database whose name leads to one of the system's own.
+fn refuse_reserved(database: &str) -> Result<()> {
+    match info_schema::is_reserved(database) {
+        true => Err(EngineError::new(
+            ErrorKind::DatabaseExists,
+            format!("database '{database}' is there already: its tables tell of the system; take another name"),
+        )),
+        false => Ok(()),
+    }
 }
 
 /// Databases of external catalogs are made and dropped where they are kept.
@@ -62,7 +80,7 @@ pub(super) async fn create_database(
 ) -> Result<Outcome> {
     let database = name.object();
     refuse_external(session, name)?;
-    refuse_virtual(database)?;
+    refuse_reserved(database)?;
     let mut change = CatalogChange::create_database(database, if_not_exists || database == DEFAULT_DATABASE);
     let CatalogChange::CreateDatabase { properties: kept, comment, .. } = &mut change else {
         unreachable!("it creates a database")
@@ -105,10 +123,10 @@ async fn checked_properties(
 pub(super) async fn alter_database(session: &mut Session, name: &Name, change: &DatabaseAlteration) -> Result<Outcome> {
     let database = name.object().to_string();
     refuse_external(session, name)?;
-    refuse_virtual(&database)?;
+    refuse_virtual(session, &database).await?;
     match change {
         DatabaseAlteration::Rename(to) => {
-            refuse_virtual(to)?;
+            refuse_reserved(to)?;
             if database == DEFAULT_DATABASE || to == DEFAULT_DATABASE {
                 return Err(EngineError::unsupported(format!(
                     "RENAME of '{database}' to '{to}': database '{DEFAULT_DATABASE}' is always there"
@@ -175,6 +193,7 @@ pub(super) async fn create_table(session: &mut Session, create: &CreateExternalT
             label: None,
             ignore: false,
             source: query.clone(),
+            rows_as: None,
             on_duplicate: Vec::new(),
         };
         let filled = super::insert::insert(session, &insert, Vec::new()).await;
@@ -407,7 +426,7 @@ pub(super) async fn drop(session: &mut Session, kind: ObjectKind, names: &[Name]
         for name in names {
             refuse_external(session, name)?;
             let db = name.object().to_string();
-            refuse_virtual(&db)?;
+            refuse_virtual(session, &db).await?;
             // MySQL and Doris drop what is in it; files below tables over files stay where they are.
             let before = session.engine.catalog.refresh().await?;
             let change = CatalogChange::DropDatabase { db: db.clone(), if_exists, cascade: true };
@@ -425,7 +444,7 @@ pub(super) async fn drop(session: &mut Session, kind: ObjectKind, names: &[Name]
     let mut changes = Vec::new();
     for name in names {
         let (db, mut name) = qualified(session, name)?;
-        refuse_virtual(&db)?;
+        refuse_virtual(session, &db).await?;
         if let Some(hidden) = session.temporaries.hidden(&db, &name).filter(|_| kind == TableKind::Table) {
             name = hidden.to_string();
         }
@@ -614,7 +633,7 @@ fn refuse_temporary(session: &Session, database: &str, table: &str, what: &str) 
 /// The table that a statement names, which must not be a view, and its database.
 pub(super) async fn table_named(session: &Session, name: &Name) -> Result<(String, Arc<Table>)> {
     let (database, table) = qualified(session, name)?;
-    refuse_virtual(&database)?;
+    refuse_virtual(session, &database).await?;
     let state = session.temporaries.over(session.engine.catalog.refresh().await?);
     let found = state.table(&database, &table).cloned().ok_or_else(|| state.no_table(&database, &table))?;
     if found.as_view().is_some() {

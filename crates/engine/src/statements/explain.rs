@@ -23,6 +23,16 @@ use crate::session::Session;
 /// Doris's header.
 const HEADER: &str = "Explain String";
 
+/// StarRocks' word for a plan with the numbers of rows and bytes that are expected.
+const COSTS: &str = "COSTS";
+
+/// What is said of operators.
+struct Details {
+    verbose: bool,
+    /// The numbers of rows and bytes that are expected.
+    costs: bool,
+}
+
 /// The one column of the result.
 pub(super) fn column() -> Column {
     Column::computed(Arc::new(Field::new(HEADER, DataType::Utf8, false)))
@@ -62,13 +72,13 @@ pub(super) async fn explain(
     }
     let logical_only = match format.as_deref() {
         None
-        | Some("PHYSICAL" | "DISTRIBUTED" | "OPTIMIZED" | "SHAPE" | "TRADITIONAL" | "PROCESS" | "TREE" | "INDENT") => {
-            false
-        }
+        | Some(
+            "PHYSICAL" | "DISTRIBUTED" | "OPTIMIZED" | "SHAPE" | "TRADITIONAL" | "PROCESS" | "TREE" | "INDENT" | COSTS,
+        ) => false,
         Some("LOGICAL" | "ANALYZED" | "PARSED" | "REWRITTEN") => true,
         Some(other) => {
             return Err(EngineError::unsupported(format!(
-                "EXPLAIN FORMAT={other}; LOGICAL, PHYSICAL and JSON are supported"
+                "EXPLAIN FORMAT={other}; LOGICAL, PHYSICAL, COSTS and JSON are supported"
             )));
         }
     };
@@ -79,7 +89,8 @@ pub(super) async fn explain(
         _ => None,
     };
     let threads = session.engine.short().clone();
-    let work = async move { text(&context, &query, params, analyze, verbose, logical_only).await };
+    let details = Details { verbose, costs: format.as_deref() == Some(COSTS) };
+    let work = async move { text(&context, &query, params, analyze, details, logical_only).await };
     // What planning reads counts, too.
     let lines = on_cpu(&threads, io.scope(work)).await?;
     let lines = match point {
@@ -148,7 +159,7 @@ async fn text(
     query: &QueryText,
     params: Vec<VarValue>,
     analyze: bool,
-    verbose: bool,
+    Details { verbose, costs }: Details,
     logical_only: bool,
 ) -> Result<String> {
     let mut recorder = Recorder::new(context, Task::Query, &query.text);
@@ -159,7 +170,8 @@ async fn text(
     }
     let physical = planned.physical().await?;
     if !analyze {
-        return Ok(DisplayableExecutionPlan::new(physical.as_ref()).indent(verbose).to_string());
+        let shown = DisplayableExecutionPlan::new(physical.as_ref()).set_show_statistics(costs);
+        return Ok(shown.indent(verbose).to_string());
     }
     let planning = begun.elapsed();
     recorder.planned();
@@ -173,9 +185,10 @@ async fn text(
     let running = begun.elapsed();
     let profile = recorder.end(Some(physical.as_ref()), rows as u64, Duration::ZERO, Ok(()));
     let plan = match verbose {
-        true => DisplayableExecutionPlan::with_full_metrics(physical.as_ref()).indent(true).to_string(),
-        false => DisplayableExecutionPlan::with_metrics(physical.as_ref()).indent(false).to_string(),
+        true => DisplayableExecutionPlan::with_full_metrics(physical.as_ref()),
+        false => DisplayableExecutionPlan::with_metrics(physical.as_ref()),
     };
+    let plan = plan.set_show_statistics(costs).indent(verbose).to_string();
     Ok(format!(
         "{rows} rows; planning {:.3} ms, execution {:.3} ms\n{}\n{}\n{plan}",
         planning.as_secs_f64() * 1e3,

@@ -6,6 +6,7 @@ mod ddl;
 mod describe;
 mod explain;
 mod export;
+mod found_rows;
 mod help;
 mod insert;
 mod native;
@@ -20,7 +21,7 @@ mod volumes;
 use dipper_base::names;
 use dipper_dialect::statement::{Name, Parsed, QueryText, Statement};
 use dipper_exec::on_cpu::on_cpu;
-pub(crate) use insert::{Misfit, stored};
+pub(crate) use insert::{Misfit, no_column, stored};
 pub(crate) use native::{Now, changed_at, default_value, drop_tables, range_text};
 pub use show::like;
 pub(crate) use show::{bytes_text, partition_rows, tablet_id};
@@ -131,10 +132,15 @@ async fn run_statement(
     }
     match statement {
         Statement::Query(q) => {
-            if let Some(rows) = session.look_up(q, &params).await? {
-                return Ok(Outcome::Rows(rows));
-            }
-            let (rows, warnings) = session.run_query(&limited(session, q), params).await?;
+            let (rows, warnings) = match found_rows::is_asked(q) {
+                true => found_rows::select(session, q, &params).await?,
+                false => {
+                    if let Some(rows) = session.look_up(q, &params).await? {
+                        return Ok(Outcome::Rows(rows));
+                    }
+                    session.run_query(&limited(session, q), params).await?
+                }
+            };
             for warning in warnings {
                 session.warn(WARNING, warning);
             }
@@ -218,7 +224,12 @@ async fn run_statement(
         Statement::Execute { name, using } => prepare::execute(session, name, using).await,
         Statement::Deallocate(name) => prepare::deallocate(session, name),
         Statement::Truncate { name, partitions } => native::truncate(session, name, partitions).await,
-        Statement::Analyze { kind, name, columns } => native::analyze(session, *kind, name, columns).await,
+        Statement::Analyze { kind, name, more, columns } => {
+            for other in more {
+                native::analyze(session, *kind, other, &[]).await?;
+            }
+            native::analyze(session, *kind, name, columns).await
+        }
         Statement::DropStats { name, .. } => Err(EngineError::unsupported(format!(
             "DROP STATS: statistics of '{name}' are part of what its loads wrote, and are always true"
         ))),
@@ -241,6 +252,7 @@ async fn run_statement(
             Ok(Outcome::ok())
         }
         Statement::Help(topic) => help::help(session, topic),
+        Statement::Maintain { work, tables } => native::maintain(session, *work, tables).await,
         Statement::CreateVolume { name, if_not_exists, kind, locations, comment, properties } => {
             let given = volumes::Given { kind, locations, comment: comment.as_ref(), properties };
             volumes::create(session, name, *if_not_exists, given).await
@@ -336,6 +348,7 @@ fn writes(statement: &Statement) -> bool {
         | Statement::Deallocate(_)
         | Statement::Do(_)
         | Statement::Help(_)
+        | Statement::Maintain { .. }
         | Statement::Access(_) => false,
     }
 }
@@ -369,13 +382,14 @@ async fn describe_planned(session: &mut Session, source: &str, parsed: &Parsed) 
             Ok(Some(columns.await?))
         }
         // These only look: running them is the surest way to know their columns.
-        Statement::Show(_) | Statement::Describe { .. } => {
+        Statement::Show(_) | Statement::Describe { .. } | Statement::Help(_) => {
             match Box::pin(run(session, source, parsed, Vec::new())).await? {
                 Outcome::Rows(rows) => Ok(Some(rows.columns)),
                 Outcome::Done(_) => Ok(None),
             }
         }
         Statement::Explain { .. } => Ok(Some(vec![explain::column()])),
+        Statement::Maintain { .. } => Ok(Some(native::maintenance_columns()?)),
         _ => Ok(None),
     }
 }

@@ -214,7 +214,7 @@ fn sees(session: &Session, statement: &Statement) -> bool {
     match statement {
         Statement::Insert(insert) => {
             let is_partial = !insert.columns.is_empty() && session.variables.flag("enable_unique_key_partial_update");
-            insert.ignore || is_partial || !table_refs(&insert.source).is_empty()
+            insert.ignore || is_partial || !insert.on_duplicate.is_empty() || !table_refs(&insert.source).is_empty()
         }
         Statement::Query(query) => !table_refs(query).is_empty(),
         Statement::Set(assignments) => assignments.iter().any(|assignment| {

@@ -20,7 +20,7 @@ use dipper_lake::files::{self, PATH_FUNCTIONS, define};
 use dipper_sql::charter::session::{ResolvedTable, Schemas, TableRef, TableVersion};
 use dipper_sql::charter::table_refs;
 use dipper_store::catalog::access::Privileges;
-use dipper_store::catalog::{CatalogState, TableDef};
+use dipper_store::catalog::{CatalogState, Table, TableDef};
 
 use crate::access::{self, Object};
 use crate::catalogs::{self, Place};
@@ -31,7 +31,7 @@ use crate::query::QueryContext;
 
 /// Whether a database of this name is there: one of the catalog, `default`, or one of the virtual ones.
 pub(crate) fn database_exists(state: &CatalogState, name: &str) -> bool {
-    state.database(name).is_some() || name == DEFAULT_DATABASE || crate::info_schema::is_virtual(name)
+    state.database(name).is_some() || name == DEFAULT_DATABASE || crate::info_schema::is_virtual(state, name)
 }
 
 /// Schema under which the planner knows tables that are paths or calls of table functions.
@@ -187,6 +187,16 @@ impl TableSet {
         TableSet { found: table_refs(query).into_iter().map(found).collect() }
     }
 
+    /// The native table that a name of the query means; `None` where it means something else.
+    pub(crate) fn native<'a>(&self, context: &'a QueryContext, name: &Name) -> Option<&'a Arc<Table>> {
+        let is_it = |reference: &TableRef| matches!(reference, TableRef::Named { name: other, .. } if other == name);
+        let (_, found) = self.found.iter().find(|(reference, _)| is_it(reference))?;
+        let Found::Table { catalog, database, table, .. } = found else { return None };
+        // Partitions of a table have a name of their own.
+        let table = table.split('\u{1}').next().filter(|_| catalogs::is_internal(catalog))?;
+        context.catalog.table(database, table).filter(|table| table.is_native())
+    }
+
     /// The set in the shape that DataFusion resolves names in.
     pub(crate) fn catalog_list(&self) -> Arc<dyn CatalogProviderList> {
         let mut catalogs: HashMap<String, Databases> = HashMap::new();
@@ -292,10 +302,10 @@ async fn named(
                     Some(found) if found.is_native() => {
                         Some(crate::native::provider(context, found, partitions).await?)
                     }
-                    None if !crate::info_schema::is_virtual(database) => None,
+                    None if !crate::info_schema::is_virtual(&context.catalog, database) => None,
                     _ => return Ok(Found::Missing(only_native(name))),
                 },
-                Some(database) if crate::info_schema::is_virtual(database) => {
+                Some(database) if crate::info_schema::is_virtual(&context.catalog, database) => {
                     let external = match catalogs::is_internal(&catalog) {
                         true => Ok(None),
                         // What a view reads was asked of its maker.
@@ -366,7 +376,7 @@ fn outside(context: &QueryContext, what: &str) -> Result<()> {
 
 /// Refuses a table to who may not read it, before anybody learns whether it is there.
 fn may_read(context: &QueryContext, database: &str, table: &str) -> Result<()> {
-    if context.view_depth > 0 || crate::info_schema::is_virtual(database) {
+    if context.view_depth > 0 || crate::info_schema::is_virtual(&context.catalog, database) {
         return Ok(());
     }
     let object = Object::Table(database.to_string(), table.to_string());
@@ -387,7 +397,7 @@ pub(crate) async fn find(
     database: &str,
     table: &str,
 ) -> Result<Option<Arc<dyn TableProvider>>> {
-    if crate::info_schema::is_virtual(database) {
+    if crate::info_schema::is_virtual(&context.catalog, database) {
         return Ok(crate::info_schema::table(context, None, database, table));
     }
     let Some(found) = context.catalog.table(database, table).cloned() else { return Ok(None) };

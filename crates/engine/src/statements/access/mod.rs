@@ -19,7 +19,7 @@ use dipper_store::catalog::{CatalogChange, CatalogError, CatalogState, TableId};
 
 use names::property_warning;
 
-pub(super) use show::{all_grants, create_user, grants, properties, role_grants, roles};
+pub(super) use show::{all_grants, authentication, create_user, grants, properties, role_grants, roles};
 
 use super::catalogs::now_ms;
 use super::{WARNING, qualified};
@@ -343,7 +343,7 @@ async fn scope(session: &Session, actor: &mut Actor, on: &GrantOn) -> Result<Sco
     }
     match actor.state.database(&database) {
         Some(found) => Ok(Scope::Database(found.id)),
-        None if crate::info_schema::is_virtual(&database) => Err(EngineError::invalid(format!(
+        None if crate::info_schema::is_virtual(&actor.state, &database) => Err(EngineError::invalid(format!(
             "everybody may read '{database}', and sees in it what else it may see: nothing is granted on it"
         ))),
         None => {

@@ -135,6 +135,29 @@ pub(in crate::statements) async fn all_grants(session: &Session) -> Result<Sheet
     Ok(sheet)
 }
 
+/// How accounts prove who they are, in the columns of StarRocks: one's own or another's, or those of all.
+pub(in crate::statements) async fn authentication(
+    session: &Session,
+    written: Option<&UserName>,
+    all: bool,
+) -> Result<Sheet> {
+    let (state, rights) = known(session).await?;
+    let users: Vec<Arc<User>> = match all {
+        true => {
+            may_look(&rights)?;
+            state.accounts.users().cloned().collect()
+        }
+        false => vec![user(session, &state, &rights, written)?],
+    };
+    let mut sheet = Sheet::texts(&["UserIdentity", "Password", "AuthPlugin", "UserForAuthPlugin"]);
+    for user in users {
+        // Passwords are asked for in the way of the client; no other server is asked.
+        let password = if user.password == Password::Empty { "No" } else { "Yes" };
+        sheet.push([user.to_string().into(), password.into(), Cell::Null, Cell::Null]);
+    }
+    Ok(sheet)
+}
+
 /// Roles in the columns of Doris: all for who may look, else one's own.
 pub(in crate::statements) async fn roles(session: &Session) -> Result<Sheet> {
     let (state, rights) = known(session).await?;

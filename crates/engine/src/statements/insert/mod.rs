@@ -169,7 +169,7 @@ pub(super) fn check_width(wanted: usize, given: usize) -> Result<()> {
     })
 }
 
-pub(super) fn no_column<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> EngineError {
+pub(crate) fn no_column<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> EngineError {
     let near = dipper_base::near::closest(name, known);
     let hint = near.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
     EngineError::new(ErrorKind::NoColumn, format!("Unknown column '{name}' in 'field list'{hint}"))

@@ -151,6 +151,7 @@ async fn make(
         definition.properties.insert(STORAGE_VOLUME.to_string(), volume.clone());
         session.engine.native.volumes().assign(&state, id, volume)?;
     }
+    ddl::refuse_virtual(session, database).await?;
     if session.engine.catalog.snapshot().database(database).is_none()
         && database != dipper_base::names::DEFAULT_DATABASE
     {

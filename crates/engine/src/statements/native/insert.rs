@@ -1,5 +1,6 @@
 //! INSERT into native tables.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,16 +18,18 @@ use dipper_store::table::schema::{Model, TableSchema};
 use dipper_store::table::{Reads, Replace, SegmentRef, TableState};
 use sqlparser::ast;
 
+use super::duplicates::{Duplicates, duplicates};
 use super::shape::{Now, Shape};
 use super::values;
 use super::write::{Kept, NewKeys, Patience, Target, Written, run};
+use crate::defaults::{self, Known};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::load::body_table::Inserted;
 use crate::native;
 use crate::profile::{Recorder, Task};
 use crate::query::{self, QueryContext};
 use crate::result::Done;
-use crate::session::Session;
+use crate::session::{LastInsert, Session};
 use crate::statements::insert::is_strict;
 use crate::statements::transaction;
 
@@ -55,13 +58,8 @@ pub(in crate::statements) async fn insert(
     insert: &Insert,
     params: Vec<VarValue>,
 ) -> Result<Done> {
-    if !insert.on_duplicate.is_empty() {
-        return Err(EngineError::unsupported(
-            "ON DUPLICATE KEY UPDATE: a UNIQUE table takes the new row; to keep columns, name only those that change under SET enable_unique_key_partial_update = true",
-        ));
-    }
     // A body comes once.
-    let repeats = (insert.overwrite || insert.ignore) && session.body.is_none();
+    let repeats = (insert.overwrite || insert.ignore || !insert.on_duplicate.is_empty()) && session.body.is_none();
     let attempts = if repeats { REPEATS_MAX } else { 1 };
     for attempt in 1..attempts {
         match insert_once(session, database, table, insert, params.clone()).await {
@@ -99,7 +97,15 @@ async fn insert_once(
     let is_within = transaction::enter(session, database, table).await?;
     let context = session.query_context().await?;
     let state = native::snapshot(&context, table.id).await?;
-    let partial = partial(session, state.schema(), insert);
+    let duplicates = match insert.on_duplicate.as_slice() {
+        [] => None,
+        _ => Some(duplicates(state.schema(), insert.table.object(), insert)?),
+    };
+    let partial = match &duplicates {
+        Some(Duplicates::Replace(partial)) => *partial,
+        Some(Duplicates::Skip) => None,
+        None => partial(session, state.schema(), insert),
+    };
     if partial.is_none() {
         check_sequence(session, table, state.schema(), insert)?;
     }
@@ -109,10 +115,14 @@ async fn insert_once(
     let columns = shape.targets();
     let given = match values::literal_rows(&insert.source.ast, &params, &columns) {
         Some(rows) => Given::Rows(rows),
-        None => Given::Query(values::prepare(&insert.source, &columns, &now)?),
+        None => {
+            let source = with_defaults(insert, state.schema())?;
+            Given::Query(values::prepare(source.as_ref(), &columns, &now)?)
+        }
     };
     let mut target = Target::new(session.engine.native.get(table.id).await?, state, shape);
     target.partial = partial;
+    target.ignores = matches!(duplicates, Some(Duplicates::Skip));
     aim(&mut target, session, insert)?;
     if is_within {
         target.enter(session.transaction.written()?)?;
@@ -174,7 +184,7 @@ async fn insert_once(
     if is_within {
         written = kept.give(written, session.transaction.written()?).await?;
     }
-    Ok(tell(session, insert, txn, written))
+    Ok(tell(session, (database, table), insert, txn, written))
 }
 
 /// Notes how it ended, for SHOW LOAD.
@@ -213,6 +223,17 @@ fn partial(session: &Session, definition: &TableSchema, insert: &Insert) -> Opti
     is_partial.then(|| NewKeys { refused: new_keys.eq_ignore_ascii_case("error") })
 }
 
+/// What is inserted, with values in place of `DEFAULT(column)` where the column is the table's.
+fn with_defaults<'a>(insert: &'a Insert, definition: &Arc<TableSchema>) -> Result<Cow<'a, QueryText>> {
+    if !matches!(insert.source.ast.body.as_ref(), ast::SetExpr::Values(_)) || !defaults::is_asked(&insert.source.ast) {
+        return Ok(Cow::Borrowed(&insert.source));
+    }
+    let known = Known { name: insert.table.object().to_string(), schema: Arc::clone(definition) };
+    let mut source = insert.source.clone();
+    defaults::replace(&mut source.ast, &[known])?;
+    Ok(Cow::Owned(source))
+}
+
 /// Whole rows need a value of the sequence column that decides between them.
 fn check_sequence(session: &Session, table: &CatalogTable, definition: &TableSchema, insert: &Insert) -> Result<()> {
     let Some(at) = definition.sequence.and_then(|id| definition.position(id)) else { return Ok(()) };
@@ -242,7 +263,7 @@ fn aim(target: &mut Target, session: &Session, insert: &Insert) -> Result<()> {
             false => Replace::Partitions(super::partition_ids(&target.state, &target.partitions)?),
         };
     }
-    target.ignores = insert.ignore && target.state.schema().model == Model::Unique && !insert.overwrite;
+    target.ignores |= insert.ignore && target.state.schema().model == Model::Unique && !insert.overwrite;
     // What others than VALUES give may be much.
     let few = matches!(insert.source.ast.body.as_ref(), ast::SetExpr::Values(_))
         || session.body.is_some() && is_grouped(session);
@@ -259,7 +280,13 @@ fn is_grouped(session: &Session) -> bool {
 }
 
 /// Tells the client what was written: in the answer, in warnings, and to the request whose body was read.
-fn tell(session: &mut Session, insert: &Insert, txn: TxnId, written: Written) -> Done {
+fn tell(
+    session: &mut Session,
+    (database, table): (&str, &CatalogTable),
+    insert: &Insert,
+    txn: TxnId,
+    written: Written,
+) -> Done {
     let id = |value: Option<i64>| value.and_then(|v| u64::try_from(v).ok());
     let (last_insert_id, last_id) = (id(written.generated), id(written.last));
     let (rows, filtered, shared) = (written.rows, written.rejected, written.txn.is_some());
@@ -276,10 +303,19 @@ fn tell(session: &mut Session, insert: &Insert, txn: TxnId, written: Written) ->
     for reason in written.reasons {
         session.warn(1366, reason);
     }
-    if written.left_out > 0 {
+    if written.left_out > 0 && insert.on_duplicate.is_empty() {
         session.warn(1062, format!("Duplicate entry: {} rows were left out, their keys are there", written.left_out));
     }
     let number = txn_number(txn);
+    session.last_insert = Some(LastInsert {
+        txn: number.to_string(),
+        label: label.clone(),
+        database: database.to_string(),
+        table: table.name.clone(),
+        status,
+        loaded: rows,
+        filtered,
+    });
     let info = format!(
         "{{'label':'{label}', 'status':'{status}', 'txnId':'{number}', 'rows':'{rows}', 'filtered':'{filtered}'}}"
     );

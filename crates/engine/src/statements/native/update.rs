@@ -144,8 +144,8 @@ fn items(definition: &TableSchema, update: &Update, alias: &str, now: &Now) -> R
             return Err(twice(name));
         }
         if at < definition.keys {
-            return Err(EngineError::invalid(format!(
-                "Only value columns of unique table could be updated: {name} is a key column"
+            return Err(EngineError::unsupported(format!(
+                "Only value columns of unique table could be updated: {name} is a key column; INSERT the row with its new key and DELETE the old one"
             )));
         }
         let expr = match item {

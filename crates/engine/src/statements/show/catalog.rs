@@ -107,7 +107,8 @@ pub(super) async fn tables(session: &Session, from: Option<&Name>, full: bool) -
         }
         return Ok(sheet);
     }
-    for name in info_schema::tables(&database) {
+    let state = session.engine.catalog.refresh().await?;
+    for name in info_schema::tables(&state, &database) {
         push(name, "SYSTEM VIEW");
     }
     for table in in_database(session, &database).await? {
@@ -172,11 +173,11 @@ pub(super) async fn table_status(session: &Session, from: Option<&Name>) -> Resu
         }
         return Ok(sheet);
     }
-    for name in info_schema::tables(&database) {
+    let context = session.query_context().await?;
+    for name in info_schema::tables(&context.catalog, &database) {
         push(name, "MEMORY".into(), Cell::Null, Cell::Null, "".into(), None);
     }
     let tables = in_database(session, &database).await?;
-    let context = session.query_context().await?;
     let native = tables.iter().filter(|t| t.is_native()).map(|t| t.id).collect();
     let states = info_schema::states(&context, native).await;
     for table in tables {

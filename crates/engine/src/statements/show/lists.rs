@@ -6,7 +6,7 @@ use dipper_store::catalog::access::Privileges;
 use super::catalog;
 use crate::error::Result;
 use crate::session::Session;
-use dipper_lake::sheet::{Cell, Kind, Sheet};
+use dipper_lake::sheet::{Cell, Kind, Sheet, wall_clock_text};
 
 /// The list that `words` ask for; `None` for other words.
 pub(super) async fn list(session: &Session, words: &str) -> Result<Option<Sheet>> {
@@ -14,6 +14,8 @@ pub(super) async fn list(session: &Session, words: &str) -> Result<Option<Sheet>
         "USERS" => Some(users(session).await?),
         "DATA TYPES" => Some(types()),
         "PROFILELIST" => Some(super::profile::profile_list(session)),
+        "RUNNING QUERIES" => Some(running(session)?),
+        "LAST INSERT" => Some(last_insert(session)),
         _ => None,
     })
 }
@@ -28,6 +30,70 @@ async fn users(session: &Session) -> Result<Sheet> {
         sheet.push([user.to_string().into()]);
     }
     Ok(sheet)
+}
+
+/// StarRocks' list of statements that run, under the numbers that KILL QUERY takes: one's own, or all for who may see what others
+/// run. A statement that waits for its turn is not told from one that runs.
+fn running(session: &Session) -> Result<Sheet> {
+    let rights = session.rights(&session.engine.catalog.snapshot())?;
+    let all = rights.on_all().contains(Privileges::PROCESS);
+    let zone = session.variables.time_zone();
+    let now_ms = chrono::Utc::now().timestamp_millis();
+    let before = |elapsed: std::time::Duration| now_ms - i64::try_from(elapsed.as_millis()).unwrap_or(now_ms);
+    let mut sheet = Sheet::texts(&[
+        "QueryId",
+        "ResourceGroupId",
+        "StartTime",
+        "PendingTimeout",
+        "QueryTimeout",
+        "State",
+        "Slots",
+        "Frontend",
+        "FeStartTime",
+    ]);
+    for process in session.engine.processes().list() {
+        let activity = process.activity();
+        if activity.info.is_none() || !all && process.user != rights.user().name {
+            continue;
+        }
+        sheet.push([
+            process.id.to_string().into(),
+            "-".into(),
+            wall_clock_text(before(activity.since.elapsed()), &zone),
+            Cell::Null,
+            Cell::Null,
+            "RUNNING".into(),
+            Cell::Null,
+            session.variables.get("hostname").into(),
+            wall_clock_text(before(session.engine.globals().uptime()), &zone),
+        ]);
+    }
+    Ok(sheet)
+}
+
+/// The session's last INSERT into a native table.
+fn last_insert(session: &Session) -> Sheet {
+    let mut sheet = Sheet::texts(&[
+        "TransactionId",
+        "Label",
+        "Database",
+        "Table",
+        "TransactionStatus",
+        "LoadedRows",
+        "FilteredRows",
+    ]);
+    if let Some(last) = &session.last_insert {
+        sheet.push([
+            (&last.txn).into(),
+            (&last.label).into(),
+            (&last.database).into(),
+            (&last.table).into(),
+            last.status.into(),
+            last.loaded.to_string().into(),
+            last.filtered.to_string().into(),
+        ]);
+    }
+    sheet
 }
 
 /// Types of columns, with the bytes that a value takes in memory; of text and nested ones, what points to their bytes.

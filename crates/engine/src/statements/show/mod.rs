@@ -115,6 +115,7 @@ async fn rows(session: &mut Session, kind: &ShowKind) -> Result<Sheet> {
         ShowKind::Grants { user, all: false } => access::grants(session, user.as_ref()).await,
         ShowKind::Grants { all: true, .. } => access::all_grants(session).await,
         ShowKind::RoleGrants(role) => access::role_grants(session, role).await,
+        ShowKind::Authentication { user, all } => access::authentication(session, user.as_ref(), *all).await,
         ShowKind::Roles => access::roles(session).await,
         ShowKind::CreateUser(user) => access::create_user(session, user).await,
         ShowKind::Properties { user, all } => access::properties(session, user.as_deref(), *all).await,
@@ -194,9 +195,10 @@ async fn rows(session: &mut Session, kind: &ShowKind) -> Result<Sheet> {
         ShowKind::Replicas { distribution: false, table, partitions } => {
             native::replicas(session, table, partitions).await
         }
-        ShowKind::Replicas { distribution: true, table, .. } => Err(EngineError::unsupported(format!(
-            "SHOW REPLICA DISTRIBUTION: tablets have one copy, where the data is; SHOW TABLETS FROM {table} lists them"
-        ))),
+        ShowKind::Replicas { distribution: true, table, partitions } => {
+            native::distribution(session, table, partitions).await
+        }
+        ShowKind::DataSkew { table, partitions } => native::skew(session, table, partitions).await,
         ShowKind::Tablet(id) => Err(EngineError::unsupported(format!(
             "SHOW TABLET {id}: tablets are numbered within their table; use SHOW TABLETS FROM table"
         ))),

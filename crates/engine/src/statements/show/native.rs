@@ -152,6 +152,70 @@ pub(crate) fn tablet_id(partition: PartitionId, bucket: u32) -> Cell {
     Cell::Int((i64::from(partition) << 24) + i64::from(bucket) + 10_000)
 }
 
+/// The partitions of these names, temporary ones, too; all where none is named.
+fn chosen<'a>(state: &'a TableState, wanted: &[String]) -> Result<Vec<&'a Arc<Partition>>> {
+    let known: Vec<_> = state.partitions().chain(state.temporary_partitions()).collect();
+    if let Some(missing) = wanted.iter().find(|w| !known.iter().any(|p| p.name.eq_ignore_ascii_case(w))) {
+        return Err(EngineError {
+            code: 1735,
+            ..EngineError::invalid(format!("partition '{missing}' does not exist"))
+        });
+    }
+    let is_wanted = |p: &&Arc<Partition>| wanted.is_empty() || wanted.iter().any(|w| p.name.eq_ignore_ascii_case(w));
+    Ok(known.into_iter().filter(is_wanted).collect())
+}
+
+/// A bar for a part of a whole, as Doris draws it: a sign for each hundredth.
+fn bar(part: u64, whole: u64) -> [Cell; 2] {
+    let share = if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
+    [">".repeat((share * 100.0) as usize).into(), format!("{:.2} %", share * 100.0).into()]
+}
+
+/// SHOW REPLICA DISTRIBUTION: all copies are where the table is.
+pub(super) async fn distribution(session: &Session, name: &Name, wanted: &[String]) -> Result<Sheet> {
+    let (_, _, state) = state(session, name).await?;
+    let partitions = chosen(&state, wanted)?;
+    let tablets: u64 = partitions.iter().map(|p| u64::from(p.buckets)).sum();
+    let is_chosen = |s: &SegmentRef<'_>| partitions.iter().any(|p| p.id == s.segment.tablet.partition);
+    let bytes = Size::of(state.all_segments().filter(is_chosen)).bytes;
+    let mut sheet = Sheet::new(&[
+        ("BackendId", Kind::Int),
+        ("ReplicaNum", Kind::Int),
+        ("ReplicaSize", Kind::Int),
+        ("NumGraph", Kind::Text),
+        ("NumPercent", Kind::Text),
+        ("SizeGraph", Kind::Text),
+        ("SizePercent", Kind::Text),
+    ]);
+    let ([number_bar, number], [size_bar, size]) = (bar(tablets, tablets), bar(bytes, bytes));
+    sheet.push([Cell::Int(0), int(tablets), int(bytes), number_bar, number, size_bar, size]);
+    Ok(sheet)
+}
+
+/// SHOW DATA SKEW: what each bucket has of its partition.
+pub(super) async fn skew(session: &Session, name: &Name, wanted: &[String]) -> Result<Sheet> {
+    let (_, _, state) = state(session, name).await?;
+    let mut sheet = Sheet::new(&[
+        ("PartitionName", Kind::Text),
+        ("BucketIdx", Kind::Int),
+        ("AvgRowCount", Kind::Int),
+        ("AvgDataSize", Kind::Int),
+        ("Graph", Kind::Text),
+        ("Percent", Kind::Text),
+    ]);
+    for p in chosen(&state, wanted)? {
+        let tablet = |bucket| dipper_store::table::data::Tablet { partition: p.id, bucket };
+        let sizes: Vec<Size> = (0..p.buckets).map(|b| Size::of(state.tablet_segments(tablet(b)))).collect();
+        let whole = sizes.iter().map(|size| size.bytes).sum();
+        for (bucket, size) in sizes.into_iter().enumerate() {
+            let [graph, percent] = bar(size.bytes, whole);
+            let bucket = Cell::Int(bucket as i64);
+            sheet.push([(&p.name).into(), bucket, int(size.rows), int(size.bytes), graph, percent]);
+        }
+    }
+    Ok(sheet)
+}
+
 pub(super) async fn tablets(session: &Session, name: &Name, wanted: &[String]) -> Result<Sheet> {
     let (table, version, state) = state(session, name).await?;
     let mut sheet = Sheet::new(&[
@@ -179,14 +243,7 @@ pub(super) async fn tablets(session: &Session, name: &Name, wanted: &[String]) -
         ("Bucket", Kind::Int),
     ]);
     let path = dipper_store::table::table_path(table.id).to_string();
-    let known: Vec<_> = state.partitions().chain(state.temporary_partitions()).collect();
-    if let Some(missing) = wanted.iter().find(|w| !known.iter().any(|p| p.name.eq_ignore_ascii_case(w))) {
-        return Err(EngineError {
-            code: 1735,
-            ..EngineError::invalid(format!("partition '{missing}' does not exist"))
-        });
-    }
-    for p in known.iter().filter(|p| wanted.is_empty() || wanted.iter().any(|w| p.name.eq_ignore_ascii_case(w))) {
+    for p in chosen(&state, wanted)? {
         for bucket in 0..p.buckets {
             let tablet = dipper_store::table::data::Tablet { partition: p.id, bucket };
             let size = Size::of(state.tablet_segments(tablet));

@@ -48,7 +48,8 @@ const NONE: &[(&str, &[&str])] = &[
     ("RESOURCE GROUPS", &["Id", "Name"]),
     ("REPOSITORIES", &["RepoId", "RepoName", "CreateTime", "IsReadOnly", "Location", "Broker", "Type", "ErrMsg"]),
     ("BACKUP", &["JobId", "SnapshotName", "DbName", "State", "BackupObjs", "CreateTime", "FinishedTime", "Status"]),
-    ("RESTORE", &["JobId", "Label", "DbName", "State", "RestoreObjs", "CreateTime", "FinishedTime", "Status"]),
+    ("RESTORE", RESTORES),
+    ("BRIEF RESTORE", RESTORES),
     ("ENCRYPTKEYS", &["EncryptKey Name", "EncryptKey String"]),
     ("STORAGE POLICY", &["PolicyName", "Id", "Version", "Type", "StorageResource", "CooldownDatetime", "CooldownTtl"]),
     ("SQL_BLOCK_RULE", &["Name", "Sql", "SqlHash", "PartitionNum", "TabletNum", "Cardinality", "Global", "Enable"]),
@@ -56,6 +57,10 @@ const NONE: &[(&str, &[&str])] = &[
         "ROW POLICY",
         &["PolicyName", "CatalogName", "DbName", "TableName", "Type", "FilterType", "WherePredicate", "User"],
     ),
+    ("STORAGE POLICY USING", &["PolicyName", "Database", "Table", "Partitions"]),
+    ("SNAPSHOT", &["Snapshot", "Timestamp", "Status"]),
+    ("WORKLOAD POLICY", &["Id", "Name", "Condition", "Action", "Priority", "Enabled", "Version", "WorkloadGroup"]),
+    ("COLOCATION GROUP", COLOCATION_GROUPS),
     ("TRASH", &["BackendId", "Backend", "TrashUsedCapacity"]),
     ("CATALOG RECYCLE BIN", &["Type", "Name", "DbId", "TableId", "PartitionId", "DropTime", "DataSize"]),
     ("COMPUTE NODES", &["ComputeNodeId", "IP", "HeartbeatPort", "BePort", "HttpPort", "BrpcPort", "Alive"]),
@@ -152,6 +157,98 @@ const NONE: &[(&str, &[&str])] = &[
             "Reason",
         ],
     ),
+    (
+        "WAREHOUSES",
+        &[
+            "Id",
+            "Name",
+            "State",
+            "NodeCount",
+            "CurrentClusterCount",
+            "MaxClusterCount",
+            "StartedClusters",
+            "RunningSql",
+            "QueuedSql",
+            "CreatedOn",
+            "ResumedOn",
+            "UpdatedOn",
+            "Property",
+            "Comment",
+        ],
+    ),
+    (
+        "NODES",
+        &[
+            "WarehouseName",
+            "ClusterId",
+            "WorkerGroupId",
+            "NodeId",
+            "WorkerId",
+            "IP",
+            "HeartbeatPort",
+            "BePort",
+            "HttpPort",
+            "BrpcPort",
+            "StarletPort",
+            "LastStartTime",
+            "LastUpdateMs",
+            "Alive",
+            "ErrMsg",
+            "Version",
+        ],
+    ),
+    ("RESOURCE GROUP", RESOURCE_GROUPS),
+    ("COLUMN HISTOGRAM", &["column_name", "data_type", "sample_rate", "num_buckets", "buckets"]),
+    (
+        "ANALYZE TASK STATUS",
+        &["task_id", "col_name", "index_name", "message", "last_state_change_time", "time_cost_in_ms", "state"],
+    ),
+    (
+        "REPLICATIONS",
+        &["JobID", "Database", "Table", "TxnID", "CreatedTime", "FinishedTime", "State", "Progress", "Error"],
+    ),
+    ("USAGE RESOURCE GROUPS", &["Name", "Id", "Backend", "BEInUseCpuCores", "BEInUseMemBytes", "BERunningQueries"]),
+    (
+        "BASELINE",
+        &[
+            "Id",
+            "global",
+            "enable",
+            "bindSQLDigest",
+            "bindSQLHash",
+            "bindSQL",
+            "planSQL",
+            "costs",
+            "queryMs",
+            "source",
+            "updateTime",
+        ],
+    ),
+    ("DATACACHE RULES", &["Rule Id", "Catalog", "Database", "Table", "Priority", "Predicates", "Properties"]),
+    (
+        "MULTIPLE COLUMNS STATS META",
+        &["Database", "Table", "Columns", "Type", "StatisticsTypes", "UpdateTime", "Properties"],
+    ),
+    ("PLAN ADVISOR", &["Query ID", "Query", "Query Time", "Advisor"]),
+    (
+        "WARM UP JOB",
+        &[
+            "JobId",
+            "SrcComputeGroup",
+            "DstComputeGroup",
+            "Status",
+            "Type",
+            "SyncMode",
+            "CreateTime",
+            "StartTime",
+            "FinishBatch",
+            "AllBatch",
+            "FinishTime",
+            "ErrMsg",
+            "Tables",
+        ],
+    ),
+    ("XA RECOVER", &["formatID", "gtrid_length", "bqual_length", "data"]),
     ("SECURITY INTEGRATIONS", &["Name", "Type", "Comment"]),
     ("GROUP PROVIDERS", &["Name", "Type", "Comment"]),
     ("FAILPOINTS", &["Name", "TriggerMode", "Times/Probability", "Host"]),
@@ -170,10 +267,7 @@ const NONE: &[(&str, &[&str])] = &[
             "CheckTimePeriod(s)",
         ],
     ),
-    (
-        "RESOURCE GROUPS ALL",
-        &["name", "id", "cpu_weight", "exclusive_cpu_cores", "mem_limit", "concurrency_limit", "classifiers"],
-    ),
+    ("RESOURCE GROUPS ALL", RESOURCE_GROUPS),
     ("STAGES", &["StageName", "StageId", "Endpoint", "Region", "Bucket", "Prefix", "AK", "SK", "Provider"]),
     (
         "JOBS",
@@ -249,6 +343,8 @@ const ROUTINE_LOAD: &[&str] = &[
     "OtherMsg",
 ];
 
+const RESTORES: &[&str] = &["JobId", "Label", "DbName", "State", "RestoreObjs", "CreateTime", "FinishedTime", "Status"];
+
 const SLAVE_STATUS: &[&str] = &[
     "Slave_IO_State",
     "Master_Host",
@@ -297,13 +393,27 @@ const REPLICA_STATUS: &[&str] = &[
     "Channel_Name",
 ];
 
+pub(super) const COLOCATION_GROUPS: &[&str] =
+    &["GroupId", "GroupName", "TableIds", "BucketsNum", "ReplicaAllocation", "DistCols", "IsStable", "ErrorMsg"];
+
+const RESOURCE_GROUPS: &[&str] =
+    &["name", "id", "cpu_weight", "exclusive_cpu_cores", "mem_limit", "concurrency_limit", "classifiers"];
+
 const MATERIALIZED_VIEWS: &[&str] = &["id", "database_name", "name", "refresh_type", "is_active", "text", "rows"];
+
+/// Kinds of [`NONE`] that a statement may ask for by a name.
+const NAMED: &[&str] = &["RESOURCE GROUP", "COLUMN HISTOGRAM", "ANALYZE TASK STATUS"];
 
 /// Other forms of Doris, StarRocks and MySQL: those of [`NONE`], also behind FROM or IN; the rest is refused.
 pub(super) fn list(words: &str) -> Result<Sheet> {
     let list = |words: &str| NONE.iter().find(|(list, _)| *list == words).map(|(_, columns)| Sheet::texts(columns));
-    let before = [" FROM ", " IN ", " FOR CHANNEL "].iter().find_map(|word| words.split_once(word));
-    let before = before.map_or(words, |(before, _)| before);
+    let before = [" FROM ", " IN ", " FOR ", " ON "].iter().find_map(|word| words.split_once(word));
+    // A job that is asked for by its name is not there, which is no empty list.
+    let before =
+        before.map(|(before, _)| before).filter(|list| !list.ends_with("ROUTINE LOAD") || !words.contains(" FOR "));
+    let before = before.unwrap_or(words);
+    let named = NAMED.iter().find(|kind| before.strip_prefix(**kind).is_some_and(|name| name.starts_with(' ')));
+    let before = named.copied().unwrap_or(before);
     // Of engines of MySQL, whichever they are.
     let is_engine =
         before.starts_with("ENGINE ") && [" STATUS", " MUTEX", " LOGS"].iter().any(|end| before.ends_with(end));

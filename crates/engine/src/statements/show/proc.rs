@@ -3,15 +3,17 @@
 use dipper_lake::sheet::{Cell, Sheet};
 use dipper_store::catalog::Database;
 
-use super::{catalog, external, native, server};
+use super::{access, catalog, external, native, server};
 use crate::error::{EngineError, Result};
 use crate::session::Session;
 
 /// The paths that are answered.
 const PATHS: &[&str] = &[
+    "auth",
     "backends",
     "bdbje",
     "brokers",
+    "catalog",
     "catalogs",
     "cluster_balance",
     "cluster_health",
@@ -26,13 +28,16 @@ const PATHS: &[&str] = &[
     "global_current_queries",
     "jobs",
     "load_error_hub",
+    "replications",
     "resources",
     "routine_loads",
     "statistic",
     "tasks",
     "transactions",
     "trash",
+    "warehouses",
     "workload_groups",
+    "workload_sched_policy",
 ];
 
 /// The list at a path without its first and last slash.
@@ -50,28 +55,23 @@ pub(super) async fn show(session: &Session, path: &str) -> Result<Sheet> {
         "resources" => super::none::list("RESOURCES"),
         "routine_loads" => super::none::list("ALL ROUTINE LOAD"),
         "trash" => super::none::list("TRASH"),
-        "catalogs" => external::catalogs(session).await,
+        "catalogs" | "catalog" => external::catalogs(session).await,
+        "auth" => access::all_grants(session).await,
+        "replications" => super::none::list("REPLICATIONS"),
+        "workload_sched_policy" => super::none::list("WORKLOAD POLICY"),
         "current_queries" | "current_query_stmts" | "global_current_queries" => server::processlist(session, true),
         "compactions" => {
             Ok(Sheet::texts(&["Partition", "TxnID", "StartTime", "CommitTime", "FinishTime", "Error", "Profile"]))
         }
         "bdbje" => Ok(Sheet::texts(&["DbNames", "JournalNumber", "Comment"])),
-        "colocation_group" => Ok(Sheet::texts(&[
-            "GroupId",
-            "GroupName",
-            "TableIds",
-            "BucketsNum",
-            "ReplicaAllocation",
-            "DistCols",
-            "IsStable",
-            "ErrorMsg",
-        ])),
+        "colocation_group" => Ok(Sheet::texts(super::none::COLOCATION_GROUPS)),
         "cluster_balance" => Ok(Sheet::texts(&["Item", "Number"])),
         "current_backend_instances" => Ok(Sheet::texts(&["Backend", "InstanceNum"])),
         "load_error_hub" => Ok(Sheet::texts(&["Protocol", "Url"])),
         "jobs" => Ok(Sheet::texts(&["DbId", "DbName"])),
         "tasks" => Ok(Sheet::texts(&["TaskType", "FailedNum", "TotalNum"])),
         "workload_groups" => super::none::list("WORKLOAD GROUPS"),
+        "warehouses" => super::none::list("WAREHOUSES"),
         "transactions" => {
             let mut sheet = Sheet::texts(&["DbId", "DbName"]);
             for database in databases(session).await? {
@@ -80,7 +80,7 @@ pub(super) async fn show(session: &Session, path: &str) -> Result<Sheet> {
             Ok(sheet)
         }
         "dbs" => databases_list(session).await,
-        "statistic" | "cluster_health" => statistic(session).await,
+        "statistic" | "cluster_health" | "cluster_health/tablet_health" => statistic(session).await,
         other => match other.strip_prefix("dbs/").or_else(|| other.strip_prefix("statistic/")) {
             Some(id) => tables(session, id).await,
             None => Err(EngineError::unsupported(format!(

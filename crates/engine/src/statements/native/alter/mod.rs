@@ -267,7 +267,7 @@ async fn partition(session: &Session, id: TableId, change: &TableChange) -> Resu
 }
 
 /// COMPACT: all segments of each tablet become one, with CUMULATIVE only what the policy would merge anyway.
-async fn compact(session: &mut Session, id: TableId, names: &[String], kind: Option<&str>) -> Result<()> {
+pub(super) async fn compact(session: &mut Session, id: TableId, names: &[String], kind: Option<&str>) -> Result<()> {
     let full = match kind {
         None | Some("BASE" | "FULL") => true,
         Some("CUMULATIVE") => false,

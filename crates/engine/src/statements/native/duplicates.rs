@@ -1,0 +1,136 @@
+//! INSERT ... ON DUPLICATE KEY UPDATE, as far as a load does what it asks for: a row whose key is there takes over the values that
+//! the statement brings, or leaves what is there as it is.
+
+use dipper_dialect::statement::Insert;
+use dipper_store::table::schema::{DefaultValue, Model, TableColumn, TableSchema};
+use sqlparser::ast;
+
+use super::write::NewKeys;
+use crate::error::{EngineError, Result};
+use crate::statements::insert::no_column;
+
+/// What becomes of rows whose keys are there.
+#[derive(Debug)]
+pub(super) enum Duplicates {
+    /// They take the place of the rows that are there: as a whole, or in the columns that the statement brings.
+    Replace(Option<NewKeys>),
+    /// They are left out.
+    Skip,
+}
+
+/// Whose value an assignment gives to its column.
+enum Given {
+    /// The row's that is inserted.
+    New,
+    /// The row's that is there.
+    Old,
+}
+
+/// What the assignments ask for.
+///
+/// # Errors
+/// Something that is neither an upsert of the values that are given nor nothing at all, or a table whose rows have no key.
+pub(super) fn duplicates(definition: &TableSchema, table: &str, insert: &Insert) -> Result<Duplicates> {
+    let refused = |why: String| EngineError::unsupported(format!("ON DUPLICATE KEY UPDATE: {why}"));
+    if definition.model != Model::Unique || definition.has_sequences() {
+        return Err(refused(format!(
+            "rows of '{table}' have no unique key; it is for tables with UNIQUE KEY or PRIMARY KEY"
+        )));
+    }
+    if definition.sequence.is_some() {
+        return Err(refused(format!(
+            "in '{table}' the row with the greater value of its sequence column stays; INSERT the rows without this clause"
+        )));
+    }
+    if insert.overwrite || insert.replace || insert.ignore {
+        return Err(refused("not with OVERWRITE, REPLACE or IGNORE".into()));
+    }
+    let visible = || definition.columns.iter().filter(|c| !c.hidden);
+    let is_given = |column: &TableColumn| {
+        insert.columns.is_empty() || insert.columns.iter().any(|name| name.eq_ignore_ascii_case(&column.name))
+    };
+    let mut replaced = Vec::new();
+    for (name, expr) in &insert.on_duplicate {
+        let column = visible()
+            .find(|c| c.name.eq_ignore_ascii_case(name))
+            .ok_or_else(|| no_column(name, visible().map(|c| c.name.as_str())))?;
+        match given(expr, &column.name, table, definition, insert) {
+            Some(Given::Old) => {}
+            Some(Given::New) if is_given(column) => replaced.push(column.id),
+            Some(Given::New) => {
+                return Err(refused(format!("VALUES({name}) is a default: name {name} in the column list")));
+            }
+            None => {
+                return Err(refused(format!(
+                    "{name} = {expr}: there are {name} = VALUES({name}), which takes the new value, and {name} = {name}, which keeps the old one; for others UPDATE what is there"
+                )));
+            }
+        }
+    }
+    if replaced.is_empty() {
+        return Ok(Duplicates::Skip);
+    }
+    let values = || definition.columns[definition.keys..].iter().filter(|c| !c.hidden);
+    if let Some(kept) = values().find(|c| is_given(c) && !replaced.contains(&c.id)) {
+        let kept = &kept.name;
+        return Err(refused(format!(
+            "{kept} is given, but not assigned: write {kept} = VALUES({kept}), too, or leave {kept} out of the column list"
+        )));
+    }
+    // New rows and old ones get the same time.
+    let stamped = |c: &TableColumn| {
+        c.on_update.is_some_and(|digits| c.default != Some(DefaultValue::CurrentTimestamp(digits))) && !is_given(c)
+    };
+    if let Some(column) = values().find(|c| stamped(c)) {
+        return Err(refused(format!(
+            "'{}' has ON UPDATE CURRENT_TIMESTAMP and another default; name it in the column list",
+            column.name
+        )));
+    }
+    let is_whole = values().all(is_given);
+    Ok(Duplicates::Replace((!is_whole).then_some(NewKeys { refused: false })))
+}
+
+/// Whose value of `column` the expression is; `None` of any other.
+fn given(expr: &ast::Expr, column: &str, table: &str, definition: &TableSchema, insert: &Insert) -> Option<Given> {
+    let is_column = |name: &ast::Ident| name.value.eq_ignore_ascii_case(column);
+    // The column that a name of `AS name (column, ...)` stands for.
+    let renamed = |name: &ast::Ident| {
+        let (_, names) = insert.rows_as.as_ref()?;
+        let at = names.iter().position(|other| other.eq_ignore_ascii_case(&name.value))?;
+        match insert.columns.is_empty() {
+            true => definition.columns.iter().filter(|c| !c.hidden).nth(at).map(|c| c.name.as_str()),
+            false => insert.columns.get(at).map(String::as_str),
+        }
+    };
+    let has_names = insert.rows_as.as_ref().is_some_and(|(_, names)| !names.is_empty());
+    match expr {
+        ast::Expr::Nested(inner) => given(inner, column, table, definition, insert),
+        ast::Expr::Identifier(name) => match renamed(name) {
+            Some(other) => other.eq_ignore_ascii_case(column).then_some(Given::New),
+            None => is_column(name).then_some(Given::Old),
+        },
+        ast::Expr::CompoundIdentifier(parts) => {
+            let [.., of, name] = parts.as_slice() else { return None };
+            let is_new = insert.rows_as.as_ref().is_some_and(|(rows, _)| rows.eq_ignore_ascii_case(&of.value));
+            match (is_new, has_names) {
+                (true, false) => is_column(name).then_some(Given::New),
+                (true, true) => renamed(name).filter(|other| other.eq_ignore_ascii_case(column)).map(|_| Given::New),
+                (false, _) => (is_column(name) && of.value == table).then_some(Given::Old),
+            }
+        }
+        ast::Expr::Function(function) if function.name.to_string().eq_ignore_ascii_case("values") => {
+            let ast::FunctionArguments::List(list) = &function.args else { return None };
+            let [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(argument))] = list.args.as_slice() else {
+                return None;
+            };
+            let name = match argument {
+                ast::Expr::Identifier(name) => name,
+                ast::Expr::CompoundIdentifier(parts) => parts.last()?,
+                _ => return None,
+            };
+            is_column(name).then_some(Given::New)
+        }
+        _ => None,
+    }
+}
