@@ -6,6 +6,7 @@
 
 use roaring::RoaringTreemap;
 
+use crate::bitmap_ops::unite;
 use crate::sketch::{SketchError, bitmap_from_bytes};
 
 /// Members that are collected at least.
@@ -46,7 +47,7 @@ impl BitmapUnion {
         match set.len() {
             0..=SMALL => set.iter().for_each(|member| self.insert(member)),
             _ if self.set.is_empty() => self.set = set,
-            _ => self.set |= set,
+            _ => unite(&mut self.set, &set),
         }
         Ok(())
     }
@@ -70,7 +71,10 @@ impl BitmapUnion {
         self.members.dedup();
         let members = self.members.drain(..);
         let more = RoaringTreemap::from_sorted_iter(members).unwrap_or_default();
-        self.set = if self.set.is_empty() { more } else { &self.set | &more };
+        match self.set.is_empty() {
+            true => self.set = more,
+            false => unite(&mut self.set, &more),
+        }
         self.limit = usize::try_from(self.set.len() / 2).unwrap_or(usize::MAX);
         if self.members.capacity() > self.limit.max(FEWEST) {
             self.members.shrink_to(self.limit.max(FEWEST));

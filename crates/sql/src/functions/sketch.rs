@@ -13,7 +13,7 @@ use datafusion::common::{DataFusionError, Result, exec_err};
 use datafusion::logical_expr::ReturnFieldArgs;
 use dipper_base::sketch::{
     HLL_PRECISION, HyperLogLog, RoaringTreemap, SketchError, bitmap_from_bytes, bitmap_of_one, bitmap_to_bytes,
-    hash_bytes,
+    exclude, hash_bytes, set_of, unite,
 };
 
 use super::args::{Args, Col, lenient_cast};
@@ -208,7 +208,8 @@ fn to_bitmap(a: &Args) -> Result<ArrayRef> {
 
 /// Numbers with commas between them, blanks around them; None if one is no number from 0 to 2^64 - 1.
 fn from_string(s: &str) -> Option<RoaringTreemap> {
-    s.split(',').filter(|part| !part.is_empty()).map(|part| part.trim().parse::<u64>().ok()).collect()
+    let parts = s.split(',').filter(|part| !part.is_empty());
+    parts.map(|part| part.trim().parse::<u64>().ok()).collect::<Option<Vec<u64>>>().map(set_of)
 }
 
 /// BITMAP_FROM_ARRAY: NULL if a member is negative; members that are NULL do not count.
@@ -224,8 +225,8 @@ fn from_array(a: &Args) -> Result<ArrayRef> {
     let sets = (0..a.rows).map(|i| {
         let Some(list) = lists.at(i) else { return Ok(None) };
         let members = super::args::to_int(a.name, &list)?;
-        let set: Option<RoaringTreemap> = members.iter().flatten().map(|v| u64::try_from(v).ok()).collect();
-        Ok(set.map(Bytes::bytes))
+        let members: Option<Vec<u64>> = members.iter().flatten().map(|v| u64::try_from(v).ok()).collect();
+        Ok(members.map(|members| set_of(members).bytes()))
     });
     Ok(Arc::new(sets.collect::<Result<BinaryViewArray>>()?))
 }
@@ -273,8 +274,8 @@ struct Operation {
 }
 
 const AND: Operation = Operation { apply: |x, y| *x &= y, skips_null: false };
-const OR: Operation = Operation { apply: |x, y| *x |= y, skips_null: true };
-const XOR: Operation = Operation { apply: |x, y| *x ^= y, skips_null: false };
+const OR: Operation = Operation { apply: unite, skips_null: true };
+const XOR: Operation = Operation { apply: exclude, skips_null: false };
 const NOT: Operation = Operation { apply: |x, y| *x -= y, skips_null: false };
 
 impl Operation {
