@@ -537,6 +537,7 @@ fn template(runtime: Arc<RuntimeEnv>, locks: &Arc<UserLocks>) -> Result<SessionS
     let mut state = builder.build();
     dipper_sql::functions::register_all(&mut state)?;
     dipper_sql::functions::give_up_when(dipper_exec::coop::has_ended);
+    dipper_dialect::parser::give_up_when(dipper_exec::coop::has_ended);
     FunctionRegistry::register_udf(&mut state, Arc::new(dipper_exec::sleep::udf()))?;
     for function in crate::user_locks::functions(locks) {
         FunctionRegistry::register_udf(&mut state, Arc::new(function))?;

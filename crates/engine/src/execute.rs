@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use arrow::record_batch::RecordBatch;
 use dipper_base::client::{Level, Warning};
 use dipper_dialect::statement::{Parsed, QueryText, Statement};
+use dipper_exec::coop::Run;
+use dipper_exec::on_cpu::panicked;
 use dipper_exec::scan::worker::Aborting;
 use dipper_sql::charter::session::VarValue;
 use dipper_sql::charter::table_refs;
@@ -32,6 +34,34 @@ use crate::statements;
 const LIMITS: [&str; 2] = ["query_timeout", "max_execution_time"];
 
 impl Session {
+    /// [`parse`](Self::parse) of a long text on a thread that nobody else waits for. KILL and `query_timeout` end it, too.
+    ///
+    /// # Errors
+    /// The text does not parse, or the statement was ended before it was read.
+    pub async fn parse_elsewhere(&self, sql: &str) -> Result<Vec<Parsed>> {
+        let limit = TimeLimit::of(self.variables.query_timeout());
+        let process = Arc::clone(self.process());
+        // What the text says is not known yet, nor whether there are secrets in it.
+        process.begin(&format!("/* reads a text of {} bytes */", sql.len()));
+        let (sql, options) = (sql.to_string(), self.parse_options());
+        let run = Run::default();
+        let read = run.elsewhere(move || dipper_dialect::parser::parse(&sql, &options));
+        let parsed = tokio::select! {
+            biased;
+            parsed = self.engine.short().spawn_blocking(read) => match parsed {
+                Ok(parsed) => parsed.map_err(EngineError::from),
+                Err(e) => Err(match e.try_into_panic() {
+                    Ok(panic) => panicked(&*panic),
+                    Err(_) => EngineError::new(ErrorKind::Killed, "the server is shutting down"),
+                }),
+            },
+            stop = process.stopped() => Err(killed(stop)),
+            () = limit.wait() => Err(limit.error()),
+        };
+        process.end();
+        parsed
+    }
+
     /// Runs one statement. `source` is the text that `parsed` came from, `params` stand for its `?`.
     ///
     /// # Errors
@@ -223,7 +253,7 @@ impl Session {
             }
             limit = hinted.query_timeout();
         }
-        Ok(TimeLimit { limit, end: limit.map(|l| Instant::now() + l) })
+        Ok(TimeLimit::of(limit))
     }
 }
 
@@ -251,6 +281,11 @@ struct TimeLimit {
 }
 
 impl TimeLimit {
+    /// So long from now on.
+    fn of(limit: Option<Duration>) -> Self {
+        TimeLimit { limit, end: limit.map(|l| Instant::now() + l) }
+    }
+
     async fn wait(&self) {
         match self.end {
             Some(end) => tokio::time::sleep_until(end.into()).await,

@@ -9,7 +9,6 @@ use datafusion::common::ScalarValue;
 use dipper_base::client::{ClientInfo, Level, Warning};
 use dipper_dialect::parser::ParseOptions;
 use dipper_dialect::statement::{Name, Parsed};
-use dipper_exec::on_cpu::panicked;
 use dipper_sql::functions::LostValues;
 use dipper_store::catalog::access::{Privileges, Rights};
 use dipper_store::catalog::{CatalogState, TableId};
@@ -306,20 +305,6 @@ impl Session {
     /// It does not parse.
     pub fn parse(&self, sql: &str) -> Result<Vec<Parsed>> {
         Ok(dipper_dialect::parser::parse(sql, &self.parse_options())?)
-    }
-
-    /// [`parse`](Self::parse) of a long text on a thread that nobody else waits for.
-    ///
-    /// # Errors
-    /// The text does not parse.
-    pub async fn parse_elsewhere(&self, sql: &str) -> Result<Vec<Parsed>> {
-        let (sql, options) = (sql.to_string(), self.parse_options());
-        let parsing = self.engine.short().spawn_blocking(move || dipper_dialect::parser::parse(&sql, &options));
-        let stopped = |e: tokio::task::JoinError| match e.try_into_panic() {
-            Ok(panic) => panicked(&*panic),
-            Err(_) => EngineError::new(ErrorKind::Killed, "the server is shutting down"),
-        };
-        Ok(parsing.await.map_err(stopped)??)
     }
 
     /// Notes for SHOW WARNINGS that a text did not parse.

@@ -267,6 +267,12 @@ impl Run {
     pub fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
         ENDED.sync_scope(Arc::clone(&self.0), f)
     }
+
+    /// A function for another thread, which sees there when the run ends.
+    pub fn elsewhere<R, F: FnOnce() -> R>(&self, f: F) -> impl FnOnce() -> R + use<R, F> {
+        let ended = Arc::clone(&self.0);
+        move || ENDED.sync_scope(ended, f)
+    }
 }
 
 impl Drop for Run {

@@ -28,11 +28,19 @@ pub(super) struct DipperDialect {
     mysql: MySqlDialect,
     /// The statement has `FOR VERSION AS OF` or `FOR TIMESTAMP AS OF`; where it has not, `AT` and `VERSION` may be aliases.
     versions: Cell<bool>,
+    /// Operands that were read.
+    operands: Cell<usize>,
 }
+
+/// Operands after which the reader looks whether anybody waits for it.
+const LOOK_AFTER: usize = 4096;
+
+/// What a reader says that nobody waits for.
+pub(super) const GIVEN_UP: &str = "nobody waits for this statement any more";
 
 impl DipperDialect {
     pub(super) fn new(options: ParseOptions) -> Self {
-        DipperDialect { options, mysql: MySqlDialect {}, versions: Cell::new(false) }
+        DipperDialect { options, mysql: MySqlDialect {}, versions: Cell::new(false), operands: Cell::new(0) }
     }
 
     pub(super) fn ansi_quotes(&self) -> bool {
@@ -197,6 +205,10 @@ impl Dialect for DipperDialect {
     }
 
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        self.operands.set(self.operands.get() + 1);
+        if self.operands.get() % LOOK_AFTER == 0 && super::has_ended() {
+            return Some(Err(ParserError::ParserError(GIVEN_UP.to_string())));
+        }
         let next = &parser.peek_nth_token_ref(1).token;
         match &parser.peek_token_ref().token {
             Token::Word(w) if w.keyword == Keyword::CAST && *next == Token::LParen => Some(parse_cast(parser, false)),

@@ -32,6 +32,8 @@ mod volume;
 mod words;
 mod write;
 
+use std::sync::OnceLock;
+
 use dipper_base::types::SqlType;
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
@@ -78,6 +80,19 @@ impl ParseOptions {
             no_backslash_escapes: has(&["NO_BACKSLASH_ESCAPES"]),
         }
     }
+}
+
+/// Whether nobody waits any more for what this thread reads.
+static ENDED: OnceLock<fn() -> bool> = OnceLock::new();
+
+/// Lets the reading of a text fail while `ended` holds on the thread that reads.
+pub fn give_up_when(ended: fn() -> bool) {
+    // Said once is enough: it is the same for all who read.
+    let _ = ENDED.set(ended);
+}
+
+fn has_ended() -> bool {
+    ENDED.get().is_some_and(|ended| ended())
 }
 
 /// All statements of `sql`. Empty statements (`;;`, comments) are left out, so the result may be empty.
@@ -241,6 +256,9 @@ fn tokenize(dialect: &DipperDialect, source: Source<'_>) -> Result<Tokens, SqlEr
         }
         offset
     };
+    if has_ended() {
+        return Err(SqlError::syntax(dialect::GIVEN_UP, None));
+    }
     for token in all {
         let start = goto(token.span.start);
         let end = goto(token.span.end);
