@@ -155,7 +155,8 @@ fn chain(operands: Vec<Expr>, op: Operator) -> Expr {
 fn split(list: InList) -> Result<Expr> {
     let is_value = |item: &Expr| matches!(item, Expr::Literal(value, _) if !value.is_null());
     let subquery = matches!(list.list.as_slice(), [Expr::ScalarSubquery(_)]);
-    let InList { expr, mut list, negated } = list;
+    let InList { expr, list, negated } = list;
+    let mut list: Vec<Expr> = list.into_iter().map(as_literal).collect();
     both_zeros(&mut list);
     if list.iter().all(is_value) || subquery || expr.is_volatile() {
         return Ok(Expr::InList(InList { expr, list, negated }));
@@ -173,6 +174,21 @@ fn split(list: InList) -> Result<Expr> {
         });
     }
     Ok(chain(parts, if negated { Operator::And } else { Operator::Or }))
+}
+
+/// The literal that a cast of a literal is: texts and decimals are cast to the type of what they are compared with. A list of
+/// thousands of casts would be as many comparisons of each row instead of one search.
+fn as_literal(item: Expr) -> Expr {
+    let value = match &item {
+        Expr::Cast(Cast { expr, field }) => {
+            expr.as_literal().filter(|value| !value.is_null()).and_then(|v| v.cast_to(field.data_type()).ok())
+        }
+        _ => None,
+    };
+    match value {
+        Some(value) if !value.is_null() => lit(value),
+        _ => item,
+    }
 }
 
 /// Lists are compared bit by bit: 0.0 stands beside -0.0.
@@ -355,6 +371,22 @@ mod tests {
         assert_eq!(exact(list), is_in(&[1]).or(col("k").eq(col("b"))).or(unknown()));
         let list = col("k").in_list(vec![col("b")], true);
         assert_eq!(exact(list), col("k").not_eq(col("b")));
+    }
+
+    #[test]
+    fn casts_of_literals_stand_in_the_list() {
+        use arrow::datatypes::DataType;
+        let texts = |values: [&str; 2]| values.map(|v| Expr::Cast(Cast::new(Box::new(lit(v)), DataType::Utf8View)));
+        let views = ["a", "b"].map(|v| lit(ScalarValue::Utf8View(Some(v.into()))));
+        for negated in [false, true] {
+            let list = col("s").in_list(texts(["a", "b"]).to_vec(), negated);
+            let expected = col("s").in_list(views.to_vec(), negated);
+            assert_eq!(settle(list, Wanted::Exact).unwrap(), expected);
+        }
+        // A cast that fails does so where it is worked out.
+        let no_number = Expr::Cast(Cast::new(Box::new(lit("x")), DataType::Int64));
+        let list = col("k").in_list(vec![no_number.clone()], true);
+        assert_eq!(settle(list, Wanted::Exact).unwrap(), col("k").not_eq(no_number));
     }
 
     #[test]

@@ -4,16 +4,21 @@
 //!   key of GROUP BY. Inside of an aggregate it is the column.
 //! - Without groups and aggregates it is one more condition on rows (Doris's rule HAVING_TO_FILTER). An aggregate in
 //!   ORDER BY makes a group of all rows, too; a column that HAVING names then is that of any row, and NULL of none.
+//! - Where there is none, each item of the select list is looked up among all aggregates, which are hashed anew for each. A
+//!   long list has HAVING TRUE, which the optimizer takes away: behind a filter nothing is looked up.
 
 use dipper_dialect::error::SqlError;
 use dipper_dialect::tree::function_name;
 use dipper_dialect::walk::{self, Change, Look};
-use sqlparser::ast::{BinaryOperator, Expr, Function, GroupByExpr, OrderByKind, Query, Select, SelectItem, SetExpr};
+use sqlparser::ast::{
+    BinaryOperator, Expr, Function, GroupByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Value,
+};
 
 use super::grouping_keys::key_name;
 use super::loose_groups;
 use super::nesting::is_subquery;
 use super::rewrite::{binary, nested};
+use super::wide::WIDE;
 use crate::functions;
 
 /// Rewrites HAVING of a query itself, before anything in it is.
@@ -39,7 +44,12 @@ fn body(of: &mut SetExpr, ordered: bool) {
 /// `ordered`: ORDER BY has an aggregate.
 fn rewrite_select(select: &mut Select, ordered: bool) {
     let GroupByExpr::Expressions(keys, _) = &select.group_by else { return };
-    let Some(mut having) = select.having.take() else { return };
+    let Some(mut having) = select.having.take() else {
+        if select.projection.len() >= WIDE && (!keys.is_empty() || lists_aggregates(select)) {
+            select.having = Some(Expr::value(Value::Boolean(true)));
+        }
+        return;
+    };
     let keys: Vec<String> = keys.iter().map(|key| key_name(key, &select.projection)).collect();
     let is_key = |name: &str| keys.iter().any(|key| key.eq_ignore_ascii_case(name));
     let items = select.projection.iter().filter_map(|item| match item {
@@ -48,11 +58,7 @@ fn rewrite_select(select: &mut Select, ordered: bool) {
     });
     let mut names = Names::new(items.collect());
     names.walk(&mut having);
-    let listed = select.projection.iter().any(|item| match item {
-        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => has_aggregate(expr),
-        _ => false,
-    });
-    let grouped = !keys.is_empty() || names.aggregates || listed;
+    let grouped = !keys.is_empty() || names.aggregates || lists_aggregates(select);
     // A value that is another one in the select list cannot be asked for in advance.
     if grouped || ordered || names.unsteady {
         select.having = Some(having);
@@ -65,6 +71,13 @@ fn rewrite_select(select: &mut Select, ordered: bool) {
         Some(condition) => binary(nested(condition), BinaryOperator::And, nested(having)),
         None => having,
     });
+}
+
+fn lists_aggregates(select: &Select) -> bool {
+    select.projection.iter().any(|item| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => has_aggregate(expr),
+        _ => false,
+    })
 }
 
 /// Puts items in the place of their names, and finds aggregates, outside of subqueries.
@@ -160,4 +173,37 @@ fn is_aggregate(expr: &Expr) -> bool {
 
 fn is_unsteady(expr: &Expr) -> bool {
     called(expr).is_some_and(|(function, name)| function.over.is_some() || functions::is_volatile(&name))
+}
+
+#[cfg(test)]
+mod tests {
+    use dipper_dialect::parser::{ParseOptions, parse};
+    use dipper_dialect::statement::Statement;
+
+    use super::*;
+
+    fn having(sql: &str) -> Option<String> {
+        let Statement::Query(query) = parse(sql, &ParseOptions::default()).unwrap().remove(0).statement else {
+            panic!("{sql}");
+        };
+        let mut ast = query.ast;
+        rewrite(&mut ast);
+        match *ast.body {
+            SetExpr::Select(select) => select.having.map(|having| having.to_string()),
+            other => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn long_lists_of_aggregates_stand_behind_a_filter() {
+        let list = |form: &str| (0..WIDE).map(|n| form.replace('N', &n.to_string())).collect::<Vec<_>>().join(", ");
+        assert_eq!(having(&format!("SELECT {} FROM t", list("sum(cN)"))), Some("true".into()));
+        assert_eq!(having(&format!("SELECT {} FROM t GROUP BY c1", list("cN"))), Some("true".into()));
+        assert_eq!(having(&format!("SELECT {} FROM t", list("cN"))), None);
+        assert_eq!(
+            having(&format!("SELECT {} FROM t HAVING max(c1) > 1", list("sum(cN)"))),
+            Some("max(c1) > 1".into())
+        );
+        assert_eq!(having("SELECT sum(c1) FROM t"), None);
+    }
 }

@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 
+use dipper_dialect::chains;
 use dipper_dialect::error::SqlError;
 use dipper_dialect::tree::{self, function_name};
 use dipper_dialect::walk::{self, Change, Look};
@@ -226,7 +227,10 @@ impl Joins<'_> {
 fn condition(pairs: Vec<(Expr, Expr)>) -> Expr {
     let equal = pairs.into_iter().map(|(left, right)| binary(left, BinaryOperator::Eq, right));
     let all = equal.reduce(|all, next| binary(all, BinaryOperator::And, next));
-    all.unwrap_or_else(|| Expr::value(Value::Boolean(true)))
+    let mut all = all.unwrap_or_else(|| Expr::value(Value::Boolean(true)));
+    // As a spine each AND would be looked through for its type anew.
+    chains::balance(&mut all, &BinaryOperator::And);
+    all
 }
 
 /// An item of the select list that has the name of a column.
