@@ -333,16 +333,22 @@ fn of_aggregate(argument: &Expr, result: &DataType, schema: &DFSchema) -> Option
 /// do not, and see columns as they are.
 pub(super) fn arguments(function: ScalarFunction, schema: &DFSchema) -> Transformed<Expr> {
     let name = function.func.name();
-    let is_own = name == CAST_NAME || name == super::typed::TYPED_NAME || datetime::is_of_points(name);
+    // Formats, and what is read by them, are texts.
+    let first_text = match name {
+        CAST_NAME | super::typed::TYPED_NAME => None,
+        "date_format" | "time_format" | "from_unixtime" | "unix_timestamp" => Some(1),
+        "str_to_date" | "str_to_datetime" => Some(0),
+        name if datetime::is_of_points(name) => None,
+        _ => Some(0),
+    };
     let wanted = |arg: &Expr| {
         let is_said = matches!(arg, Expr::ScalarFunction(f) if f.func.name() == super::typed::TYPED_NAME);
         // Also of columns whose fields say it: what an aggregate or a CASE below gives says nothing when it is run.
         if is_said { None } else { declared(arg, schema) }
     };
-    if is_own {
-        return Transformed::no(Expr::ScalarFunction(function));
-    }
+    let Some(first_text) = first_text else { return Transformed::no(Expr::ScalarFunction(function)) };
     let mut texts: Vec<Option<String>> = function.args.iter().map(wanted).collect();
+    texts.iter_mut().take(first_text).for_each(|text| *text = None);
     if texts.iter().flatten().any(|text| has_names(text)) {
         // Of structs those that make text are told: others see their fields as they are.
         let result = Expr::ScalarFunction(function.clone()).get_type(schema);

@@ -50,20 +50,7 @@ pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     for (function, names) in known {
         registry.register_udaf(function.named(names).udaf())?;
     }
-    let regressions = [
-        df::regr::regr_slope_udaf(),
-        df::regr::regr_intercept_udaf(),
-        df::regr::regr_count_udaf(),
-        df::regr::regr_r2_udaf(),
-        df::regr::regr_avgx_udaf(),
-        df::regr::regr_avgy_udaf(),
-        df::regr::regr_sxx_udaf(),
-        df::regr::regr_syy_udaf(),
-        df::regr::regr_sxy_udaf(),
-    ];
-    for function in regressions {
-        registry.register_udaf(Adapted::new(function).distinct_rows().udaf())?;
-    }
+    registry.register_udaf(Adapted::new(df::regr::regr_count_udaf()).distinct_rows().udaf())?;
     for function in moments::functions() {
         registry.register_udaf(function)?;
     }

@@ -1,7 +1,7 @@
-//! VARIANCE, STDDEV, COVAR and CORR, by means and the squares of what is away from them.
+//! VARIANCE, STDDEV, COVAR, CORR and linear regression, by means and the squares of what is away from them.
 //!
 //! NULL is what no rows give. A spread needs two rows: that of one is 0, as Doris has it, and so is the correlation with
-//! values that are all equal.
+//! values that are all equal. A line needs two rows with different values; of fewer there is none, as in standard SQL.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -22,7 +22,8 @@ use super::args::counted;
 /// The functions and their other names.
 pub(super) fn functions() -> Vec<Arc<AggregateUDF>> {
     use Statistic::{Corr, CovarPop, CovarSamp, StddevPop, StddevSamp, VarPop, VarSamp};
-    let all: [(Statistic, &'static [&'static str]); 7] = [
+    use Statistic::{RegrAvgx, RegrAvgy, RegrIntercept, RegrR2, RegrSlope, RegrSxx, RegrSxy, RegrSyy};
+    let all: [(Statistic, &'static [&'static str]); 15] = [
         // MySQL and Doris mean the population by the bare names.
         (VarPop, &["variance", "variance_pop", "var_population"]),
         (VarSamp, &["variance_samp", "var", "var_sample"]),
@@ -31,6 +32,14 @@ pub(super) fn functions() -> Vec<Arc<AggregateUDF>> {
         (CovarPop, &["covar"]),
         (CovarSamp, &[]),
         (Corr, &[]),
+        (RegrAvgx, &[]),
+        (RegrAvgy, &[]),
+        (RegrIntercept, &[]),
+        (RegrR2, &[]),
+        (RegrSlope, &[]),
+        (RegrSxx, &[]),
+        (RegrSxy, &[]),
+        (RegrSyy, &[]),
     ];
     let made = all.into_iter().map(|(statistic, aliases)| {
         let aliases = aliases.iter().map(|alias| (*alias).to_owned()).collect();
@@ -51,13 +60,22 @@ enum Statistic {
     CovarPop,
     CovarSamp,
     Corr,
+    // Of these the first argument is what depends on the second.
+    RegrAvgx,
+    RegrAvgy,
+    RegrIntercept,
+    RegrR2,
+    RegrSlope,
+    RegrSxx,
+    RegrSxy,
+    RegrSyy,
 }
 
 impl Statistic {
     fn columns(self) -> usize {
         match self {
             Self::VarPop | Self::VarSamp | Self::StddevPop | Self::StddevSamp => 1,
-            Self::CovarPop | Self::CovarSamp | Self::Corr => 2,
+            _ => 2,
         }
     }
 
@@ -66,7 +84,7 @@ impl Statistic {
         match self {
             Self::VarSamp | Self::StddevSamp | Self::CovarSamp if rows == 1 => 0.0,
             Self::VarSamp | Self::StddevSamp | Self::CovarSamp => sum / (rows - 1) as f64,
-            Self::VarPop | Self::StddevPop | Self::CovarPop | Self::Corr => sum / rows as f64,
+            _ => sum / rows as f64,
         }
     }
 }
@@ -88,6 +106,14 @@ impl AggregateUDFImpl for Function {
             Statistic::CovarPop => "covar_pop",
             Statistic::CovarSamp => "covar_samp",
             Statistic::Corr => "corr",
+            Statistic::RegrAvgx => "regr_avgx",
+            Statistic::RegrAvgy => "regr_avgy",
+            Statistic::RegrIntercept => "regr_intercept",
+            Statistic::RegrR2 => "regr_r2",
+            Statistic::RegrSlope => "regr_slope",
+            Statistic::RegrSxx => "regr_sxx",
+            Statistic::RegrSxy => "regr_sxy",
+            Statistic::RegrSyy => "regr_syy",
         }
     }
 
@@ -170,10 +196,10 @@ trait Moments: Copy + Default + Debug + Send + Sync + 'static {
     fn merge(&mut self, other: &Self);
 
     /// Of one row at least.
-    fn tell(&self, statistic: Statistic) -> f64;
+    fn tell(&self, statistic: Statistic) -> Option<f64>;
 
     fn result(&self, statistic: Statistic) -> Option<f64> {
-        (self.rows() > 0).then(|| self.tell(statistic))
+        if self.rows() > 0 { self.tell(statistic) } else { None }
     }
 }
 
@@ -224,12 +250,12 @@ impl Moments for Spread {
         }
     }
 
-    fn tell(&self, statistic: Statistic) -> f64 {
+    fn tell(&self, statistic: Statistic) -> Option<f64> {
         let variance = statistic.spread(self.squares, self.rows);
-        match statistic {
+        Some(match statistic {
             Statistic::StddevPop | Statistic::StddevSamp => variance.sqrt(),
             _ => variance,
-        }
+        })
     }
 }
 
@@ -276,10 +302,29 @@ impl Moments for Pairs {
         self.y.merge(&other.y);
     }
 
-    fn tell(&self, statistic: Statistic) -> f64 {
-        if statistic != Statistic::Corr {
-            return statistic.spread(self.products, self.rows());
-        }
+    fn tell(&self, statistic: Statistic) -> Option<f64> {
+        let (of, by) = (&self.x, &self.y);
+        let is_line = self.rows() > 1 && by.squares != 0.0;
+        let slope = || self.products / by.squares;
+        Some(match statistic {
+            Statistic::Corr => self.correlation(),
+            Statistic::RegrAvgx => by.mean,
+            Statistic::RegrAvgy => of.mean,
+            Statistic::RegrSxx => by.squares,
+            Statistic::RegrSyy => of.squares,
+            Statistic::RegrSxy => self.products,
+            Statistic::RegrSlope | Statistic::RegrIntercept | Statistic::RegrR2 if !is_line => return None,
+            Statistic::RegrSlope => slope(),
+            Statistic::RegrIntercept => of.mean - slope() * by.mean,
+            Statistic::RegrR2 if of.squares == 0.0 => return None,
+            Statistic::RegrR2 => self.correlation().powi(2),
+            _ => statistic.spread(self.products, self.rows()),
+        })
+    }
+}
+
+impl Pairs {
+    fn correlation(&self) -> f64 {
         match self.x.squares == 0.0 || self.y.squares == 0.0 {
             true => 0.0,
             false => {
@@ -440,6 +485,19 @@ mod tests {
     }
 
     #[test]
+    fn one_row_of_the_greatest_values() {
+        // The square of the distance from the mean of no rows would be infinite.
+        for parts in 1..4 {
+            for statistic in [Statistic::RegrSxx, Statistic::RegrSyy, Statistic::RegrSxy] {
+                assert_eq!(told::<Pairs>(&[[-1.7e308, 1.7e308]], parts, statistic), Some(0.0));
+            }
+            assert_eq!(told::<Pairs>(&[[1.0, 2.0]], parts, Statistic::RegrSlope), None);
+            assert_eq!(told::<Pairs>(&[[1.0, 2.0], [3.0, 2.0]], parts, Statistic::RegrIntercept), None);
+            assert_eq!(told::<Pairs>(&[[1.0, 2.0], [1.0, 3.0]], parts, Statistic::RegrR2), None);
+        }
+    }
+
+    #[test]
     fn known_values() {
         let rows = [[1.0, 2.0], [2.0, 4.0], [3.0, 3.0]];
         for parts in 1..4 {
@@ -449,6 +507,11 @@ mod tests {
             near(told::<Pairs>(&rows, parts, Statistic::Corr), 0.5);
             near(told::<Spread>(&rows, parts, Statistic::VarSamp), 1.0);
             near(told::<Spread>(&rows, parts, Statistic::StddevPop), (2.0f64 / 3.0).sqrt());
+            near(told::<Pairs>(&rows, parts, Statistic::RegrSlope), 0.5);
+            near(told::<Pairs>(&rows, parts, Statistic::RegrIntercept), 0.5);
+            near(told::<Pairs>(&rows, parts, Statistic::RegrR2), 0.25);
+            near(told::<Pairs>(&rows, parts, Statistic::RegrSxx), 2.0);
+            near(told::<Pairs>(&rows, parts, Statistic::RegrAvgx), 3.0);
         }
     }
 }
