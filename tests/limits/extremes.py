@@ -71,10 +71,8 @@ LEFT_OUT = {"rand", "random", "random_bytes", "uuid", "uuid_numeric", "uuid_shor
             "localtimestamp", "sysdate", "unix_timestamp", "get_lock", "release_lock", "release_all_locks", "connection_id",
             "current_time", "curtime", "utc_timestamp", "utc_time", "row_count", "found_rows", "benchmark", "any_value",
             "is_free_lock", "is_used_lock", "last_query_id"}  # fmt: skip
-# Those that say how DataFusion holds a value, and what the planner makes of `a.b`.
-LEFT_OUT |= {"arrow_typeof", "arrow_field", "arrow_metadata", "arrow_cast", "arrow_try_cast", "get_field"}
 # Columns are not taken where an argument has to be a constant.
-CONSTANT = re.compile("constant")
+CONSTANT = re.compile("constant|literal")
 WORDS = re.compile(
     r"Internal error|Assertion|ArrowError|Arrow error|Invalid argument error|panick|DataFusion|Execution error|Error during planning"
     r"|Compute error|Cast error|Parser error|External error|likely caused by a bug|not yet implemented|Schema error|attempt to "
@@ -246,7 +244,7 @@ class Sweep:
         for row in self.client.query("show full builtin functions"):
             kinds.setdefault(row[0].decode(), row[1].decode())
         for name, kind in sorted(kinds.items()):
-            if self.options.only not in name or name in LEFT_OUT or name.startswith("dipper_") or not name.isidentifier():
+            if self.options.only not in name or name in LEFT_OUT or not name.isidentifier():
                 continue
             begun = time.monotonic()
             signatures = self.signatures(name) if kind != "window" else [types for types in self.windows(name)]

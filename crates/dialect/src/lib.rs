@@ -9,6 +9,7 @@
 pub mod chains;
 pub mod error;
 pub mod explode;
+pub mod internal;
 pub mod parser;
 pub mod statement;
 pub mod topics;

@@ -321,6 +321,7 @@ impl Engine {
         all.extend(state.scalar_functions().keys().map(|name| (name.clone(), "scalar")));
         all.extend(state.aggregate_functions().keys().map(|name| (name.clone(), "aggregate")));
         all.extend(state.window_functions().keys().map(|name| (name.clone(), "window")));
+        all.retain(|(name, _)| !dipper_dialect::internal::is_internal(name));
         all.sort_unstable();
         all
     }

@@ -179,6 +179,9 @@ impl Function {
     }
 }
 
+/// The chapter of the functions that DataFusion defines.
+const DATAFUSION: &str = "Functions of DataFusion";
+
 /// All functions, in the order of the page.
 pub(crate) fn all_functions(engine: &Engine) -> Vec<Function> {
     let mut told = BTreeSet::new();
@@ -199,15 +202,23 @@ pub(crate) fn all_functions(engine: &Engine) -> Vec<Function> {
             example: example(function.name),
         });
     }
+    let taken_over = dipper_sql::functions::taken_over();
+    let taken_over = taken_over.iter().flat_map(|f| f.aliases.iter().copied().chain([f.name]));
+    let taken_over: BTreeSet<&str> = taken_over.collect();
     let registered = engine.functions();
-    for (kind, family) in
-        [("aggregate", "Aggregate functions"), ("window", "Window functions"), ("scalar", "Functions of DataFusion")]
-    {
-        let others =
-            registered.iter().filter(|(name, k)| *k == kind && !(kind == "scalar" && told.contains(name.as_str())));
-        all.extend(others.map(|(name, _)| Function {
+    let of_kind =
+        |kind: &'static str| registered.iter().filter(move |(_, k)| *k == kind).map(|(name, _)| name.as_str());
+    let others = of_kind("scalar").filter(|name| !told.contains(*name) && !taken_over.contains(*name));
+    let unshaped: [(&str, Vec<&str>); 4] = [
+        ("Aggregate functions", of_kind("aggregate").collect()),
+        ("Window functions", of_kind("window").collect()),
+        (DATAFUSION, taken_over.iter().copied().collect()),
+        ("Waiting and locks", others.collect()),
+    ];
+    for (family, names) in unshaped {
+        all.extend(names.into_iter().map(|name| Function {
             family: family.to_string(),
-            name: name.clone(),
+            name: name.to_string(),
             aliases: Vec::new(),
             shape: None,
             example: None,
@@ -226,8 +237,10 @@ pub fn functions(engine: &Engine) -> String {
         let _ = writeln!(page, "\n## {}", family[0].family);
         if family[0].shape.is_some() {
             table(&mut page, ["function", "other names", "arguments", "result", "example"]);
-        } else if family[0].family.contains("DataFusion") {
-            page.push_str("\nThese scalar functions are those of Apache DataFusion, under its names and Doris's.\n");
+        } else if family[0].family == DATAFUSION {
+            page.push_str(
+                "\nThese scalar functions are those of Apache DataFusion. Statements can call no others of its functions.\n",
+            );
         }
         let mut names = Vec::new();
         for function in family {

@@ -18,6 +18,7 @@ use super::{items, unescape};
 use crate::chains;
 use crate::error::{Position, SqlError};
 use crate::explode;
+use crate::internal;
 use crate::statement::{Literal, Name, Properties, QueryText};
 
 /// Nesting that `sqlparser` is allowed; [`super::depth`] refuses deeper statements before it starts.
@@ -77,6 +78,8 @@ pub(super) struct Cursor<'a> {
     tokens: Vec<TokenWithSpan>,
     ranges: Vec<Range<usize>>,
     items: Arc<HashMap<Location, Vec<String>>>,
+    /// A word of the statement may be the name of a function that only dipper itself calls.
+    has_internal_names: bool,
     /// Precision and scale of DECIMAL without them.
     pub(super) bare_decimal: (u64, u64),
     /// What was read over, for SHOW WARNINGS.
@@ -100,6 +103,7 @@ impl<'a> Cursor<'a> {
         let parser = Parser::new(dialect)
             .with_recursion_limit(PARSER_DEPTH_MAX)
             .with_tokens_with_locations(tokens.tokens.clone());
+        let has_internal_names = tokens.tokens.iter().any(|token| internal::may_name(&token.token));
         Cursor {
             parser,
             dialect,
@@ -107,6 +111,7 @@ impl<'a> Cursor<'a> {
             tokens: tokens.tokens,
             ranges: tokens.ranges,
             items,
+            has_internal_names,
             bare_decimal: BARE_DECIMAL,
             notes: Vec::new(),
             with: None,
@@ -457,6 +462,9 @@ impl<'a> Cursor<'a> {
         let start = self.index();
         let ast = self.parser.parse_query();
         let mut ast = self.lift(ast)?;
+        if self.has_internal_names {
+            internal::refuse_in_query(&ast)?;
+        }
         chains::balance_query(&mut ast);
         explode::expand(&mut ast)?;
         Ok(QueryText {
@@ -499,6 +507,9 @@ impl<'a> Cursor<'a> {
     pub(super) fn expr(&mut self) -> Result<sqlparser::ast::Expr, SqlError> {
         let expr = self.parser.parse_expr();
         let mut expr = self.lift(expr)?;
+        if self.has_internal_names {
+            internal::refuse_in_expr(&expr)?;
+        }
         chains::balance_expr(&mut expr);
         Ok(expr)
     }

@@ -20,22 +20,24 @@ use super::{mixed, once};
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct CommonArgs {
     inner: Arc<ScalarUDF>,
+    aliases: Vec<String>,
     /// It is COALESCE, which DataFusion knows as a CASE only.
     coalesces: bool,
 }
 
-/// COALESCE.
-pub(super) fn coalesce() -> Arc<ScalarUDF> {
-    around(datafusion::functions::core::coalesce(), true)
+/// COALESCE, and what makes arrays.
+pub(crate) fn functions() -> [Arc<ScalarUDF>; 2] {
+    [around(datafusion::functions::core::coalesce(), &[], true), make_array()]
 }
 
 /// What makes arrays, and the keys and values of maps.
 pub(super) fn make_array() -> Arc<ScalarUDF> {
-    around(datafusion::functions_nested::make_array::make_array_udf(), false)
+    around(datafusion::functions_nested::make_array::make_array_udf(), &["array"], false)
 }
 
-fn around(inner: Arc<ScalarUDF>, coalesces: bool) -> Arc<ScalarUDF> {
-    Arc::new(ScalarUDF::new_from_impl(CommonArgs { inner, coalesces }))
+fn around(inner: Arc<ScalarUDF>, aliases: &[&str], coalesces: bool) -> Arc<ScalarUDF> {
+    let aliases = aliases.iter().map(|alias| (*alias).to_owned()).collect();
+    Arc::new(ScalarUDF::new_from_impl(CommonArgs { inner, aliases, coalesces }))
 }
 
 /// COALESCE itself: the first of the arguments that is not NULL. They are of one type.
@@ -63,7 +65,7 @@ impl ScalarUDFImpl for CommonArgs {
     }
 
     fn aliases(&self) -> &[String] {
-        self.inner.aliases()
+        &self.aliases
     }
 
     fn signature(&self) -> &Signature {

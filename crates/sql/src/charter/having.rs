@@ -188,8 +188,8 @@ mod tests {
         };
         let mut ast = query.ast;
         rewrite(&mut ast);
-        match *ast.body {
-            SetExpr::Select(select) => select.having.map(|having| having.to_string()),
+        match ast.body.as_ref() {
+            SetExpr::Select(select) => select.having.as_ref().map(|having| having.to_string()),
             other => panic!("{other}"),
         }
     }

@@ -21,7 +21,7 @@ mod chain;
 pub mod checked;
 mod checked_avg;
 mod checked_sum;
-mod common_args;
+pub(crate) mod common_args;
 pub(crate) mod compare;
 pub mod compute;
 mod constants;
@@ -84,6 +84,8 @@ pub(crate) use shown::with_texts;
 pub use shown::{as_shown, has_several_digits, several_digits_shown};
 pub use typed::{DIGITS_KEY, TYPE_KEY};
 
+use crate::functions;
+
 /// Sets the options of the charter.
 pub fn configure(mut config: SessionConfig) -> SessionConfig {
     let options = config.options_mut();
@@ -99,7 +101,8 @@ pub fn configure(mut config: SessionConfig) -> SessionConfig {
     config
 }
 
-/// Adds the charter to a builder that has its default features already (they would overwrite it).
+/// Adds the charter to a builder that has its default features already (they would overwrite it), and takes away the scalar
+/// functions of DataFusion that statements may not call.
 pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let planners = builder.expr_planners().get_or_insert_default();
     planners.insert(0, Arc::new(operators::CharterPlanner::default()));
@@ -112,13 +115,17 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     analyzer.rules.insert(0, Arc::new(CharterRule::new(Stage::BeforeCoercion)));
     analyzer.rules.push(Arc::new(CharterRule::new(Stage::AfterCoercion)));
     let scalars = builder.scalar_functions().get_or_insert_default();
+    *scalars = functions::taken(std::mem::take(scalars));
     scalars.push(Arc::new(ScalarUDF::new_from_impl(interval::MakeInterval::default())));
     scalars.push(Arc::new(ScalarUDF::new_from_impl(datetime::RoundDatetime::default())));
     scalars.push(Arc::new(ScalarUDF::new_from_impl(typed::Typed::cast())));
-    scalars.extend([common_args::coalesce(), common_args::make_array()]);
+    scalars.extend(common_args::functions());
     scalars.extend(once::functions());
     scalars.push(chain::function());
+    // They take lambdas, which the dialect does not have.
+    *builder.higher_order_functions() = None;
     let aggregates = builder.aggregate_functions().get_or_insert_default();
+    aggregates.retain(|function| functions::is_taken_aggregate(function.name()));
     aggregates.push(aggregates::sum());
     aggregates.push(aggregates::avg());
     builder

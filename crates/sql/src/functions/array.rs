@@ -15,11 +15,26 @@ use super::growth::bytes_of;
 
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
-    def("array_size", &["size", "cardinality", "map_size"], (1, 1), Ret::Int, size),
+    def("array_size", &["size", "cardinality", "map_size", "array_length"], (1, 1), Ret::Int, size),
     ELEMENT_AT,
     def("array_reverse_sort", &[], (1, 1), Ret::Arg(0), reverse_sort),
     def("array_compact", &[], (1, 1), Ret::Arg(0), compact),
     def("array_slice", &[], (2, 3), Ret::Arg(0), slice),
+    def("array_popback", &[], (1, 1), Ret::Arg(0), |a| {
+        let lists = lists(a, 0)?;
+        pick(a, &Arc::clone(lists.array.values()), |i, out| {
+            let span = span(&lists, i)?;
+            out.extend((span.start..span.end.saturating_sub(1)).map(|k| Some(k as u64)));
+            Some(())
+        })
+    }),
+    def("array_popfront", &[], (1, 1), Ret::Arg(0), |a| {
+        let lists = lists(a, 0)?;
+        pick(a, &Arc::clone(lists.array.values()), |i, out| {
+            out.extend(span(&lists, i)?.skip(1).map(|k| Some(k as u64)));
+            Some(())
+        })
+    }),
     def("array_enumerate", &[], (1, 1), Ret::By(int_list), enumerate),
     def("array_range", &["sequence"], (1, 3), Ret::By(int_list), range),
     def("array_with_constant", &[], (2, 2), Ret::By(|args| Ok(list_of(args.arg_fields[1].data_type()))), |a| {

@@ -16,6 +16,7 @@ use datafusion::logical_expr::ReturnFieldArgs;
 use super::args::{Args, Col};
 use super::array::{as_list, element_type, list_of, lists, pick, span};
 use super::func::{Def, Ret, common_type, def};
+use super::growth::bytes_of;
 use super::kept::one_zero;
 use crate::charter::casts::cast_values;
 use crate::charter::compare::comparison_type;
@@ -32,8 +33,11 @@ pub const DEFS: &[Def] = &[
     def("array_remove", &["array_remove_all"], (2, 2), Ret::Arg(0), remove),
     def("arrays_overlap", &["array_has_any"], (2, 2), Ret::Bool, overlap),
     def("array_has_all", &["list_has_all", "array_contains_all"], (2, 2), Ret::Bool, contains_all),
-    def("array_concat", &["array_cat"], (1, usize::MAX), Ret::By(joined_type), |a| joined(a, a.len())),
-    def("array_append", &["array_pushback", "array_push_back"], (2, 2), Ret::By(appended_type), |a| joined(a, 1)),
+    def("array_concat", &["array_cat"], (1, usize::MAX), Ret::By(joined_type), |a| joined(a, a.len(), false)),
+    def("array_append", &["array_pushback", "array_push_back"], (2, 2), Ret::By(appended_type), |a| {
+        joined(a, 1, false)
+    }),
+    def("array_pushfront", &[], (2, 2), Ret::By(appended_type), |a| joined(a, 1, true)),
     def("array_max", &["list_max"], (1, 1), Ret::By(element_type), |a| extreme(a, Ordering::Greater)),
     def("array_min", &["list_min"], (1, 1), Ret::By(element_type), |a| extreme(a, Ordering::Less)),
     def("map_entries", &[], (1, 1), Ret::By(entries_type), map_entries),
@@ -162,8 +166,8 @@ fn appended_type(args: &ReturnFieldArgs) -> Result<DataType> {
     array_of("array_append", items.into_iter().flatten().collect())
 }
 
-/// The first `arrays` arguments behind one another, and the others behind them as elements; NULL where an array is.
-fn joined(a: &Args, arrays: usize) -> Result<ArrayRef> {
+/// The first `arrays` arguments behind one another, and the others as elements in front of them or behind; NULL where an array is.
+fn joined(a: &Args, arrays: usize, in_front: bool) -> Result<ArrayRef> {
     let DataType::List(field) = &a.ret else { return plan_err!("{}: expected an ARRAY, found {}", a.name, a.ret) };
     let lists = (0..arrays).map(|k| lists(a, k)).collect::<Result<Vec<_>>>()?;
     let rest: Vec<Col<ArrayRef>> = (arrays..a.len()).map(|k| a.raw(k)).collect();
@@ -184,11 +188,16 @@ fn joined(a: &Args, arrays: usize) -> Result<ArrayRef> {
         .collect();
     let all = concat(&parts.iter().map(|p| p.as_ref()).collect::<Vec<_>>())?;
     pick(a, &all, |i, out| {
+        let values = rest.iter().zip(&starts[arrays..]);
+        let values = values.map(|(value, start)| Some((start + if value.one { 0 } else { i }) as u64));
+        if in_front {
+            out.extend(values.clone());
+        }
         for (list, start) in lists.iter().zip(&starts) {
             out.extend(span(list, i)?.map(|k| Some((start + k) as u64)));
         }
-        for (value, start) in rest.iter().zip(&starts[arrays..]) {
-            out.push(Some((start + if value.one { 0 } else { i }) as u64));
+        if !in_front {
+            out.extend(values);
         }
         Some(())
     })
@@ -230,12 +239,16 @@ fn flatten(a: &Args) -> Result<ArrayRef> {
         }
     }
     let one = a.raw(0).one;
+    // An index in the vector, which becomes an array, and the value.
+    let innermost = levels.last().map(|lists| bytes_of(lists.values()) / lists.values().len().max(1));
+    let each = size_of::<Option<u64>>() + size_of::<u64>() + innermost.unwrap_or(0);
     let (mut picked, mut lengths, mut valid) = (Vec::new(), Vec::new(), Vec::new());
     for i in 0..a.rows {
         let row = if one { 0 } else { i };
         let before = picked.len();
         gather(&levels, row, &mut picked);
         lengths.push(picked.len() - before);
+        a.made((picked.len() - before).saturating_mul(each))?;
         valid.push(levels[0].is_valid(row));
     }
     let DataType::List(item) = &a.ret else { return plan_err!("array_flatten: expected an ARRAY, found {}", a.ret) };

@@ -1,5 +1,7 @@
 //! The scalar functions as the reference lists them.
 
+use dipper_dialect::internal::is_internal;
+
 use super::families;
 use super::func::{MANY, Ret};
 
@@ -20,11 +22,12 @@ pub struct Listed {
     pub result: String,
 }
 
-/// All scalar functions that are defined in this crate, ordered by family and name.
+/// All scalar functions that are defined in this crate and that statements may call, ordered by family and name.
 pub fn listed() -> Vec<Listed> {
     let mut all: Vec<Listed> = Vec::new();
     for (family, defs) in families() {
-        all.extend(defs.into_iter().map(|def| Listed {
+        let callable = defs.into_iter().filter(|def| !is_internal(def.name));
+        all.extend(callable.map(|def| Listed {
             family,
             name: def.name,
             aliases: def.aliases,
@@ -67,5 +70,6 @@ mod tests {
         let twice: Vec<_> = names.windows(2).filter(|pair| pair[0] == pair[1]).collect();
         assert!(twice.is_empty(), "{twice:?}");
         assert!(all.iter().any(|f| f.name == "upper" || f.name == "concat"));
+        assert!(all.iter().all(|f| !is_internal(f.name)));
     }
 }

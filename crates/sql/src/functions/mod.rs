@@ -1,7 +1,8 @@
 //! MySQL's and Doris' functions that DataFusion lacks or understands otherwise, a file per family.
 //!
 //! A function is a [`func::Def`]: its name, arity, result type and a body over whole Arrow columns. [`register_all`]
-//! puts them over DataFusion's own functions, so that a name means what MySQL users expect. Calls with a syntax of
+//! registers them. Of DataFusion's own functions those
+//! that [`taken`] lists can be called. Calls with a syntax of
 //! their own (`INTERVAL`, `SEPARATOR`, `EXTRACT`) become plain calls by [`rewrite_calls`] before planning.
 //!
 //! Where Doris and MySQL differ, Doris decides. Known departures from both:
@@ -34,6 +35,7 @@ mod json;
 mod json_edit;
 mod json_path;
 mod kept;
+mod levenshtein;
 mod listed;
 mod lost;
 mod mask;
@@ -51,6 +53,7 @@ mod sketch;
 mod sketch_aggregate;
 mod sorted;
 mod string;
+mod taken;
 mod top;
 mod url;
 pub(crate) mod whole;
@@ -77,14 +80,17 @@ pub(crate) use names::{is_aggregate, is_volatile, own_name};
 pub(crate) use nested::CAST_JSON;
 pub use rewrite::{rewrite_call, rewrite_calls};
 pub use sketch_aggregate::{bitmap_union, hll_union};
+pub use taken::{TakenOver, taken_over};
+pub(crate) use taken::{is_taken_aggregate, of as taken};
 pub(crate) use whole::Operators;
 pub use window_memory::with_window_memory;
 
 /// Every scalar function of this module, by family.
 fn families() -> Vec<(&'static str, Vec<func::Def>)> {
-    let tables: [(&'static str, &[func::Def]); 19] = [
+    let tables: [(&'static str, &[func::Def]); 20] = [
         ("Text", string::DEFS),
         ("Text", search::DEFS),
+        ("Text", levenshtein::DEFS),
         ("Numbers", math::DEFS),
         ("Bits", bits::DEFS),
         ("Numbers", whole::DEFS),
@@ -130,18 +136,10 @@ fn still_wanted() -> Result<()> {
     }
 }
 
-/// DataFusion's own under the names of Doris.
-const RENAMED: [(&str, &[&str]); 4] = [
-    ("random", &["rand"]),
-    ("array_pop_back", &["array_popback"]),
-    ("array_pop_front", &["array_popfront"]),
-    ("make_array", &["array"]),
-];
-
-/// Registers all functions, replacing DataFusion's where names collide.
+/// Registers all functions, replacing DataFusion's aggregates where names collide.
 ///
-/// The registry must already hold DataFusion's own functions. For DATABASE(), USER() and the like the session's
-/// configuration needs a [`SessionInfo`] among its extensions.
+/// The registry must already hold what [`crate::charter::install`] leaves of DataFusion's own functions. For DATABASE(), USER()
+/// and the like the session's configuration needs a [`SessionInfo`] among its extensions.
 ///
 /// # Errors
 /// Those of the registry, if it refuses functions.
@@ -149,11 +147,6 @@ pub fn register_all(registry: &mut dyn FunctionRegistry) -> Result<()> {
     for def in defs() {
         registry.register_udf(Arc::new(def.into_udf()))?;
     }
-    for (name, aliases) in RENAMED {
-        let function = registry.udf(name)?.as_ref().clone().with_aliases(aliases.iter().copied());
-        registry.register_udf(Arc::new(function))?;
-    }
-    bounded::register(registry)?;
     aggregate::register(registry)?;
     top::register(registry)?;
     sketch_aggregate::register(registry)

@@ -8,21 +8,17 @@ use datafusion::functions_aggregate::all_default_aggregate_functions;
 use datafusion::logical_expr::registry::MemoryFunctionRegistry;
 use datafusion::logical_expr::{ScalarUDF, Volatility};
 
-use super::{RENAMED, aggregate, defs, sketch_aggregate, top};
+use super::{aggregate, defs, sketch_aggregate, top};
+use crate::charter::common_args;
 
 /// The scalar functions by all of their names, as [`super::register_all`] leaves them in a registry.
 static SCALARS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
     let mut functions = HashMap::new();
     let defaults = datafusion::functions::all_default_functions().into_iter();
     let nested = datafusion::functions_nested::all_default_nested_functions();
-    for function in defaults.chain(nested).chain(defs().into_iter().map(|def| Arc::new(def.into_udf()))) {
+    let theirs = super::taken(defaults.chain(nested)).into_iter().chain(common_args::functions());
+    for function in theirs.chain(defs().into_iter().map(|def| Arc::new(def.into_udf()))) {
         add(&mut functions, &function);
-    }
-    for (name, aliases) in RENAMED {
-        if let Some(function) = functions.get(name) {
-            let renamed = ScalarUDF::clone(function).with_aliases(aliases.iter().copied());
-            add(&mut functions, &Arc::new(renamed));
-        }
     }
     functions
 });
@@ -41,7 +37,8 @@ static AGGREGATES: LazyLock<HashSet<String>> = LazyLock::new(|| {
         .and_then(|()| sketch_aggregate::register(&mut registry));
     debug_assert!(ours.is_ok(), "{ours:?}");
     let ours = registry.udafs().into_iter().filter_map(|name| registry.udaf(&name).ok());
-    let all = all_default_aggregate_functions().into_iter().chain(ours);
+    let theirs = all_default_aggregate_functions().into_iter().filter(|f| super::is_taken_aggregate(f.name()));
+    let all = theirs.chain(ours);
     all.flat_map(|f| f.aliases().iter().cloned().chain([f.name().to_string()]).collect::<Vec<_>>()).collect()
 });
 
@@ -72,17 +69,21 @@ mod tests {
 
     use super::super::register_all;
     use super::*;
+    use crate::charter::install;
 
     #[test]
     fn names_are_those_of_the_registry() {
-        let mut state = SessionStateBuilder::new().with_default_features().build();
+        let mut state = install(SessionStateBuilder::new().with_default_features()).build();
         register_all(&mut state).unwrap();
-        for (called, function) in state.scalar_functions() {
+        for (called, function) in state.scalar_functions().iter().filter(|(called, _)| !called.starts_with("dipper_")) {
             let own = own_name(called).unwrap_or(called.as_str());
             assert_eq!(state.scalar_functions()[own].name(), function.name(), "{called}");
         }
         assert_eq!(own_name("nvl"), Some("ifnull"));
         assert_eq!(own_name("mid"), Some("substring"));
+        assert_eq!(own_name("array"), Some("make_array"));
+        assert_eq!(own_name("rand"), Some("random"));
+        assert_eq!(own_name("row"), Some("struct"));
         assert_eq!(own_name("ifnull"), None);
         assert_eq!(own_name("no_such_function"), None);
     }

@@ -19,6 +19,7 @@ use super::datetime::TIME_MICROS;
 use super::datetime::parse::{parse_datetime, parse_time};
 use super::datetime::zone::Zone;
 use super::ordered::{IN_ORDER, UNLESS_EMPTY};
+use super::string::OVERLAY;
 
 /// The separator where none is given, Doris's since 4.0 and MySQL's.
 const GROUP_CONCAT_SEPARATOR: &str = ",";
@@ -234,6 +235,12 @@ pub fn rewrite_call(expr: &mut Expr) {
             call("floor", vec![take(expr), Expr::Value(scale.clone())])
         }
         Expr::Position { expr, r#in } => call("locate", vec![take(expr), take(r#in)]),
+        Expr::Overlay { expr, overlay_what, overlay_from, overlay_for: Some(length) } => {
+            call("insert", vec![take(expr), take(overlay_from), take(length), take(overlay_what)])
+        }
+        Expr::Overlay { expr, overlay_what, overlay_from, overlay_for: None } => {
+            call(OVERLAY, vec![take(expr), take(overlay_from), take(overlay_what)])
+        }
         Expr::Substring { expr, substring_from: Some(from), substring_for, .. } => {
             let mut args = vec![take(expr), take(from)];
             args.extend(substring_for.as_mut().map(|e| take(e)));

@@ -56,7 +56,8 @@ pub const DEFS: &[Def] = &[
     def("repeat", &[], (2, 2), Ret::By(text_type), repeat),
     def("space", &[], (1, 1), Ret::Text, space),
     def("replace", &[], (3, 3), Ret::By(text_type), replace),
-    def("insert", &[], (4, 4), Ret::By(text_type), insert),
+    def("insert", &["overlay"], (4, 4), Ret::By(text_type), insert),
+    def(OVERLAY, &[], (3, 3), Ret::Text, overlay),
     def("sub_replace", &[], (3, 4), Ret::Text, sub_replace),
     def("append_trailing_char_if_absent", &[], (2, 2), Ret::Text, append_trailing),
     def("char", &[], (1, MANY), Ret::Text, char_of),
@@ -460,6 +461,31 @@ fn replace(a: &Args) -> Result<ArrayRef> {
             rest = at + from.len();
         }
         out.push_str(&s[rest..]);
+        Some(())
+    })
+}
+
+/// Name of the function behind `OVERLAY(s PLACING new FROM start)`. (Not a name of SQL.)
+pub const OVERLAY: &str = "dipper_overlay";
+
+/// `s`, `start` and `new`, which replaces as many characters as it has.
+fn overlay(a: &Args) -> Result<ArrayRef> {
+    let (s, start, new) = (a.text(0)?, a.int(1)?, a.text(2)?);
+    a.texts(|i, out| {
+        let (s, start, new) = (s.at(i)?, start.at(i)?, new.at(i)?);
+        a.ask(s.len() + new.len())?;
+        let count = char_count(s) as i64;
+        if start < 1 || start > count {
+            out.push_str(s);
+            return Some(());
+        }
+        let from = char_at(s, start as usize - 1);
+        out.push_str(&s[..from]);
+        out.push_str(new);
+        let gone = char_count(new) as i64;
+        if gone < count - start + 1 {
+            out.push_str(&s[from + char_at(&s[from..], gone as usize)..]);
+        }
         Some(())
     })
 }

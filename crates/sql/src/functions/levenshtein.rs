@@ -1,0 +1,123 @@
+//! LEVENSHTEIN(a, b): how many characters have to be inserted, deleted or changed to make one text of the other.
+//!
+//! The work grows with the product of the lengths, so the call looks now and then whether anybody still waits for it.
+
+use arrow::array::ArrayRef;
+use datafusion::common::Result;
+
+use super::args::Args;
+use super::func::{Def, Ret, def};
+
+/// Functions of this file.
+pub const DEFS: &[Def] = &[def("levenshtein", &[], (2, 2), Ret::Int, levenshtein)];
+
+/// Pairs of characters that are compared before the call looks whether its statement has ended.
+const LOOK_AFTER: usize = 1 << 20;
+
+fn levenshtein(a: &Args) -> Result<ArrayRef> {
+    let (left, right) = (a.text(0)?, a.text(1)?);
+    let mut scratch = Scratch::default();
+    let mut ended = Ok(());
+    let distances = a.ints(|i| {
+        let (left, right) = (left.at(i)?, right.at(i)?);
+        if ended.is_err() {
+            return None;
+        }
+        // Three vectors of words for each character.
+        a.ask((left.len() + right.len()).saturating_mul(3 * size_of::<usize>()))?;
+        match scratch.distance(left, right, &mut super::still_wanted) {
+            Ok(distance) => Some(distance as i64),
+            Err(e) => {
+                ended = Err(e);
+                None
+            }
+        }
+    })?;
+    ended?;
+    // An error if there was no room for one of them.
+    a.made(0)?;
+    Ok(distances)
+}
+
+/// What is used again from row to row.
+#[derive(Default)]
+struct Scratch {
+    left: Vec<char>,
+    right: Vec<char>,
+    /// Distances of the beginnings of `right` from the beginning of `left` that was compared last.
+    row: Vec<usize>,
+    compared: usize,
+}
+
+impl Scratch {
+    fn distance(&mut self, left: &str, right: &str, look: &mut dyn FnMut() -> Result<()>) -> Result<usize> {
+        self.left.clear();
+        self.left.extend(left.chars());
+        self.right.clear();
+        self.right.extend(right.chars());
+        // What both begin and end with costs nothing.
+        let same = self.left.iter().zip(&self.right).take_while(|(l, r)| l == r).count();
+        let (left, right) = (&self.left[same..], &self.right[same..]);
+        let same = left.iter().rev().zip(right.iter().rev()).take_while(|(l, r)| l == r).count();
+        let (left, right) = (&left[..left.len() - same], &right[..right.len() - same]);
+        self.row.clear();
+        self.row.extend(0..=right.len());
+        for (at, l) in left.iter().enumerate() {
+            self.compared += right.len();
+            if self.compared > LOOK_AFTER {
+                self.compared = 0;
+                look()?;
+            }
+            let mut corner = at;
+            self.row[0] = at + 1;
+            for (k, r) in right.iter().enumerate() {
+                let changed = corner + usize::from(l != r);
+                corner = self.row[k + 1];
+                self.row[k + 1] = changed.min(corner + 1).min(self.row[k] + 1);
+            }
+        }
+        Ok(self.row[right.len()])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::common::exec_err;
+
+    use super::*;
+
+    /// The definition, word by word.
+    fn naive(left: &[char], right: &[char]) -> usize {
+        match (left, right) {
+            ([], rest) | (rest, []) => rest.len(),
+            ([l, left @ ..], [r, right @ ..]) if l == r => naive(left, right),
+            ([_, left_rest @ ..], [_, right_rest @ ..]) => {
+                1 + naive(left_rest, right).min(naive(left, right_rest)).min(naive(left_rest, right_rest))
+            }
+        }
+    }
+
+    #[test]
+    fn distances_are_those_of_the_definition() {
+        let texts = ["", "a", "ab", "ba", "kitten", "sitting", "äöü", "aöu", "aaaa", "abab", "baab", "xaby"];
+        let mut scratch = Scratch::default();
+        for left in texts {
+            for right in texts {
+                let expected = naive(&left.chars().collect::<Vec<_>>(), &right.chars().collect::<Vec<_>>());
+                let found = scratch.distance(left, right, &mut || Ok(())).unwrap();
+                assert_eq!(found, expected, "{left} {right}");
+            }
+        }
+    }
+
+    #[test]
+    fn it_stops_when_nobody_waits() {
+        let (left, right) = ("a".repeat(100_000), "b".repeat(100_000));
+        let mut looks = 0;
+        let ended = Scratch::default().distance(&left, &right, &mut || {
+            looks += 1;
+            if looks == 2 { exec_err!("ended") } else { Ok(()) }
+        });
+        assert!(ended.is_err());
+    }
+}

@@ -1,0 +1,120 @@
+//! DataFusion's scalar functions that statements may call.
+//!
+//! A function of DataFusion is registered only if [`TAKEN`] names it, and only under the names that stand there. A name stands
+//! there because Doris, StarRocks or MySQL have it, and because what the function does with NULL, with the ends of its types
+//! and with memory is what dipper's own functions do. DataFusion has some 120 names more, most of them other names of what
+//! dipper has made itself: whoever called `list_repeat` would have got a function without bounds beside `array_repeat` with
+//! bounds. Statements do not know these names (error 1305).
+
+use std::sync::Arc;
+
+use datafusion::logical_expr::ScalarUDF;
+
+use super::bounded;
+
+/// What a call asks of the statement's memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asks {
+    /// The bytes of its arguments, as many times as there are rows: the result is put together anew from them.
+    Arguments,
+    /// Nothing: the result is of a fixed size, or holds its arguments as they are.
+    Nothing,
+    /// The charter has put its own function in this one's place ([`crate::charter::install`]).
+    InCharter,
+}
+
+/// A function of DataFusion that statements may call.
+struct Taken {
+    /// DataFusion's name, which is a name of SQL, too.
+    name: &'static str,
+    /// The other names of SQL.
+    aliases: &'static [&'static str],
+    asks: Asks,
+    /// The reason why statements may call the function.
+    because: &'static str,
+}
+
+const fn taken(name: &'static str, aliases: &'static [&'static str], asks: Asks, because: &'static str) -> Taken {
+    Taken { name, aliases, asks, because }
+}
+
+/// The functions, ordered by name.
+const TAKEN: [Taken; 19] = [
+    taken("array_distinct", &[], Asks::Arguments, "Doris, StarRocks"),
+    taken("array_except", &[], Asks::Arguments, "Doris"),
+    taken("array_intersect", &[], Asks::Arguments, "Doris, StarRocks"),
+    taken("array_sort", &[], Asks::Arguments, "Doris, StarRocks"),
+    taken("array_union", &[], Asks::Arguments, "Doris"),
+    taken("coalesce", &[], Asks::InCharter, "standard SQL"),
+    taken("cosine_distance", &[], Asks::Arguments, "Doris"),
+    taken("inner_product", &[], Asks::Arguments, "Doris"),
+    taken("isnan", &[], Asks::Nothing, "Doris"),
+    taken("make_array", &["array"], Asks::InCharter, "Doris, as `array`; what `[a, b]` is"),
+    taken("map", &[], Asks::Nothing, "Doris, StarRocks"),
+    taken("map_keys", &[], Asks::Nothing, "Doris, StarRocks"),
+    taken("map_values", &[], Asks::Nothing, "Doris, StarRocks"),
+    taken("named_struct", &[], Asks::Nothing, "Doris, StarRocks"),
+    taken("nullif", &[], Asks::Nothing, "standard SQL"),
+    taken("random", &["rand"], Asks::Nothing, "Doris, MySQL as `rand`"),
+    taken("struct", &["row"], Asks::Nothing, "Doris, StarRocks as `row`"),
+    taken("translate", &[], Asks::Arguments, "Doris, StarRocks"),
+    taken("uuid", &[], Asks::Nothing, "Doris, MySQL"),
+];
+
+/// Those of DataFusion's functions that statements may call, under the names that they may be called by.
+pub(crate) fn of(functions: impl IntoIterator<Item = Arc<ScalarUDF>>) -> Vec<Arc<ScalarUDF>> {
+    let known = |function: Arc<ScalarUDF>| {
+        let taken = TAKEN.iter().find(|taken| taken.name == function.name())?;
+        match taken.asks {
+            Asks::Arguments => Some(Arc::new(bounded::bounded(function, taken.aliases))),
+            Asks::Nothing => Some(function),
+            Asks::InCharter => None,
+        }
+    };
+    functions.into_iter().filter_map(known).collect()
+}
+
+/// Whether an aggregate of DataFusion can be called, itself or under a name that [`super::register_all`] gives to another one.
+/// Systems of dipper's users have NTH_VALUE over windows only, where another function is behind it.
+pub(crate) fn is_taken_aggregate(name: &str) -> bool {
+    name != "nth_value"
+}
+
+/// A function of DataFusion as the reference lists it.
+#[derive(Debug, Clone)]
+pub struct TakenOver {
+    /// Name in lower case.
+    pub name: &'static str,
+    /// Other names of the same function.
+    pub aliases: &'static [&'static str],
+    /// Whose name it is.
+    pub because: &'static str,
+}
+
+/// The functions of DataFusion that statements may call, ordered by name.
+pub fn taken_over() -> Vec<TakenOver> {
+    TAKEN.iter().map(|t| TakenOver { name: t.name, aliases: t.aliases, because: t.because }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use datafusion::execution::session_state::SessionStateBuilder;
+
+    use super::super::{defs, register_all};
+    use super::*;
+    use crate::charter::install;
+
+    #[test]
+    fn nothing_else_of_datafusion_can_be_called() {
+        let mut state = install(SessionStateBuilder::new().with_default_features()).build();
+        register_all(&mut state).unwrap();
+        let own = defs().into_iter().flat_map(|def| def.aliases.iter().copied().chain([def.name]).collect::<Vec<_>>());
+        let taken = TAKEN.iter().flat_map(|taken| taken.aliases.iter().copied().chain([taken.name]));
+        let expected: BTreeSet<&str> = own.chain(taken).filter(|name| !name.starts_with("dipper_")).collect();
+        let found = state.scalar_functions().keys().map(String::as_str).filter(|name| !name.starts_with("dipper_"));
+        assert_eq!(found.collect::<BTreeSet<_>>(), expected);
+        assert!(state.higher_order_functions().is_empty());
+    }
+}
