@@ -249,10 +249,10 @@ pub(super) fn column_defs(c: &mut Cursor<'_>) -> Result<Vec<ColumnDef>, SqlError
 
 fn column_with_key(c: &mut Cursor<'_>) -> Result<(ColumnDef, Option<InlineKey>), SqlError> {
     let name = c.ident()?;
-    // MySQL's BIGINT UNSIGNED NOT NULL AUTO_INCREMENT UNIQUE.
+    // MySQL's BIGINT UNSIGNED NOT NULL AUTO_INCREMENT UNIQUE; numbers that are made have a sign here.
     let is_serial = c.accept_word("SERIAL");
     let data_type = match is_serial {
-        true => SqlType::UnsignedBigInt,
+        true => SqlType::BigInt,
         false => match type_of_mysql(c, &name)? {
             Some(data_type) => data_type,
             None => c.sql_type()?,
