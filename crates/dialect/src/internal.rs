@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn other_names_may_begin_so() {
         let options = ParseOptions::default();
-        let chain = vec!["dipper_k"; 100].join(" + ");
+        let chain = ["dipper_k"; 100].join(" + ");
         for sql in [
             "create table dipper_cast (k int)",
             "insert into dipper_cast (dipper_k) values (1)",

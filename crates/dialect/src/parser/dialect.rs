@@ -206,7 +206,7 @@ impl Dialect for DipperDialect {
 
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
         self.operands.set(self.operands.get() + 1);
-        if self.operands.get() % LOOK_AFTER == 0 && super::has_ended() {
+        if self.operands.get().is_multiple_of(LOOK_AFTER) && super::has_ended() {
             return Some(Err(ParserError::ParserError(GIVEN_UP.to_string())));
         }
         let next = &parser.peek_nth_token_ref(1).token;
