@@ -16,6 +16,7 @@ import sys
 import time
 import traceback
 
+import lambdas
 import look_ups
 import minimise
 import reported
@@ -45,6 +46,8 @@ def one_case(client, directory, seed, options, enough):
     """Pairs by check, and findings as (signature, seed, script)."""
     if seed % spills.EVERY == 0 and (not options.checks or "spill" in options.checks):
         return spills.check(client, seed)
+    if seed % lambdas.EVERY == 0 and (not options.checks or "lambda" in options.checks):
+        return lambdas.check(client, seed)
     case = Case(client, directory, seed)
     case.wanted = options.checks
     case.run(options.statements, enough)

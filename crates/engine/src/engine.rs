@@ -322,6 +322,10 @@ impl Engine {
         all.extend(state.aggregate_functions().keys().map(|name| (name.clone(), "aggregate")));
         all.extend(state.window_functions().keys().map(|name| (name.clone(), "window")));
         all.retain(|(name, _)| !dipper_dialect::internal::is_internal(name));
+        // Those that take a lambda have names of their own in the planner.
+        let lambdas = dipper_sql::functions::LambdaKind::ALL.into_iter().filter(|kind| !kind.is_plain());
+        let names = lambdas.flat_map(|kind| std::iter::once(kind.name()).chain(kind.aliases().iter().copied()));
+        all.extend(names.map(|name| (name.to_string(), "scalar")));
         all.sort_unstable();
         all
     }

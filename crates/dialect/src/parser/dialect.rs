@@ -14,8 +14,8 @@ use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Span, Token, TokenWithSpan, Word};
 
-use super::ParseOptions;
 use super::types::{UNSUPPORTED, parse_type};
+use super::{ParseOptions, lambdas};
 
 /// The name under which a type of our own travels through `sqlparser::ast::DataType::Custom`; its one modifier is the
 /// type's text, which [`super::parse_type`] reads back.
@@ -208,6 +208,9 @@ impl Dialect for DipperDialect {
         self.operands.set(self.operands.get() + 1);
         if self.operands.get().is_multiple_of(LOOK_AFTER) && super::has_ended() {
             return Some(Err(ParserError::ParserError(GIVEN_UP.to_string())));
+        }
+        if lambdas::is_next(parser) {
+            return Some(lambdas::parse(parser));
         }
         let next = &parser.peek_nth_token_ref(1).token;
         match &parser.peek_token_ref().token {

@@ -17,6 +17,7 @@ mod hints;
 mod hive;
 mod items;
 mod keywords;
+pub mod lambdas;
 mod lateral;
 mod partitions;
 mod refused;
@@ -274,6 +275,7 @@ fn tokenize(dialect: &DipperDialect, source: Source<'_>) -> Result<Tokens, SqlEr
     bits(&mut tokens);
     tops(&mut tokens);
     logic(dialect, &mut tokens);
+    lambdas::mark(&mut tokens);
     let tokens = Tokens { tokens, ranges };
     depth::check(source, &tokens)?;
     Ok(tokens)

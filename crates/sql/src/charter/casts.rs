@@ -4,6 +4,8 @@
 //! casts a date to the days since 1970. The planner writes plain casts; this rule, running after type coercion so that
 //! the casts which coercion adds are seen too, replaces those pairs of types by [`MySqlCast`].
 
+pub(super) mod lambda_calls;
+
 use std::sync::Arc;
 
 use arrow::array::{
@@ -459,6 +461,9 @@ pub(super) fn rewrite_expr(
         }
         (Stage::AfterCoercion, Expr::ScalarFunction(function)) if once::is_open(&function) => {
             Ok(Transformed::yes(once::closed(function, schema, config)?))
+        }
+        (Stage::AfterCoercion, Expr::HigherOrderFunction(call)) if lambda_calls::is_open(&call) => {
+            Ok(Transformed::yes(lambda_calls::closed(call, schema)?))
         }
         (Stage::AfterCoercion, Expr::ScalarFunction(function)) if chain::is_open(&function) => {
             Ok(Transformed::yes(chain::closed(function, schema, config)?))

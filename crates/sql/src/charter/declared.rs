@@ -186,7 +186,7 @@ fn is_null(expr: &Expr) -> bool {
 }
 
 /// The type of an array's items, or of a map's values.
-fn inner(text: &str) -> Option<String> {
+pub(super) fn inner(text: &str) -> Option<String> {
     match text.strip_prefix("array<") {
         Some(item) => item.strip_suffix('>').map(str::to_string),
         None => Some(entry(text)?.1).filter(|value| value.contains(SECONDS)),
@@ -293,6 +293,8 @@ fn of_function(function: &ScalarFunction, result: &DataType, schema: &DFSchema) 
                 _ => None,
             })
         }
+        // What a lambda makes is said by the function's own field, if by anything.
+        ("array_map" | "map_apply" | "transform_keys" | "transform_values", _) => None,
         ("make_array", _) => Some(format!("array<{}>", widest(args.iter(), schema)?)),
         ("map_keys", _) => Some(format!("array<{}>", entry(&of_first()?)?.0)).filter(|text| text.contains(SECONDS)),
         ("map_values", _) => Some(format!("array<{}>", entry(&of_first()?)?.1)).filter(|text| text.contains(SECONDS)),
@@ -390,7 +392,7 @@ pub(super) fn field_of(expr: &Expr, schema: &DFSchema) -> Result<FieldRef> {
 }
 
 /// The field that says this of its type.
-fn with_text(field: &Field, text: String) -> FieldRef {
+pub(super) fn with_text(field: &Field, text: String) -> FieldRef {
     let key = if has_names(&text) { DIGITS_KEY } else { TYPE_KEY };
     Arc::new(field.clone().with_metadata(HashMap::from([(key.to_string(), text)])))
 }

@@ -223,7 +223,7 @@ impl Loosening {
             }
             _ => false,
         };
-        aggregate || is_subquery(expr) || matches!(expr, Expr::Lambda(_)) || self.is_key(expr)
+        aggregate || is_subquery(expr) || self.is_key(expr)
     }
 
     fn is_key(&self, expr: &Expr) -> bool {

@@ -33,6 +33,7 @@ mod having;
 pub mod interval;
 mod join_conditions;
 mod joins;
+mod lambdas;
 pub(crate) mod lateral;
 mod loose_groups;
 pub(crate) mod mixed;
@@ -122,8 +123,8 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     scalars.extend(common_args::functions());
     scalars.extend(once::functions());
     scalars.push(chain::function());
-    // They take lambdas, which the dialect does not have.
-    *builder.higher_order_functions() = None;
+    // Those of DataFusion have names and rules of their own.
+    *builder.higher_order_functions() = Some(casts::lambda_calls::functions().collect());
     let aggregates = builder.aggregate_functions().get_or_insert_default();
     aggregates.retain(|function| functions::is_taken_aggregate(function.name()));
     aggregates.push(aggregates::sum());
@@ -224,6 +225,7 @@ pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepare
     shadowing::rename(&mut ast);
     windows::resolve(&mut ast)?;
     rewrite::simplify(&mut ast);
+    lambdas::bind(&mut ast)?;
     let without_dual = QueryText { ast, ..query.clone() };
     let (names, found) = names::gather(&without_dual, context)?;
     let mut ast = without_dual.ast;
@@ -257,5 +259,6 @@ pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepare
     derived::expressions(&mut ast);
     wide_marks::inline(&mut ast);
     wide_marks::unmark(&mut ast);
+    lambdas::parameters(&mut ast);
     Ok(Prepared { query: ast, warnings, headers })
 }

@@ -119,7 +119,7 @@ fn is_boolean(expr: &Expr) -> bool {
 }
 
 /// Makes a condition boolean: `x` becomes `x AND TRUE`, which the operator planner turns into `x <> 0`.
-fn condition(expr: &mut Expr) {
+pub(super) fn condition(expr: &mut Expr) {
     if !is_boolean(expr) {
         let inner = std::mem::replace(expr, Expr::value(Value::Null));
         *expr = binary(nested(inner), BinaryOperator::And, Expr::value(Value::Boolean(true)));

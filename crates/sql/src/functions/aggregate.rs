@@ -45,7 +45,7 @@ pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
         (Adapted::new(df::approx_median::approx_median_udaf()), &[]),
         (Adapted::new(df::median::median_udaf()).keeps_order(), &[]),
         (Adapted::new(df::bool_and_or::bool_or_udaf()).takes(Takes::Boolean), &["boolor_agg"]),
-        (Adapted::new(df::bool_and_or::bool_and_udaf()).takes(Takes::Boolean), &[]),
+        (Adapted::new(df::bool_and_or::bool_and_udaf()).takes(Takes::Boolean), &["booland_agg"]),
     ];
     for (function, names) in known {
         registry.register_udaf(function.named(names).udaf())?;

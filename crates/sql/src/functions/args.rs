@@ -74,8 +74,16 @@ pub fn lenient_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
 
 impl<'a> Args<'a> {
     pub(super) fn try_new(name: &'static str, call: &'a ScalarFunctionArgs, rows: usize) -> Result<Self> {
+        Self::of(name, call, rows, *call.return_field.data_type() == DataType::Utf8View)
+    }
+
+    /// Of a function that makes no text of its arguments, whatever its result is.
+    pub(super) fn untold(name: &'static str, call: &'a ScalarFunctionArgs, rows: usize) -> Result<Self> {
+        Self::of(name, call, rows, false)
+    }
+
+    fn of(name: &'static str, call: &'a ScalarFunctionArgs, rows: usize, makes_text: bool) -> Result<Self> {
         let mut cols = Vec::with_capacity(call.args.len());
-        let makes_text = *call.return_field.data_type() == DataType::Utf8View;
         for (k, arg) in call.args.iter().enumerate() {
             let (array, one) = match arg {
                 ColumnarValue::Array(a) => (Arc::clone(a), false),

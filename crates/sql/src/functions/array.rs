@@ -46,6 +46,12 @@ pub const DEFS: &[Def] = &[
     def("array_to_string", &["array_join", "list_to_string", "list_join"], (2, 3), Ret::Text, join),
     def("map_contains_key", &[], (2, 2), Ret::Bool, |a| map_contains(a, true)),
     def("map_contains_value", &[], (2, 2), Ret::Bool, |a| map_contains(a, false)),
+    def("map_contains_entry", &[], (3, 3), Ret::Bool, map_contains_entry),
+    // The keys of a MAP are different.
+    def("deduplicate_map", &[], (1, 1), Ret::Arg(0), |a| match a.data_type(0) {
+        DataType::Map(..) | DataType::Null => a.full(0),
+        t => exec_err!("{}: expected a MAP, found {t}", a.name),
+    }),
 ];
 
 /// The elements as texts, those of arrays in the array one by one, with a separator between; NULLs are left out, or become the
@@ -153,6 +159,9 @@ pub fn pick(
     values: &ArrayRef,
     mut f: impl FnMut(usize, &mut Vec<Option<u64>>) -> Option<()>,
 ) -> Result<ArrayRef> {
+    if a.ret.is_null() {
+        return Ok(a.nulls());
+    }
     // An index in the vector, which becomes an array, and the value.
     let each = size_of::<Option<u64>>() + size_of::<u64>() + bytes_of(values) / values.len().max(1);
     let mut picked = Vec::new();
@@ -249,6 +258,38 @@ fn map_contains(a: &Args, key: bool) -> Result<ArrayRef> {
     let maps = raw.array.as_map();
     let at = map_find(a, maps, raw.one, if key { maps.keys() } else { maps.values() })?;
     a.bools(|i| maps.is_valid(if raw.one { 0 } else { i }).then(|| at[i].is_some()))
+}
+
+/// Whether an entry has this key and this value; NULL equals NULL.
+fn map_contains_entry(a: &Args) -> Result<ArrayRef> {
+    let raw = a.raw(0);
+    let maps = match raw.array.data_type() {
+        DataType::Map(..) => raw.array.as_map(),
+        DataType::Null => return Ok(a.nulls()),
+        t => return exec_err!("{}: expected a MAP, found {t}", a.name),
+    };
+    // Whether an entry's part is that of a row.
+    let equal = |inside: &ArrayRef, wanted: Col<ArrayRef>| -> Result<Box<dyn Fn(usize, usize) -> bool>> {
+        let common = common_type(a.name, &[inside.data_type().clone(), wanted.array.data_type().clone()])?;
+        if common.is_null() {
+            return Ok(Box::new(|_, _| true));
+        }
+        let (inside, other) = (lenient_cast(inside, &common)?, lenient_cast(&wanted.array, &common)?);
+        let compare = make_comparator(&inside, &other, SortOptions::default())?;
+        Ok(Box::new(move |at, row| {
+            let row = if wanted.one { 0 } else { row };
+            // What does not convert is in no entry.
+            let lost = other.is_null(row) && !wanted.array.is_null(row) && !wanted.array.data_type().is_null();
+            !lost && inside.is_null(at) == other.is_null(row) && compare(at, row).is_eq()
+        }))
+    };
+    let (key, value) = (equal(maps.keys(), a.raw(1))?, equal(maps.values(), a.raw(2))?);
+    a.bools(|i| {
+        let row = if raw.one { 0 } else { i };
+        let offsets = maps.value_offsets();
+        let mut entries = offsets[row] as usize..offsets[row + 1] as usize;
+        maps.is_valid(row).then(|| entries.any(|at| key(at, i) && value(at, i)))
+    })
 }
 
 /// From the greatest element to the least, NULL last.

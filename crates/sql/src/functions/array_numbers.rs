@@ -19,6 +19,7 @@ pub const DEFS: &[Def] = &[
     def("array_avg", &[], (1, 1), Ret::By(average_type), |a| folded(a, Fold::Average)),
     def("array_product", &[], (1, 1), Ret::By(product_type), |a| folded(a, Fold::Product)),
     def("array_difference", &[], (1, 1), Ret::By(difference_type), difference),
+    def("array_cum_sum", &[], (1, 1), Ret::By(difference_type), sums_so_far),
 ];
 
 /// Digits behind the point that the average of decimals has at least.
@@ -196,6 +197,62 @@ fn exactly(a: &Args, fold: Fold, lists: &Col<ListArray>) -> Result<ArrayRef> {
     };
     let digits = (0..a.rows).map(one).collect::<Result<Vec<_>>>()?;
     made(a, &a.ret, digits)
+}
+
+/// The sum of the elements up to each; NULL where the element is, which adds nothing to those behind it.
+fn sums_so_far(a: &Args) -> Result<ArrayRef> {
+    let lists = lists(a, 0)?;
+    let item = match &a.ret {
+        DataType::List(item) => Arc::clone(item),
+        _ => Arc::new(arrow::datatypes::Field::new_list_field(DataType::Float64, true)),
+    };
+    let spans = || (0..a.rows).filter_map(|i| span(&lists, i));
+    let values: ArrayRef = match item.data_type() {
+        // BIGINT goes around its end, as in Doris.
+        DataType::Int64 => {
+            let values = match lists.array.values().data_type() {
+                DataType::Boolean => lenient_cast(lists.array.values(), &DataType::Int8)?,
+                _ => Arc::clone(lists.array.values()),
+            };
+            let values = lenient_cast(&values, &DataType::Int64)?;
+            let values = values.as_primitive::<Int64Type>();
+            let sums = spans().flat_map(|span| {
+                span.scan(0_i64, move |sum, k| {
+                    let value = values.is_valid(k).then(|| values.value(k));
+                    *sum = sum.wrapping_add(value.unwrap_or(0));
+                    Some(value.map(|_| *sum))
+                })
+            });
+            Arc::new(sums.collect::<Int64Array>())
+        }
+        DataType::Float64 => {
+            let values = &to_double(a.name, lists.array.values())?;
+            let sums = spans().flat_map(|span| {
+                span.scan(0.0, move |sum, k| {
+                    let value = values.is_valid(k).then(|| values.value(k));
+                    *sum += value.unwrap_or(0.0);
+                    Some(value.map(|_| *sum))
+                })
+            });
+            Arc::new(sums.collect::<arrow::array::Float64Array>())
+        }
+        t => {
+            let values = &exact(&lists.array, decimal(t).map_or(0, |(_, s)| s))?;
+            let sums = spans().flat_map(|span| {
+                span.scan(i256::ZERO, move |sum, k| {
+                    let value = values.is_valid(k).then(|| values.value(k));
+                    *sum = sum.wrapping_add(value.unwrap_or(i256::ZERO));
+                    Some(value.map(|_| *sum))
+                })
+            });
+            made(a, t, sums.collect())?
+        }
+    };
+    let lengths = (0..a.rows).map(|i| span(&lists, i).map_or(0, |span| span.len()));
+    let offsets = arrow::buffer::OffsetBuffer::from_lengths(lengths);
+    let valid: Vec<bool> = (0..a.rows).map(|i| span(&lists, i).is_some()).collect();
+    a.made(super::growth::bytes_of(&values))?;
+    Ok(Arc::new(ListArray::try_new(item, offsets, values, Some(valid.into()))?))
 }
 
 /// Each element less the one before, 0 for the first; NULL where either is NULL.

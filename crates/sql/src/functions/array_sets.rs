@@ -32,7 +32,7 @@ pub const DEFS: &[Def] = &[
     }),
     def("array_remove", &["array_remove_all"], (2, 2), Ret::Arg(0), remove),
     def("arrays_overlap", &["array_has_any"], (2, 2), Ret::Bool, overlap),
-    def("array_has_all", &["list_has_all", "array_contains_all"], (2, 2), Ret::Bool, contains_all),
+    def("array_has_all", &["list_has_all"], (2, 2), Ret::Bool, contains_all),
     def("array_concat", &["array_cat"], (1, usize::MAX), Ret::By(joined_type), |a| joined(a, a.len(), false)),
     def("array_append", &["array_pushback", "array_push_back"], (2, 2), Ret::By(appended_type), |a| {
         joined(a, 1, false)

@@ -154,6 +154,53 @@ impl RowSet {
     }
 }
 
+/// Rows in the order in which they came.
+#[derive(Debug)]
+pub(super) struct RowList {
+    converter: RowConverter,
+    bytes: Vec<u8>,
+    /// Where each row ends.
+    ends: Vec<usize>,
+}
+
+impl RowList {
+    /// No row.
+    ///
+    /// # Errors
+    /// Rows of these types cannot be [kept](can_keep).
+    pub(super) fn new(types: &[DataType]) -> Result<Self> {
+        Ok(RowList { converter: RowConverter::new(fields(types))?, bytes: Vec::new(), ends: Vec::new() })
+    }
+
+    /// Adds the rows that are wanted.
+    pub(super) fn extend(&mut self, columns: &[ArrayRef], wanted: impl Fn(usize) -> bool) -> Result<()> {
+        let rows = self.converter.convert_columns(columns)?;
+        for (_, row) in rows.iter().enumerate().filter(|(at, _)| wanted(*at)) {
+            self.bytes.extend_from_slice(row.data());
+            self.ends.push(self.bytes.len());
+        }
+        Ok(())
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The rows as columns.
+    pub(super) fn columns(&self) -> Result<Vec<ArrayRef>> {
+        let parser = self.converter.parser();
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        let rows = starts.zip(&self.ends).map(|(start, end)| parser.parse(&self.bytes[start..*end]));
+        Ok(self.converter.convert_rows(rows)?)
+    }
+
+    /// Bytes that it takes.
+    pub(super) fn size(&self) -> usize {
+        self.bytes.capacity() + self.ends.capacity() * size_of::<usize>()
+    }
+}
+
 /// Different rows without a NULL, and how often each is there.
 #[derive(Debug)]
 pub(super) struct RowCounts {

@@ -2,8 +2,8 @@
 
 use dipper_dialect::internal::is_internal;
 
-use super::families;
 use super::func::{MANY, Ret};
+use super::{LambdaKind, families};
 
 /// One function of the reference.
 #[derive(Debug, Clone)]
@@ -36,6 +36,14 @@ pub fn listed() -> Vec<Listed> {
             result: result(def.ret),
         }));
     }
+    all.extend(LambdaKind::ALL.into_iter().filter(|kind| !kind.is_plain()).map(|kind| Listed {
+        family: if kind.is_of_maps() { "Maps and structs" } else { "Arrays" },
+        name: kind.name(),
+        aliases: kind.aliases(),
+        arguments_min: 2,
+        arguments_max: kind.arrays_max().map(|arrays| arrays + 1),
+        result: "by the lambda".into(),
+    }));
     all.sort_by_key(|function| (function.family, function.name));
     all
 }

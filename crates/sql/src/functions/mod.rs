@@ -17,24 +17,35 @@ mod adapted;
 mod aggregate;
 pub mod args;
 mod array;
+mod array_flags;
 mod array_numbers;
 mod array_sets;
+mod array_zip;
+mod arrays_of_groups;
 mod bits;
 mod bounded;
 mod bytes;
+mod collected;
 mod conditional;
 pub mod datetime;
 pub(crate) mod decimals;
 pub(crate) mod distinct;
 mod extreme;
 mod func;
+mod funnel;
 mod growth;
 mod hash;
+mod histograms;
 mod information;
+mod intersections;
 mod json;
 mod json_edit;
 mod json_path;
 mod kept;
+mod lambda;
+mod lambda_kind;
+mod lambda_rows;
+mod lambda_sort;
 mod levenshtein;
 mod listed;
 mod lost;
@@ -49,6 +60,7 @@ mod percentile;
 mod regex;
 mod rewrite;
 mod search;
+mod sequence;
 mod sketch;
 mod sketch_aggregate;
 mod sorted;
@@ -74,6 +86,8 @@ pub use information::SessionInfo;
 pub(crate) use json::{json_value_udf, write_quoted};
 pub(crate) use json_path::{Kind, document, kind, members, unquote};
 pub(crate) use kept::one_zero_udf;
+pub(crate) use lambda::Closed;
+pub use lambda_kind::LambdaKind;
 pub use listed::{Listed, listed};
 pub use lost::LostValues;
 pub(crate) use names::{is_aggregate, is_volatile, own_name};
@@ -87,7 +101,7 @@ pub use window_memory::with_window_memory;
 
 /// Every scalar function of this module, by family.
 fn families() -> Vec<(&'static str, Vec<func::Def>)> {
-    let tables: [(&'static str, &[func::Def]); 20] = [
+    let tables: [(&'static str, &[func::Def]); 22] = [
         ("Text", string::DEFS),
         ("Text", search::DEFS),
         ("Text", levenshtein::DEFS),
@@ -105,6 +119,8 @@ fn families() -> Vec<(&'static str, Vec<func::Def>)> {
         ("Arrays", array::DEFS),
         ("Arrays", array_numbers::DEFS),
         ("Arrays", array_sets::DEFS),
+        ("Arrays", array_flags::DEFS),
+        ("Arrays", array_zip::DEFS),
         ("Session and server", information::DEFS),
         ("BITMAP and HLL", sketch::DEFS),
         ("Internal", ordered::DEFS),
@@ -149,5 +165,6 @@ pub fn register_all(registry: &mut dyn FunctionRegistry) -> Result<()> {
     }
     aggregate::register(registry)?;
     top::register(registry)?;
+    collected::register(registry)?;
     sketch_aggregate::register(registry)
 }

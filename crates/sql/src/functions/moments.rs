@@ -1,4 +1,5 @@
-//! VARIANCE, STDDEV, COVAR, CORR and linear regression, by means and the squares of what is away from them.
+//! VARIANCE, STDDEV, SEM, SKEW, KURT, COVAR, CORR, linear regression and AVG_WEIGHTED, by means and the powers of what is away
+//! from them.
 //!
 //! NULL is what no rows give. A spread needs two rows: that of one is 0, as Doris has it, and so is the correlation with
 //! values that are all equal. A line needs two rows with different values; of fewer there is none, as in standard SQL.
@@ -21,9 +22,9 @@ use super::args::counted;
 
 /// The functions and their other names.
 pub(super) fn functions() -> Vec<Arc<AggregateUDF>> {
-    use Statistic::{Corr, CovarPop, CovarSamp, StddevPop, StddevSamp, VarPop, VarSamp};
+    use Statistic::{AvgWeighted, Corr, CovarPop, CovarSamp, Kurt, Sem, Skew, StddevPop, StddevSamp, VarPop, VarSamp};
     use Statistic::{RegrAvgx, RegrAvgy, RegrIntercept, RegrR2, RegrSlope, RegrSxx, RegrSxy, RegrSyy};
-    let all: [(Statistic, &'static [&'static str]); 15] = [
+    let all: [(Statistic, &'static [&'static str]); 19] = [
         // MySQL and Doris mean the population by the bare names.
         (VarPop, &["variance", "variance_pop", "var_population"]),
         (VarSamp, &["variance_samp", "var", "var_sample"]),
@@ -31,7 +32,11 @@ pub(super) fn functions() -> Vec<Arc<AggregateUDF>> {
         (StddevSamp, &[]),
         (CovarPop, &["covar"]),
         (CovarSamp, &[]),
-        (Corr, &[]),
+        (Corr, &["corr_welford"]),
+        (Sem, &[]),
+        (Skew, &["skew_pop", "skewness"]),
+        (Kurt, &["kurt_pop", "kurtosis"]),
+        (AvgWeighted, &[]),
         (RegrAvgx, &[]),
         (RegrAvgy, &[]),
         (RegrIntercept, &[]),
@@ -60,6 +65,10 @@ enum Statistic {
     CovarPop,
     CovarSamp,
     Corr,
+    Sem,
+    Skew,
+    Kurt,
+    AvgWeighted,
     // Of these the first argument is what depends on the second.
     RegrAvgx,
     RegrAvgy,
@@ -74,19 +83,38 @@ enum Statistic {
 impl Statistic {
     fn columns(self) -> usize {
         match self {
-            Self::VarPop | Self::VarSamp | Self::StddevPop | Self::StddevSamp => 1,
+            Self::VarPop | Self::VarSamp | Self::StddevPop | Self::StddevSamp | Self::Sem => 1,
+            Self::Skew | Self::Kurt => 1,
             _ => 2,
+        }
+    }
+
+    /// What is to be known of the rows.
+    fn form(self) -> Form {
+        match self {
+            Self::Skew | Self::Kurt => Form::Shape,
+            Self::AvgWeighted => Form::Weighted,
+            one if one.columns() == 1 => Form::Spread,
+            _ => Form::Pairs,
         }
     }
 
     /// `sum` of `rows` rows, spread over all of them or one less.
     fn spread(self, sum: f64, rows: u64) -> f64 {
         match self {
-            Self::VarSamp | Self::StddevSamp | Self::CovarSamp if rows == 1 => 0.0,
-            Self::VarSamp | Self::StddevSamp | Self::CovarSamp => sum / (rows - 1) as f64,
+            Self::VarSamp | Self::StddevSamp | Self::CovarSamp | Self::Sem if rows == 1 => 0.0,
+            Self::VarSamp | Self::StddevSamp | Self::CovarSamp | Self::Sem => sum / (rows - 1) as f64,
             _ => sum / rows as f64,
         }
     }
+}
+
+/// What is known of some rows.
+enum Form {
+    Spread,
+    Shape,
+    Weighted,
+    Pairs,
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -106,6 +134,10 @@ impl AggregateUDFImpl for Function {
             Statistic::CovarPop => "covar_pop",
             Statistic::CovarSamp => "covar_samp",
             Statistic::Corr => "corr",
+            Statistic::Sem => "sem",
+            Statistic::Skew => "skew",
+            Statistic::Kurt => "kurt",
+            Statistic::AvgWeighted => "avg_weighted",
             Statistic::RegrAvgx => "regr_avgx",
             Statistic::RegrAvgy => "regr_avgy",
             Statistic::RegrIntercept => "regr_intercept",
@@ -143,18 +175,23 @@ impl AggregateUDFImpl for Function {
 
     fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
         let field = |name: &str, t| Arc::new(Field::new(format_state_name(args.name, name), t, true)) as FieldRef;
-        let sums: &[&str] = match self.statistic.columns() {
-            1 => &["mean", "squares"],
-            _ => &["mean_x", "mean_y", "squares_x", "squares_y", "products"],
+        let sums: &[&str] = match self.statistic.form() {
+            Form::Spread => &["mean", "squares"],
+            Form::Shape => &["mean", "squares", "cubes", "fourths"],
+            Form::Weighted => &["products", "weights"],
+            Form::Pairs => &["mean_x", "mean_y", "squares_x", "squares_y", "products"],
         };
         let sums = sums.iter().map(|name| field(name, DataType::Float64));
         Ok(std::iter::once(field("rows", DataType::UInt64)).chain(sums).collect())
     }
 
     fn accumulator(&self, _: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        Ok(match self.statistic.columns() {
-            1 => Box::new(One { statistic: self.statistic, moments: Spread::default() }),
-            _ => Box::new(One { statistic: self.statistic, moments: Pairs::default() }),
+        let statistic = self.statistic;
+        Ok(match statistic.form() {
+            Form::Spread => Box::new(One { statistic, moments: Spread::default() }),
+            Form::Shape => Box::new(One { statistic, moments: Shape::default() }),
+            Form::Weighted => Box::new(One { statistic, moments: Weighted::default() }),
+            Form::Pairs => Box::new(One { statistic, moments: Pairs::default() }),
         })
     }
 
@@ -163,9 +200,12 @@ impl AggregateUDFImpl for Function {
     }
 
     fn create_groups_accumulator(&self, _: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
-        Ok(match self.statistic.columns() {
-            1 => Box::new(Many { statistic: self.statistic, moments: Vec::<Spread>::new() }),
-            _ => Box::new(Many { statistic: self.statistic, moments: Vec::<Pairs>::new() }),
+        let statistic = self.statistic;
+        Ok(match statistic.form() {
+            Form::Spread => Box::new(Many { statistic, moments: Vec::<Spread>::new() }),
+            Form::Shape => Box::new(Many { statistic, moments: Vec::<Shape>::new() }),
+            Form::Weighted => Box::new(Many { statistic, moments: Vec::<Weighted>::new() }),
+            Form::Pairs => Box::new(Many { statistic, moments: Vec::<Pairs>::new() }),
         })
     }
 
@@ -254,8 +294,116 @@ impl Moments for Spread {
         let variance = statistic.spread(self.squares, self.rows);
         Some(match statistic {
             Statistic::StddevPop | Statistic::StddevSamp => variance.sqrt(),
+            Statistic::Sem => (variance / self.rows as f64).sqrt(),
             _ => variance,
         })
+    }
+}
+
+/// One column: mean, and sums of the second, third and fourth powers of the distances from it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Shape {
+    rows: u64,
+    mean: f64,
+    squares: f64,
+    cubes: f64,
+    fourths: f64,
+}
+
+impl Moments for Shape {
+    const SUMS: usize = 4;
+
+    fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    fn sums(&self) -> impl AsRef<[f64]> {
+        [self.mean, self.squares, self.cubes, self.fourths]
+    }
+
+    fn of(rows: u64, sums: impl Fn(usize) -> f64) -> Self {
+        Shape { rows, mean: sums(0), squares: sums(1), cubes: sums(2), fourths: sums(3) }
+    }
+
+    #[inline]
+    fn add(&mut self, columns: &[&[f64]], at: usize) {
+        self.merge(&Shape { rows: 1, mean: columns[0][at], ..Shape::default() });
+    }
+
+    fn merge(&mut self, other: &Self) {
+        match (self.rows, other.rows) {
+            (_, 0) => {}
+            (0, _) => *self = *other,
+            (mine, others) => {
+                let rows = mine + others;
+                let (a, b, n) = (mine as f64, others as f64, rows as f64);
+                let away = other.mean - self.mean;
+                let step = away / n;
+                let square = away * step * a * b;
+                let fourths = square * step * step * (a * a - a * b + b * b)
+                    + 6.0 * step * step * (a * a * other.squares + b * b * self.squares)
+                    + 4.0 * step * (a * other.cubes - b * self.cubes);
+                let cubes = square * step * (a - b) + 3.0 * step * (a * other.squares - b * self.squares);
+                self.fourths += other.fourths + fourths;
+                self.cubes += other.cubes + cubes;
+                self.squares += other.squares + square;
+                self.mean += step * b;
+                self.rows = rows;
+            }
+        }
+    }
+
+    // Values that are all equal have no shape.
+    fn tell(&self, statistic: Statistic) -> Option<f64> {
+        let rows = self.rows as f64;
+        let variance = self.squares / rows;
+        let shape = match statistic {
+            Statistic::Skew => self.cubes / rows / variance.powf(1.5),
+            _ => self.fourths / rows / (variance * variance) - 3.0,
+        };
+        (self.squares > 0.0).then_some(shape)
+    }
+}
+
+/// Values with weights: the sum of their products, and that of the weights.
+#[derive(Debug, Clone, Copy, Default)]
+struct Weighted {
+    rows: u64,
+    products: f64,
+    weights: f64,
+}
+
+impl Moments for Weighted {
+    const SUMS: usize = 2;
+
+    fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    fn sums(&self) -> impl AsRef<[f64]> {
+        [self.products, self.weights]
+    }
+
+    fn of(rows: u64, sums: impl Fn(usize) -> f64) -> Self {
+        Weighted { rows, products: sums(0), weights: sums(1) }
+    }
+
+    #[inline]
+    fn add(&mut self, columns: &[&[f64]], at: usize) {
+        self.rows += 1;
+        self.products += columns[0][at] * columns[1][at];
+        self.weights += columns[1][at];
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.rows += other.rows;
+        self.products += other.products;
+        self.weights += other.weights;
+    }
+
+    // Weights that are 0 together give no number.
+    fn tell(&self, _: Statistic) -> Option<f64> {
+        Some(if self.weights == 0.0 { f64::NAN } else { self.products / self.weights })
     }
 }
 

@@ -8,7 +8,7 @@ use datafusion::functions_aggregate::all_default_aggregate_functions;
 use datafusion::logical_expr::registry::MemoryFunctionRegistry;
 use datafusion::logical_expr::{ScalarUDF, Volatility};
 
-use super::{aggregate, defs, sketch_aggregate, top};
+use super::{aggregate, collected, defs, sketch_aggregate, top};
 use crate::charter::common_args;
 
 /// The scalar functions by all of their names, as [`super::register_all`] leaves them in a registry.
@@ -34,6 +34,7 @@ static AGGREGATES: LazyLock<HashSet<String>> = LazyLock::new(|| {
     let mut registry = MemoryFunctionRegistry::new();
     let ours = aggregate::register(&mut registry)
         .and_then(|()| top::register(&mut registry))
+        .and_then(|()| collected::register(&mut registry))
         .and_then(|()| sketch_aggregate::register(&mut registry));
     debug_assert!(ours.is_ok(), "{ours:?}");
     let ours = registry.udafs().into_iter().filter_map(|name| registry.udaf(&name).ok());

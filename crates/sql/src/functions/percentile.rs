@@ -23,7 +23,7 @@ use super::sorted::Sorted;
 /// PERCENTILE, also as `PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY x)`.
 pub(super) fn function() -> Arc<AggregateUDF> {
     let signature = Signature::user_defined(Volatility::Immutable);
-    let aliases = vec!["percentile".to_owned(), "quantile_cont".to_owned()];
+    let aliases = vec!["percentile".to_owned(), "quantile_cont".to_owned(), "percentile_reservoir".to_owned()];
     Adapted::new(Arc::new(AggregateUDF::new_from_impl(Percentile { signature, aliases })))
         .distinct_rows()
         .moves_itself()
@@ -151,6 +151,18 @@ fn percentile(values: &mut [f64], share: Option<Share>) -> Option<f64> {
     let (_, low, rest) = values.select_nth_unstable_by(below, f64::total_cmp);
     let low = *low;
     Some(between(low, rest.iter().copied().min_by(f64::total_cmp), part))
+}
+
+/// The value at a share of values that lie in their order; of none there is none.
+///
+/// # Errors
+/// The share is none from 0 to 1.
+pub(super) fn of_sorted(values: &[f64], share: f64) -> Result<Option<f64>> {
+    let Some(exact) = Share::new(share) else {
+        return exec_err!("percentile: the share must be a constant from 0 to 1, found {share}");
+    };
+    let place = values.len().checked_sub(1).map(|last| exact.place(last));
+    Ok(place.map(|(below, part)| between(values[below], values.get(below + 1).copied(), part)))
 }
 
 /// The value so far behind `low` towards the next one.

@@ -503,12 +503,55 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
         }
         "retention" if !list.args.is_empty() => return retention(function),
         "grouping_id" => rename(function, "grouping"),
+        // The set of the members of sets of one member.
+        "bitmap_agg" if list.args.len() == 1 => {
+            let member = take(arg_mut(list, 0)?);
+            *arg_mut(list, 0)? = call("to_bitmap", vec![member]);
+            rename(function, "bitmap_union");
+        }
+        // Whether the condition holds for one row; NULL of no row that says.
+        "bool_xor" | "boolxor_agg" if list.args.len() == 1 => {
+            let condition = take(arg_mut(list, 0)?);
+            let number = |n: &str| Expr::Value(Value::Number(n.into(), false).into());
+            let no =
+                Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(Expr::Nested(Box::new(condition.clone()))) };
+            *arg_mut(list, 0)? = Expr::Case {
+                case_token: sqlparser::ast::helpers::attached_token::AttachedToken::empty(),
+                end_token: sqlparser::ast::helpers::attached_token::AttachedToken::empty(),
+                operand: None,
+                conditions: vec![
+                    CaseWhen { condition, result: number("1") },
+                    CaseWhen { condition: no, result: number("0") },
+                ],
+                else_result: None,
+            };
+            rename(function, "sum");
+            let sum = Box::new(Expr::Function(function.clone()));
+            return Some(Expr::Nested(Box::new(Expr::BinaryOp {
+                left: sum,
+                op: BinaryOperator::Eq,
+                right: Box::new(number("1")),
+            })));
+        }
+        "multi_distinct_sum0" if list.args.len() == 1 => {
+            list.duplicate_treatment = Some(DuplicateTreatment::Distinct);
+            rename(function, "sum");
+            let sum = Expr::Function(function.clone());
+            return Some(call("coalesce", vec![sum, Expr::Value(Value::Number("0".into(), false).into())]));
+        }
+        "multi_distinct_group_concat" => {
+            list.duplicate_treatment = Some(DuplicateTreatment::Distinct);
+            rename(function, "group_concat");
+            return rewrite_function(function);
+        }
         "multi_distinct_count" | "multi_distinct_sum" => {
             list.duplicate_treatment = Some(DuplicateTreatment::Distinct);
             rename(function, name.trim_start_matches("multi_distinct_"));
         }
-        "collect_list" | "collect_set" if list.args.len() == 1 && function.filter.is_none() => {
-            if name == "collect_set" {
+        "collect_list" | "group_array" | "collect_set" | "group_uniq_array"
+            if list.args.len() == 1 && function.filter.is_none() =>
+        {
+            if matches!(name.as_str(), "collect_set" | "group_uniq_array") {
                 list.duplicate_treatment = Some(DuplicateTreatment::Distinct);
             }
             let argument = arg_mut(list, 0)?.clone();

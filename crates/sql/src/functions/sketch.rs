@@ -18,7 +18,7 @@ use dipper_base::sketch::{
 
 use super::args::{Args, Col, lenient_cast};
 use super::func::{Def, MANY, Ret, def};
-use super::hash::{MURMUR_SEED, murmur3_32};
+use super::hash::{MURMUR_SEED, murmur3_32, murmur3_64};
 
 const HLL: Ret = Ret::Set("hll");
 const BITMAP: Ret = Ret::Set("bitmap");
@@ -45,6 +45,10 @@ pub const DEFS: &[Def] = &[
             Some(AtMostOne(hash))
         })
     }),
+    def("bitmap_hash64", &[], (1, 1), BITMAP, |a| {
+        let s = a.text(0)?;
+        made(a, |i| Some(AtMostOne(s.at(i).map(|s| murmur3_64(s.as_bytes(), 0)))))
+    }),
     def("bitmap_from_string", &[], (1, 1), BITMAP, |a| {
         let s = a.text(0)?;
         made(a, |i| from_string(s.at(i)?))
@@ -52,6 +56,53 @@ pub const DEFS: &[Def] = &[
     def("bitmap_from_array", &[], (1, 1), BITMAP, from_array),
     def("bitmap_to_string", &[], (1, 1), Ret::Text, to_string),
     def("bitmap_to_array", &[], (1, 1), INTEGERS, to_array),
+    def("to_bitmap_with_check", &[], (1, 1), BITMAP, |a| {
+        let members = unsigned(a, 0)?;
+        if let Some(row) = (0..a.rows).find(|row| members.at(*row) == Some(None)) {
+            return exec_err!(
+                "{}: expected a number from 0 to 18446744073709551615 in each row, found another value in row {}",
+                a.name,
+                row + 1
+            );
+        }
+        made(a, |i| Some(AtMostOne(members.at(i).flatten())))
+    }),
+    def("bitmap_remove", &[], (2, 2), BITMAP, |a| {
+        let member = unsigned(a, 1)?;
+        parts(a, |mut set, i| {
+            if let Some(member) = member.at(i)? {
+                set.remove(member);
+            }
+            Some(set)
+        })
+    }),
+    def("sub_bitmap", &[], (3, 3), BITMAP, |a| {
+        let (position, limit) = (a.int(1)?, a.int(2)?);
+        parts(a, |set, i| {
+            let (position, limit) = (position.at(i)?, limit.at(i).filter(|limit| *limit > 0)?);
+            if position.unsigned_abs() >= set.len() {
+                return None;
+            }
+            let from = if position < 0 { set.len() - position.unsigned_abs() } else { position as u64 };
+            let part: RoaringTreemap = set.iter().skip(usize::try_from(from).ok()?).take(limit as usize).collect();
+            (!part.is_empty()).then_some(part)
+        })
+    }),
+    def("bitmap_subset_limit", &[], (3, 3), BITMAP, |a| {
+        let (start, limit) = (a.int(1)?, a.int(2)?);
+        parts(a, |set, i| {
+            let (start, limit) = (u64::try_from(start.at(i)?).ok()?, usize::try_from(limit.at(i)?).ok()?);
+            Some(set.iter().skip_while(|member| *member < start).take(limit).collect())
+        })
+    }),
+    def("bitmap_subset_in_range", &[], (3, 3), BITMAP, |a| {
+        let (start, end) = (a.int(1)?, a.int(2)?);
+        parts(a, |set, i| {
+            let (start, end) = (u64::try_from(start.at(i)?).ok()?, u64::try_from(end.at(i)?).ok()?);
+            let members = set.iter().skip_while(|member| *member < start).take_while(|member| *member < end);
+            (start < end).then(|| members.collect())
+        })
+    }),
     def("bitmap_count", &[], (1, 1), Ret::Int, |a| {
         let maps = Maps::of(a, 0)?;
         ints(a, |i| Ok(Some(maps.at(i)?.map_or(0, |m| m.len() as i64))))
@@ -252,6 +303,13 @@ fn to_array(a: &Args) -> Result<ArrayRef> {
         lists.append_option(maps.at(i)?.map(|map| map.iter().map(|m| Some(m as i64)).collect::<Vec<_>>()));
     }
     Ok(Arc::new(lists.finish()))
+}
+
+/// A set that is made of each row's; NULL of NULL.
+fn parts(a: &Args, f: impl Fn(RoaringTreemap, usize) -> Option<RoaringTreemap>) -> Result<ArrayRef> {
+    let maps = Maps::of(a, 0)?;
+    let sets = (0..a.rows).map(|i| Ok(maps.at(i)?.and_then(|set| f(set.into_owned(), i)).map(Bytes::bytes)));
+    Ok(Arc::new(sets.collect::<Result<BinaryViewArray>>()?))
 }
 
 /// A member of a set, as BIGINT.

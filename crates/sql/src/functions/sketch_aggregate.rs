@@ -42,7 +42,7 @@ pub fn bitmap_union() -> Arc<AggregateUDF> {
 
 /// BITMAP_UNION_COUNT: how many members sets have together.
 pub(super) fn bitmap_union_count() -> Arc<AggregateUDF> {
-    udaf("bitmap_union_count", &[], Work::BitmapUnion, true)
+    udaf("bitmap_union_count", &["orthogonal_bitmap_union_count"], Work::BitmapUnion, true)
 }
 
 /// Registers the aggregates of this file.
@@ -56,6 +56,7 @@ pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
         bitmap_union(),
         bitmap_union_count(),
         udaf("bitmap_intersect", &[], Work::BitmapIntersect, false),
+        udaf("group_bitmap_xor", &[], Work::BitmapXor, false),
         udaf("bitmap_union_int", &[], Work::Integers, true),
     ];
     for function in all {
@@ -70,6 +71,8 @@ enum Work {
     HllUnion,
     BitmapUnion,
     BitmapIntersect,
+    /// Members of an odd number of sets.
+    BitmapXor,
     /// Integers become members of a set.
     Integers,
 }
@@ -276,6 +279,8 @@ enum Set {
     Union(BitmapUnion),
     /// None until a first set is there.
     Intersection(Option<RoaringTreemap>),
+    /// None until a first set is there.
+    Difference(Option<RoaringTreemap>),
 }
 
 #[derive(Debug)]
@@ -295,6 +300,7 @@ impl State {
             Work::HllUnion => Set::Hll(HyperLogLog::new(HLL_PRECISION)),
             Work::BitmapUnion | Work::Integers => Set::Union(BitmapUnion::default()),
             Work::BitmapIntersect => Set::Intersection(None),
+            Work::BitmapXor => Set::Difference(None),
         };
         State { set, integers: work == Work::Integers, counts }
     }
@@ -305,7 +311,8 @@ impl State {
                 Set::Hll(sketch) => sketch.union(&HyperLogLog::from_bytes(bytes)?),
                 Set::Union(set) => set.add(bytes)?,
                 Set::Intersection(Some(set)) => *set &= bitmap_from_bytes(bytes)?,
-                Set::Intersection(first) => *first = Some(bitmap_from_bytes(bytes)?),
+                Set::Difference(Some(set)) => *set ^= bitmap_from_bytes(bytes)?,
+                Set::Intersection(first) | Set::Difference(first) => *first = Some(bitmap_from_bytes(bytes)?),
             }
         }
         Ok(())
@@ -320,11 +327,11 @@ impl State {
                 set.optimize();
                 Some(bitmap_to_bytes(set))
             }
-            Set::Intersection(Some(set)) => {
+            Set::Intersection(Some(set)) | Set::Difference(Some(set)) => {
                 set.optimize();
                 Some(bitmap_to_bytes(set))
             }
-            Set::Intersection(None) => None,
+            Set::Intersection(None) | Set::Difference(None) => None,
         };
         ScalarValue::BinaryView(bytes)
     }
@@ -333,7 +340,7 @@ impl State {
         match &mut self.set {
             Set::Hll(sketch) => sketch.estimate(),
             Set::Union(set) => set.set().len(),
-            Set::Intersection(set) => set.as_ref().map_or(0, RoaringTreemap::len),
+            Set::Intersection(set) | Set::Difference(set) => set.as_ref().map_or(0, RoaringTreemap::len),
         }
     }
 }
@@ -362,8 +369,11 @@ impl Accumulator for State {
         if self.counts {
             return Ok(ScalarValue::Int64(Some(self.count() as i64)));
         }
+        let is_null_of_nothing = matches!(self.set, Set::Difference(_));
         Ok(match self.bytes() {
-            ScalarValue::BinaryView(None) => ScalarValue::BinaryView(Some(bitmap_to_bytes(&RoaringTreemap::new()))),
+            ScalarValue::BinaryView(None) if !is_null_of_nothing => {
+                ScalarValue::BinaryView(Some(bitmap_to_bytes(&RoaringTreemap::new())))
+            }
             set => set,
         })
     }
@@ -373,8 +383,8 @@ impl Accumulator for State {
             + match &self.set {
                 Set::Hll(sketch) => sketch.memory(),
                 Set::Union(set) => set.memory(),
-                Set::Intersection(Some(set)) => set.serialized_size(),
-                Set::Intersection(None) => 0,
+                Set::Intersection(Some(set)) | Set::Difference(Some(set)) => set.serialized_size(),
+                Set::Intersection(None) | Set::Difference(None) => 0,
             }
     }
 }
