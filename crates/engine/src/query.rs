@@ -665,6 +665,7 @@ pub(crate) fn session_state(context: &Arc<QueryContext>, tables: &TableSet) -> S
         row_count: context.counts.0,
         found_rows: context.counts.1,
         lost: Arc::clone(&context.lost),
+        encryption_mode: context.variables.get("block_encryption_mode").unwrap_or_default(),
         memory: Some(Memory(context.quota.pool(&engine.template.runtime_env().memory_pool))),
     });
     // A clone, not a new build from it: building registers functions in the order of a hash map, and a name that the

@@ -228,6 +228,13 @@ impl Dialect for DipperDialect {
             {
                 Some(parse_trim_blanks(parser))
             }
+            Token::Word(w)
+                if w.keyword == Keyword::TRIM
+                    && *next == Token::LParen
+                    && !SIDES.iter().any(|side| is_word(&parser.peek_nth_token_ref(2).token, side)) =>
+            {
+                Some(parse_trim(parser))
+            }
             // `sqlparser` lets them reach over `^`, `*` and, `~`, also over `+`.
             sign @ (Token::Minus | Token::Plus | Token::Tilde) => {
                 let op = match sign {
@@ -466,6 +473,22 @@ fn parse_trim_blanks(parser: &mut Parser) -> Result<Expr, ParserError> {
     let expr = Box::new(parser.parse_expr()?);
     parser.expect_token(&Token::RParen)?;
     Ok(Expr::Trim { expr, trim_where, trim_what: None, trim_characters: None })
+}
+
+/// `TRIM(x)`, `TRIM(what FROM x)`, `TRIM(x, what)`.
+fn parse_trim(parser: &mut Parser) -> Result<Expr, ParserError> {
+    parser.advance_token();
+    parser.expect_token(&Token::LParen)?;
+    let mut expr = Box::new(parser.parse_expr()?);
+    let mut trim_what = None;
+    if parser.parse_keyword(Keyword::FROM) {
+        trim_what = Some(expr);
+        expr = Box::new(parser.parse_expr()?);
+    } else if parser.consume_token(&Token::Comma) {
+        trim_what = Some(Box::new(parser.parse_expr()?));
+    }
+    parser.expect_token(&Token::RParen)?;
+    Ok(Expr::Trim { expr, trim_where: None, trim_what, trim_characters: None })
 }
 
 fn parse_cast(parser: &mut Parser, try_cast: bool) -> Result<Expr, ParserError> {

@@ -98,7 +98,7 @@ fn unhex_bytes(s: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// UNHEX: for what is no hexadecimal Doris gives the empty text, `unhex_null` NULL.
-fn unhex(a: &Args, empty: bool) -> Result<ArrayRef> {
+pub fn unhex(a: &Args, empty: bool) -> Result<ArrayRef> {
     let s = a.text(0)?;
     a.binaries(|i| match unhex_bytes(s.at(i)?.as_bytes()) {
         None if empty => Some(Vec::new()),

@@ -207,6 +207,9 @@ pub(super) fn find(a: &Args, hay: usize, needle: usize) -> Result<ArrayRef> {
         else {
             return Some(0);
         };
+        if needle.is_empty() && skip > 0 && skip == hay.len() {
+            return Some(0);
+        }
         Some(memmem::find(&hay[skip..], needle).map_or(0, |at| (skip + at) as i64 + 1))
     })
 }

@@ -1,4 +1,4 @@
-//! IF, ISNULL, IFNULL, GREATEST, LEAST.
+//! IF, ISNULL, IFNULL, GREATEST, LEAST, XOR, and what is said of NULLs to Doris's planner.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use arrow::array::{Array, ArrayRef, BooleanArray, make_comparator};
 use arrow::compute::kernels::{cmp, nullif::nullif, zip::zip};
 use arrow::compute::{SortOptions, is_null, or};
 use arrow::datatypes::DataType;
-use datafusion::common::{Result, plan_err};
+use datafusion::common::{Result, exec_err, plan_err};
 use datafusion::logical_expr::simplify::ExprSimplifyResult;
 use datafusion::logical_expr::{Expr, ReturnFieldArgs, when};
 
@@ -25,7 +25,7 @@ pub const DEFS: &[Def] = &[
         let condition: Expr = condition.is_true();
         Ok(ExprSimplifyResult::Simplified(when(condition, yes).otherwise(no)?))
     }),
-    def("isnull", &[], (1, 1), Ret::Bool, |a| {
+    def("isnull", &["is_null_pred"], (1, 1), Ret::Bool, |a| {
         let x = a.raw(0);
         // The NULL literal has a type without a validity mask.
         let nulls = x.array.logical_nulls();
@@ -35,6 +35,29 @@ pub const DEFS: &[Def] = &[
         let Some(x) = args.pop() else { return Ok(ExprSimplifyResult::Original(args)) };
         Ok(ExprSimplifyResult::Simplified(x.is_null()))
     }),
+    def("is_not_null_pred", &[], (1, 1), Ret::Bool, |a| {
+        let x = a.raw(0);
+        let nulls = x.array.logical_nulls();
+        a.bools(|i| Some(nulls.as_ref().is_none_or(|n| n.is_valid(if x.one { 0 } else { i }))))
+    })
+    .with_simplify(|mut args, _| {
+        let Some(x) = args.pop() else { return Ok(ExprSimplifyResult::Original(args)) };
+        Ok(ExprSimplifyResult::Simplified(x.is_not_null()))
+    }),
+    def("xor", &[], (2, 2), Ret::Bool, |a| {
+        let (x, y) = (a.bool(0)?, a.bool(1)?);
+        a.bools(|i| Some(x.at(i)? != y.at(i)?))
+    }),
+    // Every column may hold NULL here.
+    def("nullable", &[], (1, 1), Ret::Arg(0), |a| a.full(0)),
+    def("non_nullable", &[], (1, 1), Ret::Arg(0), |a| {
+        let x = a.full(0)?;
+        match x.logical_null_count() {
+            0 => Ok(x),
+            _ => exec_err!("{}: expected values, found NULL", a.name),
+        }
+    }),
+    def("ignore", &[], (0, MANY), Ret::Bool, |a| a.bools(|_| Some(false))),
     def("ifnull", &["nvl"], (2, 2), Ret::Common(0), ifnull).with_simplify(|args, _| {
         // As CASE the other argument is worked out where the column is NULL only.
         Ok(match <[Expr; 2]>::try_from(args) {

@@ -19,7 +19,10 @@ pub const MURMUR_SEED: i64 = 104_729;
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
     def("md5", &[], (1, 1), Ret::Text, |a| digest(a, |b| md5(b).to_vec())),
-    def("md5sum", &[], (1, MANY), Ret::Text, md5sum),
+    def("md5sum", &[], (1, MANY), Ret::Text, |a| digest_of_all(a, |b| md5(b).to_vec())),
+    def("sm3", &[], (1, 1), Ret::Text, |a| digest(a, |b| <sm3::Sm3 as sm3::Digest>::digest(b).to_vec())),
+    def("sm3sum", &[], (1, MANY), Ret::Text, |a| digest_of_all(a, |b| <sm3::Sm3 as sm3::Digest>::digest(b).to_vec())),
+    def("password", &[], (1, 1), Ret::Text, password),
     def("sha1", &["sha"], (1, 1), Ret::Text, |a| digest(a, |b| sha1::Sha1::digest(b).to_vec())),
     def("sha2", &[], (2, 2), Ret::Text, sha2),
     def("crc32", &[], (1, 1), Ret::Int, |a| {
@@ -31,7 +34,10 @@ pub const DEFS: &[Def] = &[
     }),
     def("murmur_hash3_64", &[], (1, MANY), Ret::Int, |a| hashed(a, 0, |b, seed| murmur3_64(b, seed as u64) as i64)),
     def("xxhash_32", &[], (1, MANY), Ret::Int, |a| hashed(a, 0, |b, seed| xxh32(b, seed as u32) as i32 as i64)),
-    def("xxhash_64", &[], (1, MANY), Ret::Int, |a| hashed(a, 0, |b, seed| xxh3_64(b, seed as u64) as i64)),
+    def("murmur_hash3_64_v2", &[], (1, MANY), Ret::Int, |a| {
+        hashed(a, 0, |b, seed| murmur3_128(b, seed as u64).0 as i64)
+    }),
+    def("xxhash_64", &["xxhash3_64"], (1, MANY), Ret::Int, |a| hashed(a, 0, |b, seed| xxh3_64(b, seed as u64) as i64)),
     def("to_base64", &[], (1, 1), Ret::Text, |a| {
         let s = a.bytes(0)?;
         a.texts(|i, out| {
@@ -60,14 +66,30 @@ fn digest(a: &Args, f: impl Fn(&[u8]) -> Vec<u8>) -> Result<ArrayRef> {
 }
 
 /// The digest of all arguments behind one another.
-fn md5sum(a: &Args) -> Result<ArrayRef> {
+fn digest_of_all(a: &Args, f: impl Fn(&[u8]) -> Vec<u8>) -> Result<ArrayRef> {
     let parts = (0..a.len()).map(|k| a.bytes(k)).collect::<Result<Vec<_>>>()?;
     a.texts(|i, out| {
         let mut all = Vec::new();
         for part in &parts {
             all.extend_from_slice(part.at(i)?);
         }
-        write_hex(out, &md5(&all));
+        write_hex(out, &f(&all));
+        Some(())
+    })
+}
+
+/// MySQL's old PASSWORD(): SHA-1 twice, in capital letters behind a star; nothing of nothing.
+fn password(a: &Args) -> Result<ArrayRef> {
+    let s = a.bytes(0)?;
+    a.texts(|i, out| {
+        let s = s.at(i)?;
+        if s.is_empty() {
+            return Some(());
+        }
+        out.push('*');
+        for byte in sha1::Sha1::digest(sha1::Sha1::digest(s)) {
+            let _ = write!(out, "{byte:02X}");
+        }
         Some(())
     })
 }
@@ -194,6 +216,36 @@ pub fn murmur3_64(bytes: &[u8], seed: u64) -> u64 {
     h ^ h >> 33
 }
 
+/// MurmurHash3_x64_128 (Austin Appleby), both halves begun with a seed of 64 bits.
+pub fn murmur3_128(bytes: &[u8], seed: u64) -> (u64, u64) {
+    const C: [u64; 2] = [0x87c3_7b91_1142_53d5, 0x4cf5_ad43_2745_937f];
+    let first = |k: u64| k.wrapping_mul(C[0]).rotate_left(31).wrapping_mul(C[1]);
+    let second = |k: u64| k.wrapping_mul(C[1]).rotate_left(33).wrapping_mul(C[0]);
+    let word = |b: &[u8]| b.iter().take(8).rev().fold(0_u64, |k, b| k << 8 | u64::from(*b));
+    let (mut h1, mut h2) = (seed, seed);
+    let mut blocks = bytes.chunks_exact(16);
+    for block in blocks.by_ref() {
+        h1 = (h1 ^ first(word(block))).rotate_left(27).wrapping_add(h2).wrapping_mul(5).wrapping_add(0x52dc_e729);
+        h2 =
+            (h2 ^ second(word(&block[8..]))).rotate_left(31).wrapping_add(h1).wrapping_mul(5).wrapping_add(0x3849_5ab5);
+    }
+    let tail = blocks.remainder();
+    h2 ^= second(word(tail.get(8..).unwrap_or_default()));
+    h1 ^= first(word(tail));
+    h1 ^= bytes.len() as u64;
+    h2 ^= bytes.len() as u64;
+    h1 = h1.wrapping_add(h2);
+    h2 = h2.wrapping_add(h1);
+    let mix = |h: u64| {
+        let h = (h ^ h >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        let h = (h ^ h >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+        h ^ h >> 33
+    };
+    (h1, h2) = (mix(h1), mix(h2));
+    h1 = h1.wrapping_add(h2);
+    (h1, h2.wrapping_add(h1))
+}
+
 /// xxHash, 32 bits (Yann Collet, specification 0.1.1).
 pub fn xxh32(bytes: &[u8], seed: u32) -> u32 {
     const P: [u32; 5] = [2_654_435_761, 2_246_822_519, 3_266_489_917, 668_265_263, 374_761_393];
@@ -238,6 +290,9 @@ mod tests {
         // The examples of Doris' manual.
         assert_eq!(murmur3_64(b"hello", 0) as i64, -3_215_607_508_166_160_593);
         assert_eq!(murmur3_64(b"world", murmur3_64(b"hello", 0)) as i64, 3_583_109_472_027_628_045);
+        assert_eq!(murmur3_128(b"", 0), (0, 0));
+        assert_eq!(murmur3_128(b"hello", 0), (0xcbd8_a7b3_41bd_9b02, 0x5b1e_906a_48ae_1d19));
+        assert_eq!(murmur3_128(b"The quick brown fox jumps over the lazy dog", 0).0, 0xe34b_bc7b_bc07_1b6c);
         assert_eq!(xxh32(b"", 0), 0x02cc_5d05);
         assert_eq!(xxh32(b"abc", 0), 0x32d1_53ff);
         assert_eq!(xxh32(b"Nobody inspects the spammish repetition", 0), 0xe229_3b2f);

@@ -43,8 +43,15 @@ pub struct SessionInfo {
     pub row_count: i64,
     /// Dates and times of the statement that are none.
     pub lost: Arc<LostValues>,
+    /// The setting `block_encryption_mode`.
+    pub encryption_mode: String,
     /// What functions ask for room; `None`: there is room for everything.
     pub memory: Option<Memory>,
+}
+
+impl SessionInfo {
+    /// The `block_encryption_mode` of a session that does not set it.
+    pub const ENCRYPTION_MODE: &str = "aes-128-ecb";
 }
 
 impl Default for SessionInfo {
@@ -62,6 +69,7 @@ impl Default for SessionInfo {
             found_rows: 0,
             row_count: -1,
             lost: Arc::default(),
+            encryption_mode: SessionInfo::ENCRYPTION_MODE.to_owned(),
             memory: None,
         }
     }

@@ -14,24 +14,28 @@ use super::json_path::{
     unquote,
 };
 use super::search::{text_list, text_lists};
+use super::whole::{LARGEINT, large};
 
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
-    def("json_extract", &["jsonb_extract"], (2, MANY), Ret::Text, json_extract),
+    def("json_extract", &["jsonb_extract", "json_query"], (2, MANY), Ret::Text, json_extract),
+    def("json_extract_no_quotes", &["jsonb_extract_no_quotes"], (2, MANY), Ret::Text, json_extract_no_quotes),
     def("json_unquote", &[], (1, 1), Ret::Text, json_unquote),
     def("json_quote", &[], (1, 1), Ret::Text, json_quote),
-    def("json_valid", &[], (1, 1), Ret::Int, json_valid),
+    def("json_valid", &["jsonb_valid"], (1, 1), Ret::Int, json_valid),
     def("json_parse", &["jsonb_parse", "parse_json"], (1, 1), Ret::Text, |a| json_parse(a, true)),
     def("json_parse_error_to_null", &["jsonb_parse_error_to_null"], (1, 1), Ret::Text, |a| json_parse(a, false)),
     def("json_length", &[], (1, 2), Ret::Int, json_length),
     def("json_type", &["jsonb_type"], (1, 2), Ret::Text, json_type),
-    def("json_keys", &[], (1, 2), Ret::By(text_list), json_keys),
+    def("json_keys", &["jsonb_keys"], (1, 2), Ret::By(text_list), json_keys),
     def(JSON_ELEMENTS, &[], (2, 2), Ret::By(text_list), json_elements),
     def("json_contains", &[], (2, 3), Ret::Bool, json_contains),
     def("json_contains_path", &[], (3, MANY), Ret::Bool, json_contains_path),
-    def("json_exists_path", &["jsonb_exists_path"], (2, 2), Ret::Bool, |a| at_path(a).bools(|v| Some(v.is_some()))),
-    def("json_array", &[], (0, MANY), Ret::Text, json_array),
-    def("json_object", &[], (0, MANY), Ret::Text, json_object),
+    def("json_exists_path", &["jsonb_exists_path", "json_exists"], (2, 2), Ret::Bool, |a| {
+        at_path(a).bools(|v| Some(v.is_some()))
+    }),
+    def("json_array", &["jsonb_array"], (0, MANY), Ret::Text, json_array),
+    def("json_object", &["jsonb_object"], (0, MANY), Ret::Text, json_object),
     def("get_json_string", &[], (2, 2), Ret::Text, get_json_string),
     JSON_VALUE,
     def("get_json_int", &["json_extract_int", "jsonb_extract_int"], (2, 2), Ret::Int, |a| {
@@ -39,6 +43,10 @@ pub const DEFS: &[Def] = &[
     }),
     def("get_json_bigint", &["json_extract_bigint", "jsonb_extract_bigint"], (2, 2), Ret::Int, |a| {
         at_path(a).ints(|v| integer(v?))
+    }),
+    def("json_extract_largeint", &["jsonb_extract_largeint"], (2, 2), Ret::By(|_| Ok(LARGEINT)), |a| {
+        let values = at_path(a).collect(|v| v.filter(|v| kind(v) == Kind::Integer)?.parse::<i128>().ok())?;
+        large(a, |i| Ok(values[i]))
     }),
     def("get_json_double", &["json_extract_double", "jsonb_extract_double"], (2, 2), Ret::Double, |a| {
         at_path(a).doubles(|v| {
@@ -153,6 +161,18 @@ fn integer(v: &str) -> Option<i64> {
 
 /// The only path of a one-path call, or all values of several paths, as JSON.
 fn json_extract(a: &Args) -> Result<ArrayRef> {
+    extract(a, compact)
+}
+
+/// JSON_EXTRACT with the characters of a text that is the whole result.
+fn json_extract_no_quotes(a: &Args) -> Result<ArrayRef> {
+    extract(a, |out, value| match unquote(value).filter(|_| kind(value) == Kind::Text) {
+        Some(text) => out.push_str(&text),
+        None => compact(out, value),
+    })
+}
+
+fn extract(a: &Args, write_one: fn(&mut String, &str)) -> Result<ArrayRef> {
     let docs = a.text(0)?;
     let columns = (1..a.len()).map(|k| a.text(k)).collect::<Result<Vec<_>>>()?;
     let mut paths: Vec<Paths> = columns.iter().map(Paths::new).collect();
@@ -178,7 +198,7 @@ fn json_extract(a: &Args) -> Result<ArrayRef> {
             return None;
         }
         if !many {
-            compact(out, found[0]);
+            write_one(out, found[0]);
             return Some(());
         }
         write_array(out, found.iter().copied());
@@ -446,6 +466,11 @@ impl Values {
         let t = a.data_type(k);
         let boolean = *t == DataType::Boolean;
         Ok(Values { text: a.text(k)?, quoted: !(t.is_numeric() || boolean), boolean })
+    }
+
+    /// Row `i` is not NULL.
+    pub fn has(&self, i: usize) -> bool {
+        self.text.at(i).is_some()
     }
 
     pub fn write(&self, out: &mut String, i: usize) {

@@ -9,9 +9,23 @@ use super::func::{Def, Ret, def};
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
     def("mask", &[], (1, 4), Ret::Text, mask),
+    def("digital_masking", &[], (1, 1), Ret::Text, digital_masking),
     def("mask_first_n", &[], (1, 2), Ret::Text, |a| mask_part(a, |count, n| 0..n.min(count))),
     def("mask_last_n", &[], (1, 2), Ret::Text, |a| mask_part(a, |count, n| count.saturating_sub(n)..count)),
 ];
+
+/// `DIGITAL_MASKING(number)`: the first three and the last four characters of a telephone number.
+fn digital_masking(a: &Args) -> Result<ArrayRef> {
+    let text = a.text(0)?;
+    a.texts(|i, out| {
+        let text = text.at(i)?;
+        let count = super::string::char_count(text);
+        out.extend(text.chars().take(3));
+        out.push_str("****");
+        out.extend(text.chars().skip(count.saturating_sub(4)));
+        Some(())
+    })
+}
 
 /// What stands for a capital, a small letter and a digit.
 type Masks = [char; 3];
@@ -43,14 +57,15 @@ fn mask(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// `MASK_FIRST_N(text [, n])`: the characters of a range that follows from their number and n; without n all.
+/// `MASK_FIRST_N(text [, n])`: the bytes of a range that follows from their number and n; without n all. Characters beyond ASCII
+/// stay, so none is cut.
 fn mask_part(a: &Args, part: fn(usize, usize) -> std::ops::Range<usize>) -> Result<ArrayRef> {
     let text = a.text(0)?;
     let count = a.has(1).then(|| a.int(1)).transpose()?;
     if let Some(count) = &count
         && count.array.iter().flatten().any(|n| n < 0)
     {
-        return exec_err!("{}: expected a number of characters, found a negative one", a.name);
+        return exec_err!("{}: expected a number of bytes, found a negative one", a.name);
     }
     a.texts(|i, out| {
         let text = text.at(i)?;
@@ -58,8 +73,8 @@ fn mask_part(a: &Args, part: fn(usize, usize) -> std::ops::Range<usize>) -> Resu
             Some(count) => usize::try_from(count.at(i)?).unwrap_or(usize::MAX),
             None => usize::MAX,
         };
-        let part = part(super::string::char_count(text), n);
-        out.extend(text.chars().enumerate().map(|(at, c)| if part.contains(&at) { masked(c, MASKS) } else { c }));
+        let part = part(text.len(), n);
+        out.extend(text.char_indices().map(|(at, c)| if part.contains(&at) { masked(c, MASKS) } else { c }));
         Some(())
     })
 }

@@ -14,11 +14,13 @@ use crate::charter::checked::out_of_range;
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
     def("round", &["dround"], (1, 2), Ret::By(rounded_type), |a| round(a, Mode::HalfAway)),
+    def("round_bankers", &[], (1, 2), Ret::By(rounded_type), |a| round(a, Mode::HalfEven)),
     def("truncate", &["trunc"], (1, 2), Ret::By(rounded_type), |a| round(a, Mode::Cut)),
     def("floor", &["dfloor"], (1, 2), Ret::By(rounded_type), |a| round(a, Mode::Floor)),
     def("ceil", &["ceiling", "dceil"], (1, 2), Ret::By(rounded_type), |a| round(a, Mode::Ceil)),
     // The same with digits that may differ from row to row: a decimal keeps its scale.
     def("round_by", &[], (2, 2), Ret::By(kept_type), |a| round(a, Mode::HalfAway)),
+    def("round_bankers_by", &[], (2, 2), Ret::By(kept_type), |a| round(a, Mode::HalfEven)),
     def("truncate_by", &[], (2, 2), Ret::By(kept_type), |a| round(a, Mode::Cut)),
     def("floor_by", &[], (2, 2), Ret::By(kept_type), |a| round(a, Mode::Floor)),
     def("ceil_by", &[], (2, 2), Ret::By(kept_type), |a| round(a, Mode::Ceil)),
@@ -53,6 +55,8 @@ pub const DEFS: &[Def] = &[
     def("cos", &[], (1, 1), Ret::Double, |a| periodic(a, f64::cos)),
     def("tan", &[], (1, 1), Ret::Double, |a| periodic(a, f64::tan)),
     def("cot", &[], (1, 1), Ret::Double, |a| periodic(a, |x| 1.0 / x.tan())),
+    def("sec", &[], (1, 1), Ret::Double, |a| periodic(a, |x| 1.0 / x.cos())),
+    def("csc", &[], (1, 1), Ret::Double, |a| periodic(a, |x| 1.0 / x.sin())),
     def("asin", &[], (1, 1), Ret::Double, |a| real(a, f64::asin)),
     def("acos", &[], (1, 1), Ret::Double, |a| real(a, f64::acos)),
     def("atan", &[], (1, 2), Ret::Double, |a| if a.has(1) { real2(a, f64::atan2) } else { real(a, f64::atan) }),
@@ -214,6 +218,7 @@ fn rounded_type(args: &ReturnFieldArgs) -> Result<DataType> {
 #[derive(Clone, Copy, PartialEq)]
 enum Mode {
     HalfAway,
+    HalfEven,
     Cut,
     Floor,
     Ceil,
@@ -236,6 +241,10 @@ fn shift(v: i128, drop: u32, mode: Mode) -> i128 {
         Mode::Ceil => q + i128::from(r > 0),
         // unit is even unless it is 1, where the rest is 0.
         Mode::HalfAway => q + if r.abs() >= unit - r.abs() && r != 0 { v.signum() } else { 0 },
+        Mode::HalfEven => {
+            let up = r.abs() > unit - r.abs() || r.abs() == unit - r.abs() && r != 0 && q % 2 != 0;
+            q + if up { v.signum() } else { 0 }
+        }
     }
 }
 
@@ -247,6 +256,7 @@ pub fn round_double(v: f64, digits: i64) -> f64 {
 fn round_mode(v: f64, digits: i64, mode: Mode) -> f64 {
     let apply = |x: f64| match mode {
         Mode::HalfAway => x.round(),
+        Mode::HalfEven => x.round_ties_even(),
         Mode::Cut => x.trunc(),
         Mode::Floor => x.floor(),
         Mode::Ceil => x.ceil(),
@@ -521,6 +531,7 @@ mod tests {
     fn shifts_follow_their_mode() {
         assert_eq!(shift(25, 1, Mode::HalfAway), 3);
         assert_eq!(shift(-25, 1, Mode::HalfAway), -3);
+        assert_eq!([25, 35, -25, -35, 26, 5, 0].map(|v| shift(v, 1, Mode::HalfEven)), [2, 4, -2, -4, 3, 0, 0]);
         assert_eq!(shift(-21, 1, Mode::Floor), -3);
         assert_eq!(shift(21, 1, Mode::Ceil), 3);
         assert_eq!(shift(i128::MAX, 40, Mode::HalfAway), 0);

@@ -11,9 +11,11 @@
 //! - text is UTF-8: CHAR gives NULL where it would give other bytes. UNHEX and FROM_BASE64 give BINARY, which is text where its
 //!   bytes are;
 //! - UNIX_TIMESTAMP has no fraction;
+//! - FORMAT of a number is MySQL's, of a text Doris's;
 //! - HLL and BITMAP values are shown as their bytes (`dipper_base::sketch`), not as NULL.
 
 mod adapted;
+mod addresses;
 mod aggregate;
 pub mod args;
 mod array;
@@ -22,15 +24,21 @@ mod array_numbers;
 mod array_sets;
 mod array_zip;
 mod arrays_of_groups;
+mod binary;
+mod bit_text;
 mod bits;
+mod block_cipher;
 mod bounded;
 mod bytes;
+mod chance;
 mod collected;
 mod conditional;
 pub mod datetime;
 pub(crate) mod decimals;
 pub(crate) mod distinct;
+mod encryption;
 mod extreme;
+mod floats;
 mod func;
 mod funnel;
 mod growth;
@@ -40,6 +48,7 @@ mod information;
 mod intersections;
 mod json;
 mod json_edit;
+mod json_forms;
 mod json_path;
 mod kept;
 mod lambda;
@@ -49,13 +58,16 @@ mod lambda_sort;
 mod levenshtein;
 mod listed;
 mod lost;
+mod many_needles;
 mod mask;
 mod math;
 mod moments;
 pub(crate) mod moving;
 mod names;
 mod nested;
+mod number_text;
 mod ordered;
+mod partition_names;
 mod percentile;
 mod regex;
 mod rewrite;
@@ -64,10 +76,14 @@ mod sequence;
 mod sketch;
 mod sketch_aggregate;
 mod sorted;
+mod str_to_map;
 mod string;
 mod taken;
+mod text_codes;
 mod top;
+mod unicode;
 mod url;
+mod uuids;
 pub(crate) mod whole;
 mod window_memory;
 mod xxh3;
@@ -101,20 +117,34 @@ pub use window_memory::with_window_memory;
 
 /// Every scalar function of this module, by family.
 fn families() -> Vec<(&'static str, Vec<func::Def>)> {
-    let tables: [(&'static str, &[func::Def]); 22] = [
+    let tables: [(&'static str, &[func::Def]); 36] = [
         ("Text", string::DEFS),
         ("Text", search::DEFS),
         ("Text", levenshtein::DEFS),
+        ("Text", bit_text::DEFS),
+        ("Text", number_text::DEFS),
+        ("Text", many_needles::DEFS),
+        ("Text", unicode::DEFS),
+        ("Text", text_codes::DEFS),
+        ("Text", partition_names::DEFS),
         ("Numbers", math::DEFS),
+        ("Numbers", floats::DEFS),
+        ("Numbers", chance::DEFS),
         ("Bits", bits::DEFS),
         ("Numbers", whole::DEFS),
         ("Conditions", conditional::DEFS),
         ("Hashes", hash::DEFS),
+        ("Encryption", encryption::DEFS),
+        ("Binary", binary::DEFS),
+        ("UUIDs", uuids::DEFS),
         ("JSON", json::DEFS),
         ("JSON", json_edit::DEFS),
+        ("JSON", json_forms::DEFS),
         ("Maps and structs", nested::DEFS),
+        ("Maps and structs", str_to_map::DEFS),
         ("Masks", mask::DEFS),
         ("URLs", url::DEFS),
+        ("IP addresses", addresses::DEFS),
         ("Regular expressions", regex::DEFS),
         ("Arrays", array::DEFS),
         ("Arrays", array_numbers::DEFS),

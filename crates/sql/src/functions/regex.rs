@@ -2,10 +2,11 @@
 
 use arrow::array::{ArrayRef, StringViewArray};
 use datafusion::common::{Result, exec_err};
-use regex::{CaptureLocations, Regex};
+use regex::{CaptureLocations, Regex, RegexBuilder};
 
 use super::args::{Args, Col};
 use super::func::{Def, Ret, def};
+use super::search::{text_list, text_lists};
 use super::string::char_count;
 
 /// Functions of this file.
@@ -22,8 +23,9 @@ pub const DEFS: &[Def] = &[
     def("regexp_extract", &[], (3, 3), Ret::Text, regexp_extract),
     def("regexp_extract_or_null", &[], (3, 3), Ret::Text, regexp_extract),
     def("regexp_extract_all", &[], (2, 2), Ret::Text, regexp_extract_all),
-    def("regexp_replace", &[], (3, 3), Ret::Text, |a| regexp_replace(a, 0)),
-    def("regexp_replace_one", &[], (3, 3), Ret::Text, |a| regexp_replace(a, 1)),
+    def("regexp_replace", &[], (3, 4), Ret::Text, |a| regexp_replace(a, 0)),
+    def("regexp_replace_one", &[], (3, 4), Ret::Text, |a| regexp_replace(a, 1)),
+    def("split_by_regexp", &["regexp_split_to_array"], (2, 3), Ret::By(text_list), split_by_regexp),
     def("regexp_count", &[], (2, 2), Ret::Int, |a| {
         let s = a.text(0)?;
         each(a, 1, |patterns| {
@@ -60,6 +62,8 @@ struct Patterns {
     column: Col<StringViewArray>,
     last: Option<(String, Option<Regex>)>,
     failure: Option<String>,
+    /// A point is a line end, too.
+    points_are_all: bool,
 }
 
 impl Patterns {
@@ -67,7 +71,7 @@ impl Patterns {
     fn at(&mut self, i: usize) -> Option<&Regex> {
         let text = self.column.at(i)?;
         if self.last.as_ref().is_none_or(|(last, _)| last != text) {
-            let compiled = match Regex::new(text) {
+            let compiled = match RegexBuilder::new(text).dot_matches_new_line(self.points_are_all).build() {
                 Ok(regex) => Some(regex),
                 Err(e) => {
                     let reason = e.to_string();
@@ -84,7 +88,10 @@ impl Patterns {
 
 /// Runs `f` with the patterns of argument `k`; a bad pattern fails the call.
 fn each(a: &Args, k: usize, f: impl FnOnce(&mut Patterns) -> Result<ArrayRef>) -> Result<ArrayRef> {
-    let mut patterns = Patterns { column: a.text(k)?, last: None, failure: None };
+    with(a, Patterns { column: a.text(k)?, last: None, failure: None, points_are_all: false }, f)
+}
+
+fn with(a: &Args, mut patterns: Patterns, f: impl FnOnce(&mut Patterns) -> Result<ArrayRef>) -> Result<ArrayRef> {
     let out = f(&mut patterns)?;
     match patterns.failure {
         Some(failure) => exec_err!("{}: {failure}", a.name),
@@ -147,11 +154,55 @@ fn replacement(text: &str) -> String {
     out
 }
 
+/// The options of a replacement, of which one is known: what no escape is stands for itself, as it does here anyway.
+fn check_options(a: &Args, k: usize) -> Result<()> {
+    let options = a.text(k)?;
+    match options.array.iter().flatten().find(|option| !option.eq_ignore_ascii_case("ignore_invalid_escape")) {
+        Some(other) => exec_err!("{}: expected the option IGNORE_INVALID_ESCAPE, found '{other}'", a.name),
+        None => Ok(()),
+    }
+}
+
+/// `SPLIT_BY_REGEXP(text, pattern [, count])`: what lies between the matches, in at most so many parts. A match of nothing ends the
+/// search; an empty pattern parts characters.
+fn split_by_regexp(a: &Args) -> Result<ArrayRef> {
+    let s = a.text(0)?;
+    let count = a.has(2).then(|| a.int(2)).transpose()?;
+    with(a, Patterns { column: a.text(1)?, last: None, failure: None, points_are_all: true }, |patterns| {
+        text_lists(a, |i, out| {
+            let (s, pattern) = (s.at(i)?, patterns.at(i)?);
+            let count = match &count {
+                Some(count) => usize::try_from(count.at(i)?).ok().filter(|count| *count > 0).unwrap_or(usize::MAX),
+                None => usize::MAX,
+            };
+            let (mut rest, mut parts) = (s, 1);
+            if pattern.as_str().is_empty() {
+                while let Some(first) = rest.chars().next() {
+                    let (part, behind) = rest.split_at(if parts < count { first.len_utf8() } else { rest.len() });
+                    out.append_value(part);
+                    (rest, parts) = (behind, parts + 1);
+                }
+                return Some(());
+            }
+            while parts < count
+                && let Some(found) = pattern.find(rest)
+                && !found.is_empty()
+            {
+                out.append_value(&rest[..found.start()]);
+                (rest, parts) = (&rest[found.end()..], parts + 1);
+            }
+            out.append_value(rest);
+            Some(())
+        })
+    })
+}
+
 /// Bytes of a text that need not be counted beforehand.
 const SURELY_SHORT: usize = 1 << 20;
 
 fn regexp_replace(a: &Args, limit: usize) -> Result<ArrayRef> {
     let (s, with) = (a.text(0)?, a.text(2)?);
+    let options = a.has(3).then(|| check_options(a, 3).and_then(|()| a.text(3))).transpose()?;
     each(a, 1, |patterns| {
         let constant = if with.one { with.at(0).map(replacement) } else { None };
         let start = match (patterns.column.one, &constant) {
@@ -161,6 +212,9 @@ fn regexp_replace(a: &Args, limit: usize) -> Result<ArrayRef> {
         let mut places = start.as_ref().map(|start| start.pattern.capture_locations());
         a.texts(|i, out| {
             let (s, text) = (s.at(i)?, with.at(i)?);
+            if let Some(options) = &options {
+                options.at(i)?;
+            }
             if let (Some(start), Some(places)) = (&start, &mut places)
                 && !s.as_bytes().contains(&b'\n')
             {

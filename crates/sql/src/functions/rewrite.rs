@@ -415,14 +415,15 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
             }
         }
         // A literal has the narrowest type that holds it.
-        "bit_count" if list.args.len() == 1 => narrow_literal(arg_mut(list, 0)?),
+        "bit_count" | "decode_as_varchar" if list.args.len() == 1 => narrow_literal(arg_mut(list, 0)?),
         "lcm" if list.args.len() == 2 => {
             narrow_literal(arg_mut(list, 0)?);
             narrow_literal(arg_mut(list, 1)?);
         }
         "date_format" if list.args.len() == 2 && is_time(arg_mut(list, 0)?) => rename(function, "time_format"),
         // With digits that are no constant in the text the scale of a decimal stays as it is.
-        "round" | "dround" | "truncate" | "trunc" | "floor" | "dfloor" | "ceil" | "dceil" | "ceiling"
+        "round" | "dround" | "round_bankers" | "truncate" | "trunc" | "floor" | "dfloor" | "ceil" | "dceil"
+        | "ceiling"
             if list.args.len() == 2 && !is_literal(arg_mut(list, 1)?) =>
         {
             let by = match name.trim_start_matches('d') {
@@ -438,6 +439,21 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
             && (name.ends_with("s_add") || name.ends_with("s_sub") || name == "add_months") =>
         {
             mark_date(arg_mut(list, 0)?);
+        }
+        // The kind is a bare word.
+        "get_format" if list.args.len() == 2 => {
+            if let Some(Expr::Identifier(kind)) = arg_mut(list, 0) {
+                *arg_mut(list, 0)? = text(&kind.value.to_ascii_uppercase());
+            }
+        }
+        "like" if matches!(list.args.len(), 2 | 3) => {
+            let escape_char = match arg_mut(list, 2) {
+                Some(Expr::Value(escape)) => Some(escape.clone()),
+                Some(_) => return None,
+                None => None,
+            };
+            let (expr, pattern) = (Box::new(take(arg_mut(list, 0)?)), Box::new(take(arg_mut(list, 1)?)));
+            return Some(Expr::Nested(Box::new(Expr::Like { negated: false, any: false, expr, pattern, escape_char })));
         }
         "timestampdiff" | "timestampadd" if list.args.len() == 3 => {
             let unit = arg_mut(list, 0)?;

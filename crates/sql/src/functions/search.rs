@@ -29,9 +29,9 @@ pub const DEFS: &[Def] = &[
         let s = a.bytes(0)?;
         a.bools(|i| Some(s.at(i).is_some_and(|s| !s.is_empty())))
     }),
-    def("split_by_string", &[], (1, 3), Ret::By(text_list), split_by_string),
+    def("split_by_string", &["split"], (1, 3), Ret::By(text_list), split_by_string),
     def("split_by_char", &[], (2, 2), Ret::By(text_list), split_by_string),
-    def("count_substrings", &[], (2, 2), Ret::Int, count_substrings),
+    def("count_substrings", &[], (2, 3), Ret::Int, count_substrings),
 ];
 
 fn pair(a: &Args, f: impl Fn(&[u8], &[u8]) -> bool) -> Result<ArrayRef> {
@@ -53,6 +53,10 @@ fn find(a: &Args, hay: usize, needle: usize) -> Result<ArrayRef> {
             None => 1,
         };
         let Some(skip) = from.checked_sub(1).and_then(|skip| usize::try_from(skip).ok()) else { return Some(0) };
+        if needle.is_empty() {
+            // Doris compares the place with the bytes.
+            return Some(if skip == 0 || skip < hay.len() { from } else { 0 });
+        }
         if skip > char_count(hay) {
             return Some(0);
         }
@@ -61,28 +65,40 @@ fn find(a: &Args, hay: usize, needle: usize) -> Result<ArrayRef> {
     })
 }
 
-/// INTERVAL(x, a, b, ...): how many of the numbers, which grow, are not above x; -1 for NULL.
+/// INTERVAL(x, a, b, ...): how many of the numbers, which grow, are not above x, found by halving; -1 for NULL, and a NULL among
+/// the numbers is above nothing.
 fn interval(a: &Args) -> Result<ArrayRef> {
     let columns = (0..a.len()).map(|k| a.double(k)).collect::<Result<Vec<_>>>()?;
     a.ints(|i| {
         let Some(x) = columns[0].at(i) else { return Some(-1) };
-        let above = columns[1..].iter().position(|c| c.at(i).is_some_and(|bound| bound > x));
-        Some(above.unwrap_or(columns.len() - 1) as i64)
+        let (mut low, mut high) = (1, columns.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            match columns[middle].at(i).is_some_and(|bound| bound > x) {
+                true => high = middle,
+                false => low = middle + 1,
+            }
+        }
+        Some(low as i64 - 1)
     })
 }
 
-/// FIELD: as numbers if all arguments are numbers, else as text; NULL is found nowhere.
+/// FIELD: as numbers if all arguments are numbers, else as text. A NULL is found nowhere; the word itself is at 0, any other one at
+/// NULL.
 fn field(a: &Args) -> Result<ArrayRef> {
+    if *a.data_type(0) == DataType::Null {
+        return a.ints(|_| Some(0));
+    }
     if (0..a.len()).all(|k| a.data_type(k).is_numeric()) {
         let columns = (0..a.len()).map(|k| a.double(k)).collect::<Result<Vec<_>>>()?;
         return a.ints(|i| {
-            let Some(wanted) = columns[0].at(i) else { return Some(0) };
+            let wanted = columns[0].at(i)?;
             Some(columns[1..].iter().position(|c| c.at(i) == Some(wanted)).map_or(0, |k| k as i64 + 1))
         });
     }
     let columns = (0..a.len()).map(|k| a.bytes(k)).collect::<Result<Vec<_>>>()?;
     a.ints(|i| {
-        let Some(wanted) = columns[0].at(i) else { return Some(0) };
+        let wanted = columns[0].at(i)?;
         Some(columns[1..].iter().position(|c| c.at(i) == Some(wanted)).map_or(0, |k| k as i64 + 1))
     })
 }
@@ -100,8 +116,16 @@ fn find_in_set(a: &Args) -> Result<ArrayRef> {
 
 fn count_substrings(a: &Args) -> Result<ArrayRef> {
     let (s, part) = (a.text(0)?, a.text(1)?);
+    let from = a.has(2).then(|| a.int(2)).transpose()?;
     a.ints(|i| {
-        let (s, part) = (s.at(i)?, part.at(i)?);
+        let (mut s, part) = (s.at(i)?, part.at(i)?);
+        if let Some(from) = &from {
+            // Counted in characters from 1; nothing is found before the first one.
+            match usize::try_from(from.at(i)?).ok().and_then(|from| from.checked_sub(1)) {
+                Some(skip) => s = &s[char_at(s, skip)..],
+                None => return Some(0),
+            }
+        }
         Some(if part.is_empty() { 0 } else { s.matches(part).count() as i64 })
     })
 }

@@ -1,14 +1,16 @@
 //! Text: parts, padding, joining. Positions and lengths count characters from 1, LENGTH counts bytes; those of BINARY are
 //! in [`bytes`].
 
+mod placeholders;
+
 use std::fmt::Write;
 use std::ops::Range;
 
-use arrow::array::{Array, ArrayRef};
+use arrow::array::{Array, ArrayRef, ListArray, StringViewArray};
 use arrow::datatypes::DataType;
-use datafusion::common::Result;
+use datafusion::common::{Result, exec_err};
 
-use super::args::{Args, to_text_of};
+use super::args::{Args, Col, to_text_of};
 use super::bytes::{self, takes_bytes, text_type};
 use super::func::{Def, MANY, Ret, def};
 
@@ -56,13 +58,17 @@ pub const DEFS: &[Def] = &[
     def("repeat", &[], (2, 2), Ret::By(text_type), repeat),
     def("space", &[], (1, 1), Ret::Text, space),
     def("replace", &[], (3, 3), Ret::By(text_type), replace),
+    def("replace_empty", &[], (3, 3), Ret::Text, replace_empty),
     def("insert", &["overlay"], (4, 4), Ret::By(text_type), insert),
     def(OVERLAY, &[], (3, 3), Ret::Text, overlay),
     def("sub_replace", &[], (3, 4), Ret::Text, sub_replace),
     def("append_trailing_char_if_absent", &[], (2, 2), Ret::Text, append_trailing),
     def("char", &[], (1, MANY), Ret::Text, char_of),
     def("elt", &[], (2, MANY), Ret::By(text_type), elt),
-    def("format", &[], (2, 3), Ret::Text, format_number),
+    def("format", &[], (2, MANY), Ret::Text, |a| match a.data_type(0) {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => placeholders::format(a),
+        _ => format_number(a),
+    }),
     def("money_format", &[], (1, 1), Ret::Text, money_format),
     def("soundex", &[], (1, 1), Ret::Text, soundex),
     def("strcmp", &[], (2, 2), Ret::Int, strcmp),
@@ -142,18 +148,11 @@ fn concat_ws(a: &Args) -> Result<ArrayRef> {
         return bytes::concat_ws(a);
     }
     let separator = a.text(0)?;
-    if a.data_type(1).is_list() && a.len() == 2 {
-        let lists = a.raw(1);
-        let lists_array = super::array::as_list(a.name, &lists.array)?;
-        let values = to_text_of(a.name, lists_array.values(), a.digits(1))?;
+    if (1..a.len()).all(|k| a.data_type(k).is_list()) {
+        let lists = (1..a.len()).map(|k| Texts::of(a, k)).collect::<Result<Vec<_>>>()?;
         return a.texts(|i, out| {
             let separator = separator.at(i)?;
-            let row = if lists.one { 0 } else { i };
-            if lists_array.is_null(row) {
-                return None;
-            }
-            let range = lists_array.value_offsets()[row] as usize..lists_array.value_offsets()[row + 1] as usize;
-            let parts = range.filter(|k| !values.is_null(*k)).map(|k| values.value(k));
+            let parts = lists.iter().flat_map(|list| list.row(i));
             a.ask(parts.clone().map(|part| part.len() + separator.len()).sum())?;
             join(out, separator, parts);
             Some(())
@@ -164,6 +163,26 @@ fn concat_ws(a: &Args) -> Result<ArrayRef> {
         join(out, separator.at(i)?, parts.iter().filter_map(|p| p.at(i)));
         Some(())
     })
+}
+
+/// A column of arrays with their values as texts.
+struct Texts {
+    lists: Col<ListArray>,
+    values: StringViewArray,
+}
+
+impl Texts {
+    fn of(a: &Args, k: usize) -> Result<Self> {
+        let lists = super::array::lists(a, k)?;
+        let values = to_text_of(a.name, lists.array.values(), a.digits(k))?;
+        Ok(Texts { lists, values })
+    }
+
+    /// The values of a row that are not NULL; none of a NULL array.
+    fn row(&self, i: usize) -> impl Iterator<Item = &str> + Clone {
+        let row = super::array::span(&self.lists, i).unwrap_or_default();
+        row.filter(|k| !self.values.is_null(*k)).map(|k| self.values.value(k))
+    }
 }
 
 fn join<'a>(out: &mut String, separator: &str, parts: impl Iterator<Item = &'a str>) {
@@ -272,14 +291,18 @@ fn split_part(a: &Args) -> Result<ArrayRef> {
 }
 
 fn initcap(s: &str, out: &mut String) {
-    let mut inside = false;
-    for c in s.chars() {
-        if inside {
-            out.extend(c.to_lowercase());
-        } else {
-            out.extend(c.to_uppercase());
+    let mut rest = s;
+    while let Some(first) = rest.chars().next() {
+        let end = rest.find(|c: char| c.is_alphanumeric() != first.is_alphanumeric()).unwrap_or(rest.len());
+        let (part, behind) = rest.split_at(end);
+        rest = behind;
+        if !first.is_alphanumeric() {
+            out.push_str(part);
+            continue;
         }
-        inside = c.is_alphanumeric();
+        out.extend(first.to_uppercase());
+        // A word in whole, since a sigma at its end is another small letter.
+        out.extend(part.to_lowercase().chars().skip(first.to_lowercase().count()));
     }
 }
 
@@ -301,19 +324,9 @@ fn reverse(a: &Args) -> Result<ArrayRef> {
 fn quote(a: &Args) -> Result<ArrayRef> {
     let s = a.text(0)?;
     a.texts(|i, out| {
-        let Some(s) = s.at(i) else {
-            out.push_str("NULL");
-            return Some(());
-        };
+        let s = s.at(i)?;
         out.push('\'');
-        for c in s.chars() {
-            match c {
-                '\'' | '\\' => out.extend(['\\', c]),
-                '\0' => out.push_str("\\0"),
-                '\u{1a}' => out.push_str("\\Z"),
-                c => out.push(c),
-            }
-        }
+        out.push_str(s);
         out.push('\'');
         Some(())
     })
@@ -490,6 +503,27 @@ fn overlay(a: &Args) -> Result<ArrayRef> {
     })
 }
 
+/// REPLACE_EMPTY: as REPLACE, but the empty text is found in front of every character and at the end.
+fn replace_empty(a: &Args) -> Result<ArrayRef> {
+    let (s, from, to) = (a.text(0)?, a.text(1)?, a.text(2)?);
+    a.texts(|i, out| {
+        let (s, from, to) = (s.at(i)?, from.at(i)?, to.at(i)?);
+        let longest = |times: usize| s.len() + times.saturating_mul(to.len());
+        // An empty text is found once more than there are characters.
+        if longest(s.len() / from.len().max(1) + 1) > SURELY_SHORT {
+            a.ask(longest(s.matches(from).count()))?;
+        }
+        let mut rest = 0;
+        for (at, _) in s.match_indices(from) {
+            out.push_str(&s[rest..at]);
+            out.push_str(to);
+            rest = at + from.len();
+        }
+        out.push_str(&s[rest..]);
+        Some(())
+    })
+}
+
 /// INSERT(s, pos, len, new): `len` characters from `pos` replaced by `new`; a position outside changes nothing.
 fn insert(a: &Args) -> Result<ArrayRef> {
     if takes_bytes(a) {
@@ -579,7 +613,7 @@ fn elt(a: &Args) -> Result<ArrayRef> {
 }
 
 /// Appends digits with a comma before every third of the whole part.
-fn write_grouped(out: &mut String, plain: &str) {
+pub fn write_grouped(out: &mut String, plain: &str) {
     let (sign, digits) = match plain.strip_prefix('-') {
         Some(digits) => ("-", digits),
         None => ("", plain),
@@ -611,6 +645,9 @@ fn write_fixed(out: &mut String, text: &str, value: f64, digits: usize) {
 }
 
 fn format_number(a: &Args) -> Result<ArrayRef> {
+    if a.len() > 3 {
+        return exec_err!("{}: expected a number, digits and a locale, found {} arguments", a.name, a.len());
+    }
     let (text, value, digits) = (a.text(0)?, a.double(0)?, a.int(1)?);
     a.texts(|i, out| {
         let digits = digits.at(i)?.clamp(0, 30) as usize;

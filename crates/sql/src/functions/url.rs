@@ -1,6 +1,4 @@
-//! URLs and IP addresses.
-
-use std::net::{Ipv4Addr, Ipv6Addr};
+//! URLs.
 
 use arrow::array::ArrayRef;
 use datafusion::common::{Result, exec_err};
@@ -12,6 +10,14 @@ use super::func::{Def, Ret, def};
 pub const DEFS: &[Def] = &[
     def("parse_url", &[], (2, 3), Ret::Text, parse_url),
     def("extract_url_parameter", &[], (2, 2), Ret::Text, extract_url_parameter),
+    // StarRocks', which is NULL where there is no such parameter.
+    def("url_extract_parameter", &[], (2, 2), Ret::Text, |a| {
+        let (urls, names) = (a.text(0)?, a.text(1)?);
+        a.texts(|i, out| {
+            out.push_str(parameter(query_of(urls.at(i)?), names.at(i)?)?);
+            Some(())
+        })
+    }),
     def("url_encode", &[], (1, 1), Ret::Text, url_encode),
     def("url_decode", &[], (1, 1), Ret::Text, url_decode),
     def("domain", &[], (1, 1), Ret::Text, |a| domain(a, false)),
@@ -23,24 +29,12 @@ pub const DEFS: &[Def] = &[
             Some(())
         })
     }),
-    def("ipv4_string_to_num", &["inet_aton", "ipv4_string_to_num_or_null"], (1, 1), Ret::Int, |a| {
+    def("top_level_domain", &[], (1, 1), Ret::Text, |a| {
         let s = a.text(0)?;
-        a.ints(|i| s.at(i)?.parse::<Ipv4Addr>().ok().map(|ip| u32::from(ip).into()))
-    }),
-    def("ipv4_num_to_string", &["inet_ntoa"], (1, 1), Ret::Text, |a| {
-        let n = a.int(0)?;
         a.texts(|i, out| {
-            out.push_str(&Ipv4Addr::from(u32::try_from(n.at(i)?).ok()?).to_string());
+            out.push_str(top_level_domain(s.at(i)?));
             Some(())
         })
-    }),
-    def("is_ipv4_string", &["is_ipv4"], (1, 1), Ret::Bool, |a| {
-        let s = a.text(0)?;
-        a.bools(|i| Some(s.at(i)?.parse::<Ipv4Addr>().is_ok()))
-    }),
-    def("is_ipv6_string", &["is_ipv6"], (1, 1), Ret::Bool, |a| {
-        let s = a.text(0)?;
-        a.bools(|i| Some(s.at(i)?.parse::<Ipv6Addr>().is_ok()))
     }),
 ];
 
@@ -134,10 +128,14 @@ fn extract_url_parameter(a: &Args) -> Result<ArrayRef> {
     let (urls, names) = (a.text(0)?, a.text(1)?);
     a.texts(|i, out| {
         let (url, name) = (urls.at(i)?, names.at(i)?);
-        let query = url.split_once('?').map_or("", |(_, q)| q.split('#').next().unwrap_or(""));
-        out.push_str(parameter(query, name).unwrap_or(""));
+        out.push_str(parameter(query_of(url), name).unwrap_or(""));
         Some(())
     })
+}
+
+/// What stands between the question mark and the fragment.
+fn query_of(url: &str) -> &str {
+    url.split_once('?').map_or("", |(_, q)| q.split('#').next().unwrap_or(""))
 }
 
 fn domain(a: &Args, bare: bool) -> Result<ArrayRef> {
@@ -147,6 +145,43 @@ fn domain(a: &Args, bare: bool) -> Result<ArrayRef> {
         out.push_str(if bare { host.strip_prefix("www.").unwrap_or(host) } else { host });
         Some(())
     })
+}
+
+/// The host of a URL as ClickHouse and Doris find it for its domains: one with a point and something behind it; else none.
+fn domain_host(url: &str) -> &str {
+    let restricted = |c: char| " \t<>%{}|\\^~[];=&".contains(c);
+    let mut rest = url;
+    if let Some(behind) = url.strip_prefix("//") {
+        rest = behind;
+    } else {
+        // A scheme has at most 16 characters; its first one is not looked at.
+        let mut scheme = url.char_indices().skip(1).take_while(|(at, _)| *at < 16);
+        let end = scheme.find(|(_, c)| !c.is_ascii_alphanumeric() && !".-+".contains(*c));
+        match end {
+            Some((_, c)) if restricted(c) => return "",
+            Some((at, ':')) if at < 14 && url[at..].starts_with("://") => rest = &url[at + 3..],
+            _ => {}
+        }
+    }
+    let end = rest.find(|c: char| ":/?#".contains(c) || restricted(c)).unwrap_or(rest.len());
+    if rest[end..].starts_with(restricted) {
+        return "";
+    }
+    let authority = &rest[..end];
+    // What an @ follows is a user, but a point in it counts, too.
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    match authority.rfind('.') {
+        Some(point) if !host.is_empty() && point + 1 < authority.len() => host,
+        _ => "",
+    }
+}
+
+/// What stands behind the last point of a host; nothing of an IPv4 address.
+fn top_level_domain(url: &str) -> &str {
+    match domain_host(url).rsplit_once('.') {
+        Some((_, last)) if !last.starts_with(|c: char| c.is_ascii_digit()) => last,
+        _ => "",
+    }
 }
 
 fn url_encode(a: &Args) -> Result<ArrayRef> {

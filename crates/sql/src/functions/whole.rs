@@ -225,6 +225,12 @@ fn made(a: &Args, f: impl Fn(usize) -> Result<Option<i128>>) -> Result<ArrayRef>
     Ok(Arc::new((0..a.rows).map(value).collect::<Result<Int64Array>>()?))
 }
 
+/// A LARGEINT result.
+pub fn large(a: &Args, f: impl Fn(usize) -> Result<Option<i128>>) -> Result<ArrayRef> {
+    debug_assert_eq!(a.ret, LARGEINT);
+    made(a, f)
+}
+
 fn bits(a: &Args, f: impl Fn(i128, i128) -> i128) -> Result<ArrayRef> {
     let (x, y) = (wholes(a, 0)?, wholes(a, 1)?);
     made(a, |i| Ok(x.at(i).zip(y.at(i)).map(|(x, y)| f(x, y))))

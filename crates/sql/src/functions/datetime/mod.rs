@@ -4,8 +4,11 @@
 
 mod arith;
 mod format;
+mod instants;
+mod iso;
 pub mod parse;
 mod parts;
+mod patterns;
 mod round;
 pub mod zone;
 
@@ -170,5 +173,6 @@ pub fn is_of_points(name: &str) -> bool {
 
 /// The functions of this family.
 pub fn defs() -> Vec<Def> {
-    [parts::DEFS, arith::DEFS, round::DEFS, format::DEFS, zone::DEFS].concat()
+    [parts::DEFS, arith::DEFS, round::DEFS, format::DEFS, zone::DEFS, iso::DEFS, instants::DEFS, patterns::DEFS]
+        .concat()
 }

@@ -18,10 +18,14 @@ pub const TIME_MICROS: &str = "dipper_time_micros";
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
     def("year", &[], (1, 1), Ret::Int, |a| field(a, |p| p.year.into())),
+    def("century", &[], (1, 1), Ret::Int, |a| field(a, |p| ((p.year - 1) / 100 + 1).into())),
+    def("week_iso", &[], (1, 1), Ret::Int, |a| days(a, |d| week(d, 3).1)),
+    def("dayofweek_iso", &[], (1, 1), Ret::Int, |a| days(a, |d| weekday(d) + 1)),
+    def("year_of_week", &["yow"], (1, 1), Ret::Int, |a| days(a, |d| week(d, 3).0)),
     def("quarter", &[], (1, 1), Ret::Int, |a| field(a, |p| ((p.month - 1) / 3 + 1).into())),
     def("month", &[], (1, 1), Ret::Int, |a| field(a, |p| p.month.into())),
     def("day", &["dayofmonth"], (1, 1), Ret::Int, |a| field(a, |p| p.day.into())),
-    def("dayofyear", &["day_of_year"], (1, 1), Ret::Int, |a| field(a, |p| day_of_year(&p).into())),
+    def("dayofyear", &["day_of_year", "doy"], (1, 1), Ret::Int, |a| field(a, |p| day_of_year(&p).into())),
     def("weekday", &[], (1, 1), Ret::Int, |a| days(a, weekday)),
     def("dayofweek", &["day_of_week", "dow"], (1, 1), Ret::Int, |a| days(a, |d| (d + 4).rem_euclid(7) + 1)),
     def("to_days", &[], (1, 1), Ret::Int, |a| days(a, mysql_day)),

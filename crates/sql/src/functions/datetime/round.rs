@@ -35,7 +35,8 @@ pub const DEFS: &[Def] = &[
     def("date_ceil", &[], (3, 3), Ret::By(interval_type), |a| by_interval(a, To::Ceil)),
     def("time_slice", &[], (3, 4), Ret::By(interval_type), time_slice),
     def("to_monday", &[], (1, 1), Ret::Date, to_monday),
-    def("next_day", &[], (2, 2), Ret::Date, next_day),
+    def("next_day", &[], (2, 2), Ret::Date, |a| named_day(a, 1)),
+    def("previous_day", &[], (2, 2), Ret::Date, |a| named_day(a, -1)),
     def("date_diff", &[], (3, 3), Ret::Int, date_diff),
     def("months_between", &[], (2, 3), Ret::Double, months_between),
 ];
@@ -143,8 +144,8 @@ fn to_monday(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// The first such weekday after a date.
-fn next_day(a: &Args) -> Result<ArrayRef> {
+/// The first such weekday after a date, or the last one before it.
+fn named_day(a: &Args, sign: i64) -> Result<ArrayRef> {
     let (x, names) = (a.datetime(0)?, a.text(1)?);
     let wanted = |name: &str| {
         let name = name.trim();
@@ -157,14 +158,14 @@ fn next_day(a: &Args) -> Result<ArrayRef> {
     };
     for name in names.array.iter().flatten() {
         if wanted(name).is_none() {
-            return exec_err!("next_day: expected a weekday such as MON or MONDAY, found '{name}'");
+            return exec_err!("{}: expected a weekday such as MON or MONDAY, found '{name}'", a.name);
         }
     }
     a.dates(|i| {
         let day = x.at(i)?.div_euclid(DAY_MICROS);
-        let ahead = (wanted(names.at(i)?)? - weekday(day)).rem_euclid(7);
-        let next = day + if ahead == 0 { 7 } else { ahead };
-        super::in_range(next * DAY_MICROS).map(|_| next as i32)
+        let days = (sign * (wanted(names.at(i)?)? - weekday(day))).rem_euclid(7);
+        let found = day + sign * if days == 0 { 7 } else { days };
+        super::in_range(found * DAY_MICROS).map(|_| found as i32)
     })
 }
 

@@ -1,0 +1,245 @@
+//! IP addresses as texts, numbers and bytes.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use arrow::array::ArrayRef;
+use datafusion::common::{Result, exec_err};
+
+use super::args::Args;
+use super::func::{Def, Ret, def};
+
+/// Functions of this file.
+pub const DEFS: &[Def] = &[
+    def("ipv4_string_to_num", &[], (1, 1), Ret::Int, |a| numbers_of(a, Else::Error)),
+    def("ipv4_string_to_num_or_null", &["inet_aton"], (1, 1), Ret::Int, |a| numbers_of(a, Else::Null)),
+    def("ipv4_string_to_num_or_default", &[], (1, 1), Ret::Int, |a| numbers_of(a, Else::Zero)),
+    def("ipv4_num_to_string", &["inet_ntoa"], (1, 1), Ret::Text, |a| {
+        let n = a.int(0)?;
+        a.texts(|i, out| {
+            out.push_str(&Ipv4Addr::from(u32::try_from(n.at(i)?).ok()?).to_string());
+            Some(())
+        })
+    }),
+    def("is_ipv4_string", &["is_ipv4"], (1, 1), Ret::Bool, |a| {
+        let s = a.text(0)?;
+        a.bools(|i| Some(parse_v4(s.at(i)?).is_some()))
+    }),
+    def("is_ipv6_string", &["is_ipv6"], (1, 1), Ret::Bool, |a| {
+        let s = a.text(0)?;
+        a.bools(|i| Some(parse_v6(s.at(i)?).is_some()))
+    }),
+    def("ipv6_string_to_num", &[], (1, 1), Ret::Bytes, |a| bytes_of(a, Else::Error)),
+    def("ipv6_string_to_num_or_null", &["inet6_aton"], (1, 1), Ret::Bytes, |a| bytes_of(a, Else::Null)),
+    def("ipv6_string_to_num_or_default", &[], (1, 1), Ret::Bytes, |a| bytes_of(a, Else::Zero)),
+    def("ipv6_num_to_string", &["inet6_ntoa"], (1, 1), Ret::Text, |a| {
+        let s = a.bytes(0)?;
+        a.texts(|i, out| {
+            let given = s.at(i)?;
+            if given.is_empty() {
+                return None;
+            }
+            // What is missing at the end is 0.
+            let mut bytes = [0; LENGTH];
+            bytes.get_mut(..given.len())?.copy_from_slice(given);
+            out.push_str(&shown(bytes));
+            Some(())
+        })
+    }),
+    def("is_ipv4_compat", &[], (1, 1), Ret::Bool, |a| {
+        is_kind(a, |bytes| bytes[..12] == [0; 12] && bytes[12..] != [0; 4])
+    }),
+    def("is_ipv4_mapped", &[], (1, 1), Ret::Bool, |a| is_kind(a, is_mapped)),
+    def("cut_ipv6", &[], (3, 3), Ret::Text, cut),
+    def("is_ip_address_in_range", &[], (2, 2), Ret::Bool, in_range),
+];
+
+/// Bytes of an IPv6 address, the highest first.
+const LENGTH: usize = 16;
+
+type Bytes = [u8; LENGTH];
+
+/// What stands for a text that is no address, and for NULL.
+#[derive(Clone, Copy, PartialEq)]
+enum Else {
+    Error,
+    Null,
+    Zero,
+}
+
+/// Four numbers up to 255, each of at most four digits; zeros in front count for nothing.
+fn parse_v4(text: &str) -> Option<Ipv4Addr> {
+    let mut octets = [0; 4];
+    let mut parts = text.split('.');
+    for octet in &mut octets {
+        let part = parts.next()?;
+        if !(1..=4).contains(&part.len()) || !part.bytes().all(|b| b.is_ascii_digit()) {
+            return None;
+        }
+        *octet = part.parse::<u16>().ok().and_then(|n| u8::try_from(n).ok())?;
+    }
+    parts.next().is_none().then(|| octets.into())
+}
+
+/// Groups of hexadecimal digits, the last two of which may be an IPv4 address.
+fn parse_v6(text: &str) -> Option<Ipv6Addr> {
+    match text.rsplit_once(':') {
+        Some((front, last)) if last.contains('.') => {
+            let [a, b, c, d] = parse_v4(last)?.octets().map(u16::from);
+            format!("{front}:{:x}:{:x}", a << 8 | b, c << 8 | d).parse().ok()
+        }
+        _ => text.parse().ok(),
+    }
+}
+
+/// An IPv6 address, or an IPv4 address as one.
+fn parse_any(text: &str) -> Option<Bytes> {
+    let address = parse_v4(text).map(|v4| v4.to_ipv6_mapped()).or_else(|| parse_v6(text))?;
+    Some(address.octets())
+}
+
+fn is_mapped(bytes: &Bytes) -> bool {
+    bytes[..10] == [0; 10] && bytes[10..12] == [0xff; 2]
+}
+
+/// The usual notation, with an IPv4 address at the end where the rest says that it is one.
+fn shown(bytes: Bytes) -> String {
+    match bytes {
+        [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, a, b, c, d] if (a, b) != (0, 0) => {
+            format!("::{}", Ipv4Addr::new(a, b, c, d))
+        }
+        _ => Ipv6Addr::from(bytes).to_string(),
+    }
+}
+
+/// The first text of a column that `parse` does not take, or that it is NULL.
+fn refuse<T>(a: &Args, what: &str, parse: fn(&str) -> Option<T>) -> Result<()> {
+    let s = a.text(0)?;
+    for i in 0..a.rows {
+        match s.at(i) {
+            None => {
+                return exec_err!("{}: expected an {what} address, found NULL; {}_or_null takes it", a.name, a.name);
+            }
+            Some(text) if parse(text).is_none() => {
+                return exec_err!(
+                    "{}: expected an {what} address, found '{text}'; {}_or_null takes it",
+                    a.name,
+                    a.name
+                );
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
+
+fn numbers_of(a: &Args, otherwise: Else) -> Result<ArrayRef> {
+    if otherwise == Else::Error {
+        refuse(a, "IPv4", parse_v4)?;
+    }
+    let s = a.text(0)?;
+    a.ints(|i| match s.at(i).and_then(parse_v4) {
+        Some(address) => Some(u32::from(address).into()),
+        None => (otherwise == Else::Zero).then_some(0),
+    })
+}
+
+fn bytes_of(a: &Args, otherwise: Else) -> Result<ArrayRef> {
+    if otherwise == Else::Error {
+        refuse(a, "IPv6", parse_any)?;
+    }
+    let s = a.text(0)?;
+    a.binaries(|i| match s.at(i).and_then(parse_any) {
+        Some(bytes) => Some(bytes.to_vec()),
+        None => (otherwise == Else::Zero).then(|| vec![0; LENGTH]),
+    })
+}
+
+/// Whether the bytes are those of an address of a kind.
+fn is_kind(a: &Args, kind: impl Fn(&Bytes) -> bool) -> Result<ArrayRef> {
+    let s = a.bytes(0)?;
+    a.bools(|i| Some(<&Bytes>::try_from(s.at(i)?).is_ok_and(&kind)))
+}
+
+/// `CUT_IPV6(address, n, m)`: the address without its last `n` bytes, `m` of one that maps an IPv4 address.
+fn cut(a: &Args) -> Result<ArrayRef> {
+    let (s, of_v6, of_v4) = (a.text(0)?, a.int(1)?, a.int(2)?);
+    for counts in [&of_v6, &of_v4] {
+        if let Some(bad) = counts.array.iter().flatten().find(|n| !(0..=LENGTH as i64).contains(n)) {
+            return exec_err!("{}: expected a number of bytes from 0 to {LENGTH}, found {bad}", a.name);
+        }
+    }
+    a.texts(|i, out| {
+        let (mut bytes, of_v6, of_v4) = (parse_any(s.at(i)?)?, of_v6.at(i)?, of_v4.at(i)?);
+        let count = if is_mapped(&bytes) { of_v4 } else { of_v6 };
+        bytes[LENGTH - count as usize..].fill(0);
+        out.push_str(&shown(bytes));
+        Some(())
+    })
+}
+
+/// An address of one of both kinds, as a number of 128 bits of which IPv4 has the highest 32.
+fn left_aligned(text: &str) -> Option<(bool, u128)> {
+    match parse_v4(text) {
+        Some(v4) => Some((true, u128::from(u32::from(v4)) << 96)),
+        None => parse_v6(text).map(|v6| (false, v6.into())),
+    }
+}
+
+/// `IS_IP_ADDRESS_IN_RANGE(address, 'network/bits')`; nothing is in a range of the other kind, or in the empty text.
+fn in_range(a: &Args) -> Result<ArrayRef> {
+    let (addresses, ranges) = (a.text(0)?, a.text(1)?);
+    let mut bad = None;
+    let range = |text: &str| {
+        let (network, bits) = text.split_once('/')?;
+        let (is_v4, network) = left_aligned(network)?;
+        let bits = Some(bits).filter(|bits| bits.bytes().all(|b| b.is_ascii_digit()))?.parse::<u32>().ok()?;
+        (bits <= if is_v4 { 32 } else { 128 }).then_some((is_v4, network, bits))
+    };
+    let out = a.bools(|i| {
+        let (address, text) = (addresses.at(i)?, ranges.at(i)?);
+        if text.is_empty() {
+            return Some(false);
+        }
+        let (Some((is_v4, address)), Some((of_v4, network, bits))) = (left_aligned(address), range(text)) else {
+            bad = Some(format!("'{address}' and '{text}'"));
+            return None;
+        };
+        let same = (address ^ network).checked_shr(128 - bits).unwrap_or(0) == 0;
+        Some(is_v4 == of_v4 && same)
+    })?;
+    match bad {
+        Some(found) => {
+            exec_err!(
+                "{}: expected an address and a range such as '127.0.0.1' and '127.0.0.0/8', found {found}",
+                a.name
+            )
+        }
+        None => Ok(out),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_shown_in_the_usual_notation() {
+        let show = |text: &str| parse_any(text).map(shown);
+        for (text, expected) in [
+            ("::", Some("::")),
+            ("::1", Some("::1")),
+            ("::1:2", Some("::0.1.0.2")),
+            ("010.001.00.200", Some("::ffff:10.1.0.200")),
+            ("::ffff:9.8.7.6", Some("::ffff:9.8.7.6")),
+            ("2001:DB8:0:0:1:0:0:1", Some("2001:db8::1:0:0:1")),
+            ("1:2:3:4:5:6:077.1.2.3", Some("1:2:3:4:5:6:4d01:203")),
+            ("1.2.3", None),
+            ("1.2.3.256", None),
+            ("1.2.3.4 ", None),
+            ("1::2::3", None),
+            ("", None),
+        ] {
+            assert_eq!(show(text).as_deref(), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Numbers as texts for people, and sizes read from such texts.
+
+use std::fmt::Write;
+
+use arrow::array::{Array, ArrayRef};
+use datafusion::common::{Result, exec_err};
+
+use super::args::{Args, to_text};
+use super::func::{Def, Ret, def};
+use super::math::{round_double, round_text};
+use super::string::write_grouped;
+use super::whole::{LARGEINT, large, truncated};
+
+/// Functions of this file.
+pub const DEFS: &[Def] = &[
+    def("format_number", &[], (1, 1), Ret::Text, format_number),
+    def("format_round", &[], (2, 2), Ret::Text, format_round),
+    def("parse_data_size", &[], (1, 1), Ret::By(|_| Ok(LARGEINT)), parse_data_size),
+];
+
+/// `FORMAT_NUMBER(x)`: three digits and a unit of thousands.
+fn format_number(a: &Args) -> Result<ArrayRef> {
+    const UNITS: [&str; 6] = ["", "K", "M", "B", "T", "Q"];
+    let x = a.double(0)?;
+    a.texts(|i, out| {
+        let x = x.at(i)?;
+        let (mut size, mut unit) = (x.abs(), 0);
+        while size >= 1000.0 && unit + 1 < UNITS.len() {
+            size /= 1000.0;
+            unit += 1;
+        }
+        if x < 0.0 {
+            out.push('-');
+        }
+        let digits = match size {
+            1.0 => 0,
+            ..10.0 => 2,
+            ..100.0 => 1,
+            _ => 0,
+        };
+        match size.is_finite() {
+            true => {
+                let _ = write!(out, "{size:.digits$}");
+            }
+            false => out.push_str(if size.is_nan() { "nan" } else { "inf" }),
+        }
+        out.push_str(UNITS[unit]);
+        Some(())
+    })
+}
+
+/// The most digits of `FORMAT_ROUND`.
+const DIGITS_MAX: i64 = 1024;
+
+/// `FORMAT_ROUND(x, digits)`: with commas between thousands, rounded half away from zero.
+fn format_round(a: &Args) -> Result<ArrayRef> {
+    let (raw, digits) = (a.raw(0), a.int(1)?);
+    if let Some(bad) = digits.array.iter().flatten().find(|digits| !(0..=DIGITS_MAX).contains(digits)) {
+        return exec_err!("{}: expected a number of digits from 0 to {DIGITS_MAX}, found {bad}", a.name);
+    }
+    // Text is read as a number, as by CAST.
+    let is_exact = raw.array.data_type().is_integer() || raw.array.data_type().is_decimal();
+    let exact = is_exact.then(|| to_text(a.name, &raw.array)).transpose()?;
+    let doubles = a.double(0)?;
+    a.texts(|i, out| {
+        let digits = digits.at(i)? as usize;
+        let plain = match &exact {
+            Some(texts) => {
+                let row = if raw.one { 0 } else { i };
+                round_text(texts.is_valid(row).then(|| texts.value(row))?, digits)?
+            }
+            None => {
+                let x = doubles.at(i)?;
+                if !x.is_finite() {
+                    let _ = write!(out, "{}", x.to_string().to_lowercase());
+                    return Some(());
+                }
+                format!("{:.digits$}", round_double(x, digits as i64))
+            }
+        };
+        a.ask(plain.len() * 4 / 3)?;
+        write_grouped(out, &plain);
+        Some(())
+    })
+}
+
+/// `PARSE_DATA_SIZE('2.5kB')`: bytes, by units of 1,024.
+fn parse_data_size(a: &Args) -> Result<ArrayRef> {
+    const UNITS: [&str; 9] = ["B", "kB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB"];
+    let texts = a.text(0)?;
+    let size = |text: &str| {
+        let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len()));
+        let unit = UNITS.iter().position(|known| *known == unit)?;
+        // What a second point begins is not read.
+        let end = number.match_indices('.').nth(1).map_or(number.len(), |(at, _)| at);
+        // Exact: the unit is a power of 2.
+        truncated(number[..end].parse::<f64>().ok()? * 2_f64.powi(10 * unit as i32))
+    };
+    large(a, |i| match texts.at(i) {
+        None => Ok(None),
+        Some(text) => match size(text) {
+            Some(size) => Ok(Some(size)),
+            None => exec_err!("{}: expected a size such as 2.5kB, found '{text}'", a.name),
+        },
+    })
+}

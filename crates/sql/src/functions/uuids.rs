@@ -1,0 +1,81 @@
+//! UUIDs, whose 16 bytes as a LARGEINT begin with the lowest one.
+
+use std::fmt::Write;
+
+use arrow::array::ArrayRef;
+use datafusion::common::Result;
+use datafusion::logical_expr::Volatility;
+use rand::Rng;
+
+use super::args::Args;
+use super::func::{Def, Ret, def};
+use super::whole::{LARGEINT, large, wholes};
+
+/// Functions of this file.
+pub const DEFS: &[Def] = &[
+    def("is_uuid", &[], (1, 1), Ret::Bool, |a| {
+        let s = a.text(0)?;
+        a.bools(|i| {
+            let text = s.at(i)?;
+            let inside = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+            Some(match inside {
+                Some(inside) => inside.len() == WITH_HYPHENS && bytes_of(inside, |c| c.is_ascii_hexdigit()).is_some(),
+                None => bytes_of(text, |c| c.is_ascii_hexdigit()).is_some(),
+            })
+        })
+    }),
+    def("uuid_to_int", &[], (1, 1), LARGE, |a| {
+        let s = a.text(0)?;
+        large(a, |i| Ok(s.at(i).and_then(|text| bytes_of(text, |_| false)).map(i128::from_le_bytes)))
+    }),
+    def("int_to_uuid", &[], (1, 1), Ret::Text, int_to_uuid),
+    def("uuid_numeric", &[], (0, 0), LARGE, |a| {
+        let mut random = rand::rng();
+        let values: Vec<i128> = (0..a.rows).map(|_| random.random_range(0..=i128::MAX)).collect();
+        large(a, |i| Ok(Some(values[i])))
+    })
+    .with_volatility(Volatility::Volatile),
+];
+
+const LARGE: Ret = Ret::By(|_| Ok(LARGEINT));
+
+/// Characters of a UUID.
+const WITH_HYPHENS: usize = 36;
+const WITHOUT_HYPHENS: usize = 32;
+/// Places of the hyphens.
+const HYPHENS: [usize; 4] = [8, 13, 18, 23];
+
+/// The bytes of 32 hexadecimal digits, which may have hyphens; `at_hyphen` says what else may stand at their places and counts for
+/// nothing.
+fn bytes_of(text: &str, at_hyphen: fn(char) -> bool) -> Option<[u8; 16]> {
+    let digits: Vec<u8> = match text.len() {
+        WITHOUT_HYPHENS => text.bytes().collect(),
+        WITH_HYPHENS => {
+            let bytes = text.as_bytes();
+            if !HYPHENS.iter().all(|at| bytes[*at] == b'-' || at_hyphen(bytes[*at].into())) {
+                return None;
+            }
+            bytes.iter().enumerate().filter(|(at, _)| !HYPHENS.contains(at)).map(|(_, b)| *b).collect()
+        }
+        _ => return None,
+    };
+    let digit = |b: u8| char::from(b).to_digit(16).map(|d| d as u8);
+    let mut bytes = [0; 16];
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+    }
+    Some(bytes)
+}
+
+fn int_to_uuid(a: &Args) -> Result<ArrayRef> {
+    let x = wholes(a, 0)?;
+    a.texts(|i, out| {
+        for (at, byte) in x.at(i)?.to_le_bytes().into_iter().enumerate() {
+            if [4, 6, 8, 10].contains(&at) {
+                out.push('-');
+            }
+            let _ = write!(out, "{byte:02x}");
+        }
+        Some(())
+    })
+}
