@@ -15,6 +15,7 @@ use datafusion::logical_expr::{
 };
 
 use super::{mixed, once};
+use crate::functions::ask_for_arguments;
 
 /// A function of DataFusion's with the charter's common type.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -105,6 +106,7 @@ impl ScalarUDFImpl for CommonArgs {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        ask_for_arguments(&args)?;
         match self.coalesces {
             true => first_present(args),
             false => self.inner.invoke_with_args(args),

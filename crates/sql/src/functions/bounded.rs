@@ -21,6 +21,23 @@ pub(super) fn bounded(inner: Arc<ScalarUDF>, aliases: &[&str]) -> ScalarUDF {
     ScalarUDF::new_from_impl(Bounded { inner, aliases })
 }
 
+/// Asks for the bytes of the arguments, as many times as there are rows.
+///
+/// # Errors
+/// There is no room for them, or nobody waits for the statement any more.
+pub(crate) fn ask_for_arguments(args: &ScalarFunctionArgs) -> Result<()> {
+    // One row where all arguments are constants.
+    let rows = match args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_))) {
+        true => 1,
+        false => args.number_rows,
+    };
+    let held = args.args.iter().map(|arg| match arg {
+        ColumnarValue::Array(array) => bytes_of(array),
+        ColumnarValue::Scalar(value) => value.size().saturating_mul(rows),
+    });
+    Growth::new("a function", &args.config_options).add(held.fold(0, usize::saturating_add))
+}
+
 /// A function that asks for what it will make.
 #[derive(Debug)]
 struct Bounded {
@@ -84,17 +101,7 @@ impl ScalarUDFImpl for Bounded {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        // One where all arguments are constants.
-        let rows = match args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_))) {
-            true => 1,
-            false => args.number_rows,
-        };
-        let held = args.args.iter().map(|arg| match arg {
-            ColumnarValue::Array(array) => bytes_of(array),
-            ColumnarValue::Scalar(value) => value.size().saturating_mul(rows),
-        });
-        let mut growth = Growth::new("a function", &args.config_options);
-        growth.add(held.fold(0, usize::saturating_add))?;
+        ask_for_arguments(&args)?;
         self.inner.invoke_with_args(args)
     }
 }

@@ -96,6 +96,7 @@ use datafusion::execution::FunctionRegistry;
 pub(crate) use aggregate::{count_distinct, members_of_frames};
 pub(crate) use args::counted;
 pub(crate) use array::{as_list, element_at_udf};
+pub(crate) use bounded::ask_for_arguments;
 pub(crate) use bytes::{is_bytes, like_udf};
 pub use growth::Memory;
 pub use information::SessionInfo;
