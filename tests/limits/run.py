@@ -220,7 +220,7 @@ def flat_statements(server):
         "product": lambda n: "select v" + " * 1" * n + " from t where v = 7",
         "union all": lambda n: "select count(*), sum(n) from (" + " union all ".join(f"select {i} n" for i in range(n // 5)) + ") u",
         "and of or": lambda n: "select count(*) from t where " + " and ".join(groups(n // 20, "k = {x} or v > {x}", " or ")),
-        "or of and": lambda n: "select count(*) from t where " + " or ".join(groups(n // 20, "k <> {x}", " and ")),
+        "or of differences": lambda n: "select count(*) from t where " + " or ".join(groups(n // 20, "k <> {x}", " and ")),
         "one in another": lambda n: "select count(*) from t where " + nested(groups(n // 20, "k = {x}", " or ")),
         "not in": lambda n: "select count(*) from t where s not in (" + ", ".join(f"'q{i}'" for i in range(4 * n)) + ")",
         "tables": lambda n: "select count(*), sum(n) from ("
@@ -233,7 +233,7 @@ def flat_statements(server):
     answers(statements["and"](10_000), [b"1"])
     answers(statements["between"](10_000), [b"2"])
     answers(statements["and of or"](20_000), [b"0"])
-    answers(statements["or of and"](20_000), [b"2"])
+    answers(statements["or of differences"](20_000), [b"2"])
     answers(statements["one in another"](20_000), [b"0"])
     # One search in a set for each row, and no 40,000 comparisons.
     answers(statements["not in"](10_000), [b"3"])
