@@ -211,16 +211,15 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn freed_memory_is_given_back_above_the_limit() {
         super::keep_memory();
-        let before = super::anonymous_bytes().unwrap();
-        super::watch(before + (64 << 20));
-        let many: Vec<Vec<u8>> = (0..2000).map(|n| vec![n as u8 | 1; 100_000]).collect();
-        let held = super::anonymous_bytes().unwrap();
-        assert!(held > before + (180 << 20), "{held} after {before}");
+        super::watch(super::anonymous_bytes().unwrap() + (64 << 20));
+        // Far more than the tests beside this one take and give back meanwhile.
+        let many: Vec<Vec<u8>> = (0..6000).map(|n| vec![n as u8 | 1; 100_000]).collect();
         drop(many);
-        std::thread::sleep(super::WATCH * 5);
-        let left = super::anonymous_bytes().unwrap();
-        assert!(left < before + (90 << 20), "{left} after {before}");
-        assert!(super::returned_bytes() > 60 << 20);
+        let given_back = (0..100).any(|_| {
+            std::thread::sleep(super::WATCH);
+            super::returned_bytes() > 200 << 20
+        });
+        assert!(given_back, "{} bytes", super::returned_bytes());
     }
 
     /// Contents survive growth and shrinkage across the border of what is large.
