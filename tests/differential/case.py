@@ -23,6 +23,7 @@ EQUAL, UNFIT = Outcome("equal"), Outcome("unfit")
 REFUSED = re.compile(
     r"a subquery that depends on .* of the query around it, in this form; write it as a join"
     r"|a subquery that depends on the rows outside below an aggregate"
+    r"|the first column, .*, cannot be a key column; put another first"
     r"|in a subquery two levels below its table|a subquery in ON of a Full join that depends on both sides"
 )
 
