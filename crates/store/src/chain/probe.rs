@@ -152,6 +152,7 @@ fn is_final(e: &Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
     use std::fmt;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -163,8 +164,12 @@ mod tests {
         CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, PutMultipartOptions, PutOptions,
         PutPayload, PutResult,
     };
+    use parking_lot::Mutex;
 
     use super::*;
+
+    /// Faults of one request that follow each other: fewer than the probe's attempts.
+    const FAULTS_MAX: u32 = 4;
 
     /// A store of which some answers are errors, and others are lost.
     #[derive(Debug, Default)]
@@ -177,12 +182,22 @@ mod tests {
         /// Creates are not done at all.
         refuses: bool,
         puts: AtomicUsize,
+        /// The faults in a row of each request. A request is known by its content.
+        faults: Mutex<HashMap<Vec<u8>, u32>>,
     }
 
     impl Faulty {
-        async fn asked<T>(&self, answer: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
+        async fn asked<T>(&self, what: Vec<u8>, answer: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
             let lost = || Error::Generic { store: "faulty", source: "lost".into() };
-            let drawn = rand::rng().random_range(0..100);
+            let mut drawn = rand::rng().random_range(0..100);
+            {
+                let mut faults = self.faults.lock();
+                let in_a_row = faults.entry(what).or_default();
+                if *in_a_row == FAULTS_MAX {
+                    drawn = 100;
+                }
+                *in_a_row = if drawn < 2 * self.percent { *in_a_row + 1 } else { 0 };
+            }
             match drawn {
                 n if n < self.percent => Err(lost()),
                 n if n < 2 * self.percent => answer.await.and(Err(lost())),
@@ -206,7 +221,8 @@ mod tests {
                 return Err(Error::Generic { store: "faulty", source });
             }
             let options = if self.lies { PutMode::Overwrite.into() } else { options };
-            self.asked(self.inner.put_opts(at, payload, options)).await
+            let number = payload.iter().flatten().copied().collect();
+            self.asked(number, self.inner.put_opts(at, payload, options)).await
         }
 
         async fn put_multipart_opts(
@@ -218,7 +234,7 @@ mod tests {
         }
 
         async fn get_opts(&self, at: &Path, options: GetOptions) -> StoreResult<GetResult> {
-            self.asked(self.inner.get_opts(at, options)).await
+            self.asked(b"get".to_vec(), self.inner.get_opts(at, options)).await
         }
 
         fn delete_stream(&self, paths: BoxStream<'static, StoreResult<Path>>) -> BoxStream<'static, StoreResult<Path>> {
