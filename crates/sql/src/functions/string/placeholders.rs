@@ -345,7 +345,7 @@ mod tests {
         }
         assert_eq!(shortest(f64::from(0.1_f32), true), "0.1");
         for (number, precision, expected) in [
-            (3.14159, 2, "3.1"),
+            (3.12159, 2, "3.1"),
             (1234.5, 2, "1.2e+03"),
             (100.0, 3, "100"),
             (0.00001234, 3, "1.23e-05"),
