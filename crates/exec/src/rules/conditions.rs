@@ -18,6 +18,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::OptimizerConfig;
 use datafusion::physical_expr::expressions::BinaryExpr as PhysicalBinary;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr, split_conjunction};
+use dipper_sql::charter::in_lists::in_pairs;
 
 /// Terms from which on a condition is sheltered.
 const SHELTERED: usize = 256;
@@ -54,23 +55,6 @@ fn measure(condition: &Expr) -> (usize, u32) {
     (terms, deepest)
 }
 
-/// The operands joined in pairs, in their order; `None` of none.
-pub fn joined(mut operands: Vec<Expr>, op: Operator) -> Option<Expr> {
-    let both = |left: Expr, right: Expr| Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)));
-    while operands.len() > 1 {
-        let mut pairs = Vec::with_capacity(operands.len().div_ceil(2));
-        let mut from = operands.into_iter();
-        while let Some(left) = from.next() {
-            pairs.push(match from.next() {
-                Some(right) => both(left, right),
-                None => left,
-            });
-        }
-        operands = pairs;
-    }
-    operands.pop()
-}
-
 /// The condition as a tree that is no deeper than its number of terms asks for.
 fn balanced(condition: Expr) -> Expr {
     let Some(op) = logic(&condition) else { return condition };
@@ -85,7 +69,7 @@ fn balanced(condition: Expr) -> Expr {
             operand => operands.push(balanced(operand)),
         }
     }
-    joined(operands, op).unwrap_or_else(|| lit(op == Operator::And))
+    in_pairs(operands, op).unwrap_or_else(|| lit(op == Operator::And))
 }
 
 /// Whether a condition is a tree that is deeper than it need be. Where AND and OR stand in one another, each may take a level.

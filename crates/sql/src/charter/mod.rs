@@ -30,6 +30,7 @@ pub(crate) mod declared;
 mod derived;
 mod grouping_keys;
 mod having;
+pub mod in_lists;
 pub mod interval;
 mod join_conditions;
 mod joins;

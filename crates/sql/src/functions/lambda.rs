@@ -29,6 +29,7 @@ use super::growth::bytes_of;
 use super::lambda_kind::LambdaKind;
 use super::lambda_rows::{Body, Elements, as_lists, elements, lengths, spans};
 use super::lambda_sort::sorted;
+use crate::charter::in_lists;
 
 /// A lambda's body, closed.
 #[derive(Debug)]
@@ -115,7 +116,9 @@ impl LambdaFunction {
         let info =
             SimplifyContext::builder().with_schema(Arc::clone(schema)).with_config_options(Arc::clone(config)).build();
         // Functions that the planner knows in another form only become that here.
-        let body = ExprSimplifier::new(info).simplify(self.closed.body.clone())?;
+        let simplifier = ExprSimplifier::new(info);
+        let body = in_lists::settle(self.closed.body.clone(), in_lists::Wanted::Exact, &simplifier)?;
+        let body = simplifier.simplify(body)?;
         let props = ExecutionProps { config_options: Some(Arc::clone(config)), ..ExecutionProps::new() };
         let body = create_physical_expr(&body, schema, &props, &PhysicalPlanningContext::default())?;
         *self.compiled.lock().unwrap_or_else(PoisonError::into_inner) = Some((Arc::clone(config), Arc::clone(&body)));
