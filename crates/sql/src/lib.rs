@@ -2,4 +2,6 @@
 //! [`functions`]. Statements are read by `dipper-dialect`.
 
 pub mod charter;
+mod class;
 pub mod functions;
+mod metadata;

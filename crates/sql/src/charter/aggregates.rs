@@ -23,8 +23,8 @@ use datafusion::logical_expr::{
 };
 use std::sync::Arc;
 
-use super::operators::Class;
 use super::{checked_avg, checked_sum};
+use crate::class::Class;
 use crate::functions::{distinct, moving};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -31,14 +31,15 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 
 use super::declared::{self, digits_of};
-use super::operators::{Class, DATETIME, LARGEINT_CLASS, binary, cast_to};
 use super::shown::with_texts;
-use super::typed::TYPE_KEY;
+use super::terms::{binary, cast_to};
 use super::{chain, compare, lateral, mixed, nested, once, ranges, subqueries, text, zeros};
+use crate::class::{Class, DATETIME, LARGEINT_CLASS};
 use crate::functions::datetime::DAY_MICROS;
 use crate::functions::datetime::parse::{datetime_from_number, parse_time};
 use crate::functions::datetime::zone::Zone;
 use crate::functions::{LostValues, is_bytes, like_udf, members_of_frames, whole};
+use crate::metadata::TYPE_KEY;
 
 /// Whether `from` to `to` needs [`MySqlCast`].
 fn differs(from: &DataType, to: &DataType) -> bool {

@@ -1,4 +1,4 @@
-//! DataFusion's functions whose arguments become one type: which one is [`mixed::charter_type`]'s to say.
+//! DataFusion's functions whose arguments become one type: which one is [`charter_type`]'s to say.
 //!
 //! The planner asks for the type as soon as it sees the call, before any rule could change an argument.
 
@@ -14,7 +14,8 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 
-use super::{mixed, once};
+use super::once;
+use crate::class::charter_type;
 use crate::functions::ask_for_arguments;
 
 /// A function of DataFusion's with the charter's common type.
@@ -82,7 +83,7 @@ impl ScalarUDFImpl for CommonArgs {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        match mixed::charter_type(types.iter()) {
+        match charter_type(types.iter()) {
             Some(common) => Ok(vec![common; types.len()]),
             None => self.inner.coerce_types(types),
         }

@@ -9,8 +9,9 @@ use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{Cast, TryCast};
 use datafusion::logical_expr::{Expr, ExprSchemable, Operator, lit};
 
-use super::operators::{Class, DATETIME, binary, cast_to, int_literal};
+use super::terms::{binary, cast_to, int_literal};
 use super::text;
+use crate::class::{Class, DATETIME};
 use crate::functions::is_bytes;
 
 /// The comparison with its sides coerced.

@@ -10,8 +10,8 @@ use datafusion::logical_expr::{
 };
 use dipper_base::types::SqlType;
 
-use super::operators::DATETIME;
-use super::typed::TYPE_KEY;
+use crate::class::DATETIME;
+use crate::metadata::TYPE_KEY;
 
 /// The function's name.
 pub const ROUND_NAME: &str = "dipper_datetime";

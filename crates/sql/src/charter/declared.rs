@@ -18,9 +18,10 @@ use datafusion::logical_expr::{
 use dipper_base::types::SqlType;
 use dipper_dialect::parser::parse_type;
 
-use super::operators::Class;
-use super::typed::{CAST_NAME, DIGITS_KEY, TYPE_KEY, Typed};
+use super::typed::{CAST_NAME, Typed};
+use crate::class::Class;
 use crate::functions::{datetime, is_bytes};
+use crate::metadata::{DIGITS_KEY, TYPE_KEY};
 
 /// DATETIME without digits.
 const SECONDS: &str = "datetime";

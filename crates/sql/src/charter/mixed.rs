@@ -26,36 +26,8 @@ use dipper_dialect::tree;
 use dipper_dialect::walk::{self, Change};
 use sqlparser::ast;
 
-use super::operators::{Class, cast_to, int_literal};
-use crate::functions::is_bytes;
-
-/// The type of one column for values of these types; `None` where DataFusion's own choice serves.
-pub(crate) fn charter_type<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> Option<DataType> {
-    let classes = types.clone().map(Class::of).filter(|c| *c != Class::Null);
-    if types.clone().any(is_bytes)
-        && types.clone().all(|t| is_bytes(t) || matches!(Class::of(t), Class::Text | Class::Null))
-    {
-        return Some(DataType::BinaryView);
-    }
-    if classes.clone().any(|c| matches!(c, Class::Other | Class::Interval)) {
-        return None;
-    }
-    let has = |wanted: fn(Class) -> bool| classes.clone().any(wanted);
-    let text = has(|c| c == Class::Text);
-    let point = has(|c| matches!(c, Class::Date | Class::DateTime));
-    let (boolean, number) = (has(|c| c == Class::Boolean), has(Class::is_number));
-    if [text, point, boolean || number].iter().filter(|kind| **kind).count() > 1 {
-        return Some(DataType::Utf8View);
-    }
-    if has(|c| c == Class::Float) && (boolean || has(|c| matches!(c, Class::Decimal(..)))) {
-        return Some(DataType::Float64);
-    }
-    if boolean && number {
-        let numbers = types.map(|t| if *t == DataType::Boolean { DataType::Int8 } else { t.clone() });
-        return type_union_resolution(&numbers.collect::<Vec<_>>());
-    }
-    None
-}
+use super::terms::{cast_to, int_literal};
+use crate::class::{Class, charter_type};
 
 fn common<'a>(values: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Option<DataType> {
     let types = values.map(|v| v.get_type(schema)).collect::<Result<Vec<_>>>().ok()?;

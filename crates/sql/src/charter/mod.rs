@@ -55,6 +55,7 @@ mod shadowing;
 mod shown;
 mod subqueries;
 mod tables;
+mod terms;
 pub mod text;
 mod totals;
 pub(crate) mod typed;
@@ -78,13 +79,13 @@ use dipper_dialect::statement::QueryText;
 use dipper_dialect::walk;
 use sqlparser::ast::{GroupByExpr, Query, Select, TableFactor};
 
+pub use crate::metadata::{DIGITS_KEY, TYPE_KEY};
 use casts::{CharterRule, Stage};
 pub use declared::digits_of;
 pub use names::visible as visible_name;
 use session::{Context, TableRef, VarValue};
 pub(crate) use shown::with_texts;
 pub use shown::{as_shown, has_several_digits, several_digits_shown};
-pub use typed::{DIGITS_KEY, TYPE_KEY};
 
 use crate::functions;
 

@@ -15,7 +15,7 @@ use arrow::datatypes::DataType;
 use datafusion::common::{Result, not_impl_datafusion_err};
 
 use super::casts::{cast_values, texts_of};
-use super::operators::Class;
+use crate::class::Class;
 use crate::functions::{Kind, as_list, document, is_bytes, kind, members, unquote, write_quoted};
 
 /// How values are written.

@@ -12,11 +12,9 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{
-    DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Field, FieldRef, IntervalUnit, TimeUnit,
-};
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Field, FieldRef, IntervalUnit};
 use datafusion::common::{Column, DFSchema, Result, ScalarValue, TableReference, plan_datafusion_err, plan_err};
-use datafusion::logical_expr::expr::{BinaryExpr, Cast, NullTreatment, ScalarFunction, TryCast};
+use datafusion::logical_expr::expr::{BinaryExpr, Cast, NullTreatment, ScalarFunction};
 use datafusion::logical_expr::planner::{
     ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr, RawFieldAccessExpr, RawWindowExpr,
 };
@@ -26,7 +24,9 @@ use datafusion::logical_expr::{
 use sqlparser::ast::BinaryOperator;
 
 use super::checked::{Checked, CheckedOp};
+use super::terms::{binary, cast_to, int_literal};
 use super::{chain, common_args, compare, mixed, text};
+use crate::class::{Class, DATETIME, LARGEINT_CLASS};
 use crate::functions::decimals::{is_wide_product, is_wide_quotient};
 use crate::functions::whole::LARGEINT;
 use crate::functions::{Operators, element_at_udf, json_value_udf};
@@ -55,89 +55,6 @@ impl Default for CharterPlanner {
             json: Arc::new(json_value_udf()),
             array: common_args::make_array(),
         }
-    }
-}
-
-/// What an operand is, as far as operators care.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Class {
-    /// The NULL literal.
-    Null,
-    Boolean,
-    /// Signed integer of so many bits.
-    Int(u32),
-    /// 64-bit unsigned integer; narrower ones count as the signed type above them.
-    UInt64,
-    /// Precision and scale, and whether it is the 256-bit kind.
-    Decimal(u8, i8, bool),
-    Float,
-    Text,
-    Date,
-    DateTime,
-    Interval,
-    Other,
-}
-
-impl Class {
-    pub(super) fn of(t: &DataType) -> Class {
-        match t {
-            DataType::Null => Class::Null,
-            DataType::Boolean => Class::Boolean,
-            DataType::Int8 => Class::Int(8),
-            DataType::Int16 | DataType::UInt8 => Class::Int(16),
-            DataType::Int32 | DataType::UInt16 => Class::Int(32),
-            DataType::Int64 | DataType::UInt32 => Class::Int(64),
-            DataType::UInt64 => Class::UInt64,
-            DataType::Decimal32(p, s) | DataType::Decimal64(p, s) | DataType::Decimal128(p, s) => {
-                Class::Decimal(*p, *s, false)
-            }
-            DataType::Decimal256(p, s) => Class::Decimal(*p, *s, true),
-            DataType::Float16 | DataType::Float32 | DataType::Float64 => Class::Float,
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Class::Text,
-            DataType::Date32 | DataType::Date64 => Class::Date,
-            DataType::Timestamp(..) => Class::DateTime,
-            DataType::Interval(_) => Class::Interval,
-            DataType::Dictionary(_, value) => Class::of(value),
-            _ => Class::Other,
-        }
-    }
-
-    pub(super) fn is_number(self) -> bool {
-        matches!(self, Class::Int(_) | Class::UInt64 | Class::Decimal(..) | Class::Float)
-    }
-
-    fn is_integer(self) -> bool {
-        matches!(self, Class::Int(_) | Class::UInt64) || self == LARGEINT_CLASS
-    }
-}
-
-/// The class of LARGEINT.
-pub(super) const LARGEINT_CLASS: Class = Class::Decimal(39, 0, true);
-
-/// DATETIME's Arrow type.
-pub(super) const DATETIME: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
-
-/// A cast with MySQL's meaning: NULL where it fails. [`super::casts`] puts the function behind it.
-pub(super) fn cast_to(expr: Expr, to: DataType, schema: &DFSchema) -> Expr {
-    match expr.get_type(schema) {
-        Ok(from) if from == to => expr,
-        _ => Expr::TryCast(TryCast::new(Box::new(expr), to)),
-    }
-}
-
-pub(super) fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
-    Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
-}
-
-/// The integer behind an integer literal.
-pub(super) fn int_literal(expr: &Expr) -> Option<i64> {
-    match expr {
-        Expr::Literal(ScalarValue::Int64(Some(n)), _) => Some(*n),
-        Expr::Literal(ScalarValue::Int32(Some(n)), _) => Some(i64::from(*n)),
-        Expr::Literal(ScalarValue::Int16(Some(n)), _) => Some(i64::from(*n)),
-        Expr::Literal(ScalarValue::Int8(Some(n)), _) => Some(i64::from(*n)),
-        Expr::Negative(inner) => int_literal(inner).and_then(i64::checked_neg),
-        _ => None,
     }
 }
 

@@ -17,7 +17,7 @@ use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::expr::WindowFunction;
 use datafusion::logical_expr::{Expr, ExprSchemable, WindowFrameBound, WindowFrameUnits};
 
-use super::operators::cast_to;
+use super::terms::cast_to;
 
 /// More months, days and nanoseconds than lie between the first and the last day of the calendar, or than an interval has.
 const MONTHS: i32 = 12 * 10_000;

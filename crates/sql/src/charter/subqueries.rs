@@ -20,8 +20,8 @@ use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, Filter, LogicalPlan, LogicalPlanBuilder, Operator, Sort, Subquery, lit, when,
 };
 
-use super::operators::Class;
 use super::{compare, join_conditions, one_row};
+use crate::class::Class;
 
 /// The column of a subquery that has been put below EXISTS: a name that no column outside has.
 const ELEMENT: &str = "__in_element";

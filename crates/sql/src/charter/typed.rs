@@ -11,13 +11,7 @@ use datafusion::logical_expr::{
 };
 
 use super::declared::{digits_of, has_names};
-
-/// The key under which a field says what its SQL type says beyond Arrow's.
-pub const TYPE_KEY: &str = "dipper.type";
-
-/// The key under which a field of structs says it where only the digits of DATETIME are meant: names and comments of fields are
-/// those of Arrow's type.
-pub const DIGITS_KEY: &str = "dipper.digits";
+use crate::metadata::{DIGITS_KEY, TYPE_KEY};
 
 /// Name of the function around what a query casts.
 pub(super) const CAST_NAME: &str = "dipper_cast";

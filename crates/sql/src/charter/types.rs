@@ -10,8 +10,8 @@ use dipper_base::types::SqlType;
 use dipper_dialect::parser::{TYPE_NAME, parse_type};
 use sqlparser::ast;
 
-use super::operators::DATETIME;
-use super::typed::TYPE_KEY;
+use crate::class::DATETIME;
+use crate::metadata::TYPE_KEY;
 
 /// Our own types, and DATETIME and TIMESTAMP as microseconds.
 #[derive(Debug, Default)]

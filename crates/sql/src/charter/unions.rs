@@ -23,11 +23,12 @@ use sqlparser::ast::{
     ObjectNamePart, Query, SelectItem, SetExpr, SetOperator, SetQuantifier, TableFactor, TableWithJoins,
 };
 
-use super::mixed::charter_type;
 use super::names::MARK;
-use super::operators::cast_to;
-use super::typed::{TYPE_KEY, Typed};
+use super::terms::cast_to;
+use super::typed::Typed;
 use super::{tables, wide_marks};
+use crate::class::charter_type;
+use crate::metadata::TYPE_KEY;
 
 /// Makes a relation of each set operation, except those that the planner knows as the two halves of a recursion.
 pub(super) fn relations(query: &mut Query) {

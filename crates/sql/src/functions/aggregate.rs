@@ -22,7 +22,7 @@ use super::extreme::{Best, BestRows, is_nested};
 use super::kept::can_keep;
 use super::sketch_aggregate::bitmap_union_count;
 use super::{moments, percentile};
-use crate::charter::TYPE_KEY;
+use crate::metadata::TYPE_KEY;
 
 /// Registers the aggregates of this file.
 ///

@@ -18,7 +18,7 @@ use super::adapted::Adapted;
 use super::func::MANY;
 use super::kept::{RowList, can_keep};
 use super::{arrays_of_groups, funnel, histograms, intersections, sequence};
-use crate::charter::TYPE_KEY;
+use crate::metadata::TYPE_KEY;
 
 /// The functions.
 fn all() -> impl Iterator<Item = &'static Spec> {

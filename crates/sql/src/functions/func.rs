@@ -17,8 +17,8 @@ use datafusion::logical_expr::{
 };
 
 use super::args::Args;
-use crate::charter::mixed::charter_type;
-use crate::charter::typed::TYPE_KEY;
+use crate::class::charter_type;
+use crate::metadata::TYPE_KEY;
 
 /// `DATETIME`: microseconds since 1970-01-01 without a zone.
 pub const DATETIME: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);

@@ -24,7 +24,7 @@ use super::adapted::Adapted;
 use super::args::to_int;
 use super::moving::moving;
 use super::sketch::check_set;
-use crate::charter::TYPE_KEY;
+use crate::metadata::TYPE_KEY;
 
 /// HLL_UNION: the sketch of all members of sketches.
 pub fn hll_union() -> Arc<AggregateUDF> {
