@@ -22,11 +22,24 @@ const EDGES: &[(&str, &[&str])] = &[
     ("node", &["base", "text", "cache", "store", "load", "point", "iceberg", "dialect"]),
     ("ingest", &["base", "text", "store", "load", "node"]),
     ("exec", &["base", "text", "cache", "store", "iceberg", "sql", "node"]),
+    ("variables", &["base", "text", "dialect", "node", "exec"]),
     ("lake", &["base", "text", "cache", "store", "iceberg", "dialect", "sql", "node", "exec"]),
     (
         "engine",
         &[
-            "base", "text", "cache", "store", "load", "point", "iceberg", "dialect", "sql", "node", "ingest", "exec",
+            "base",
+            "text",
+            "cache",
+            "store",
+            "load",
+            "point",
+            "iceberg",
+            "dialect",
+            "sql",
+            "node",
+            "ingest",
+            "exec",
+            "variables",
             "lake",
         ],
     ),
@@ -50,10 +63,18 @@ const UNKNOWN: &[(&str, &[&str])] = &[
     ("server", &["datafusion", "parquet", "sqlparser"]),
 ];
 
-/// The largest circle of modules that import each other in a crate, not counting a module's parents and children. The numbers of sql
-/// and engine are those of today: they may fall and not rise.
-const CIRCLES: &[(&str, usize)] =
-    &[("dialect", 12), ("sql", 24), ("node", 12), ("ingest", 12), ("exec", 12), ("lake", 12), ("engine", 34)];
+/// The largest circle of modules that import each other in a crate, not counting a module's parents and children. The number of
+/// engine is that of today: it may fall and not rise.
+const CIRCLES: &[(&str, usize)] = &[
+    ("dialect", 12),
+    ("sql", 12),
+    ("node", 12),
+    ("ingest", 12),
+    ("exec", 12),
+    ("variables", 12),
+    ("lake", 12),
+    ("engine", 18),
+];
 
 fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()

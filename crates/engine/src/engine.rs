@@ -13,8 +13,9 @@ use datafusion::execution::{FunctionRegistry, SessionStateBuilder};
 use datafusion::prelude::SessionConfig;
 use dipper_base::client::ClientInfo;
 use dipper_base::names::CATALOG;
-use dipper_cache::{CacheOptions, DataCache, IoContext, Populate};
+use dipper_cache::DataCache;
 use dipper_exec::budget::Budget;
+use dipper_exec::cost::Class;
 use dipper_exec::scan::PoolMemory;
 use dipper_exec::spill::{BATCHES_PER_FILE, SpillFiles};
 use dipper_ingest::loads::{LoadResources, Loads};
@@ -22,18 +23,17 @@ use dipper_ingest::records::LoadRecords;
 use dipper_lake::catalogs::Lake;
 use dipper_lake::catalogs::iceberg::Places;
 use dipper_node::location::{self, DataLocation, Opened, RemoteOptions};
+use dipper_node::pool::{Pool, default_memory_bytes};
 use dipper_node::tables::alters::Alters;
 use dipper_node::tables::registry::NativeTables;
 use dipper_node::tables::volumes::Volumes;
-use dipper_store::backup::{BackupError, Copied};
 use dipper_store::catalog::Catalog;
 use dipper_store::probed::ProbedStore;
 use dipper_store::volumes::VolumeStore;
 use futures::future::BoxFuture;
-use object_store::ObjectStore;
 
 use crate::access::Access;
-use crate::admission::{Admission, Class};
+use crate::admission::Admission;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::stores::Stores;
 use crate::files::{FileAccess, cannot};
@@ -43,7 +43,7 @@ use crate::profile::{self, Profile, Profiles};
 use crate::session::Session;
 use crate::temporary;
 use crate::user_locks::UserLocks;
-use crate::variables::Globals;
+use dipper_variables::Globals;
 
 /// How an [`Engine`] is set up.
 #[derive(Debug, Clone)]
@@ -84,10 +84,6 @@ impl Default for EngineOptions {
     }
 }
 
-/// Stack of the query threads. Planning recurses over expression trees; `recursive_protection` grows stacks where
-/// DataFusion recurses itself, this is for everything else. Only touched pages cost memory.
-const STACK_BYTES: usize = 64 << 20;
-
 /// One part in so many of the memory keeps pages of native tables that were read.
 const CACHE_SHARE: usize = 4;
 
@@ -96,9 +92,6 @@ const READ_AHEAD_SHARE: usize = 8;
 
 /// One part in so many of the memory keeps rows of look-ups.
 const ROW_CACHE_SHARE: u64 = 10;
-
-/// Threads that wait for the store.
-const IO_THREADS: usize = 2;
 
 /// Gives names and values for SHOW STATUS.
 type Counted = Box<dyn Fn() -> Vec<(&'static str, u64)> + Send + Sync>;
@@ -304,7 +297,7 @@ impl Engine {
     /// # Errors
     /// It is no value of the variable.
     pub fn set_global(&self, name: &str, value: &str) -> Result<()> {
-        crate::variables::Variables::new(Arc::clone(&self.globals)).set_global(name, value)?;
+        dipper_variables::Variables::new(Arc::clone(&self.globals)).set_global(name, value)?;
         Ok(())
     }
 
@@ -365,154 +358,6 @@ impl Engine {
     }
 }
 
-/// The store of a database, for a tool beside the engine; tables on storage volumes are found in it.
-async fn data_store(data: &DataLocation, remote: &RemoteOptions) -> Result<Arc<dyn ObjectStore>> {
-    // Each byte is read once: nothing to cache.
-    let cache = DataCache::open(&CacheOptions { memory_bytes: 0, ..CacheOptions::default() });
-    let stores = Arc::new(Stores::new(tokio::runtime::Handle::current(), cache, remote.properties.clone()));
-    let root = location::open(Some(data), &stores)?.store;
-    let catalog = Catalog::open(Arc::clone(&root)).await?;
-    let volumes = Volumes::new(Arc::new(VolumeStore::new(root)), stores, catalog.clone());
-    for (_, table) in catalog.snapshot().tables().filter(|(_, t)| t.is_native()) {
-        volumes.locate(table.id)?;
-    }
-    Ok(volumes.store())
-}
-
-/// Refuses a directory that is not there: opened, it would be made.
-fn there(data: &DataLocation) -> Result<()> {
-    match data {
-        DataLocation::Local(dir) if !dir.is_dir() => {
-            Err(EngineError::new(ErrorKind::File, format!("'{}' is no directory", dir.display())))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Of reads that will not be repeated: they leave the data cache to others.
-fn read_once() -> Arc<IoContext> {
-    Arc::new(IoContext { populate: Populate::Never, ..IoContext::default() })
-}
-
-/// Copies tables of a database into another directory or bucket, also while a server uses it; see
-/// [`dipper_store::backup::backup`].
-///
-/// # Errors
-/// There is no backup then.
-pub async fn backup(
-    data: &DataLocation,
-    to: &DataLocation,
-    remote: &RemoteOptions,
-    tables: &[String],
-    progress: impl FnMut(&Copied),
-) -> Result<Vec<Copied>> {
-    there(data)?;
-    let (from, target) = (data_store(data, remote).await?, data_store(to, remote).await?);
-    let root = object_store::path::Path::default();
-    let copied = read_once().scope(dipper_store::backup::backup(&from, &target, &root, tables, progress)).await;
-    // The store knows no other name of the place than that it is its root.
-    let said = |e: BackupError| match e {
-        BackupError::Exists(_) => BackupError::Exists(to.to_string()).to_string(),
-        BackupError::Database { object, .. } => BackupError::Database { place: to.to_string(), object }.to_string(),
-        BackupError::Occupied { object, .. } => BackupError::Occupied { place: to.to_string(), object }.to_string(),
-        e => e.to_string(),
-    };
-    copied.map_err(|e| EngineError::new(ErrorKind::Storage, said(e)))
-}
-
-/// Makes tables from a backup; see [`dipper_store::backup::restore`].
-///
-/// # Errors
-/// Nothing was restored.
-pub async fn restore(
-    from: &DataLocation,
-    data: &DataLocation,
-    remote: &RemoteOptions,
-    tables: &[String],
-    renamed: &[(String, String)],
-    progress: impl FnMut(&Copied),
-) -> Result<Vec<Copied>> {
-    there(from)?;
-    let (source, to) = (data_store(from, remote).await?, data_store(data, remote).await?);
-    let root = object_store::path::Path::default();
-    let copied = read_once().scope(dipper_store::backup::restore(&source, &root, &to, tables, renamed, progress)).await;
-    let said = |e: BackupError| match e {
-        BackupError::NotFound(_) => BackupError::NotFound(from.to_string()).to_string(),
-        e => format!("restore from '{from}': {e}"),
-    };
-    copied.map_err(|e| EngineError::new(ErrorKind::Storage, said(e)))
-}
-
-/// Verifies a data directory, also one that a server uses: chains, the checksum of every byte of data, keys, and that all
-/// that is named is there. Of a backup, length and checksum of each of its files. `progress` is told each table's name
-/// before it is read.
-///
-/// # Errors
-/// The directory, its catalog or the list of a backup cannot be read; what is wrong with tables is in the report.
-pub async fn check(
-    data: &DataLocation,
-    remote: &RemoteOptions,
-    mut progress: impl FnMut(&str),
-) -> Result<dipper_store::check::Report> {
-    there(data)?;
-    let store = data_store(data, remote).await?;
-    let checked = async {
-        match dipper_store::backup::check(&store, &mut progress).await {
-            Ok(Some(report)) => Ok(report),
-            Ok(None) => Ok(dipper_store::check::check(&store, &mut progress).await?),
-            Err(e) => Err(EngineError::of(ErrorKind::Storage, e)),
-        }
-    };
-    read_once().scope(checked).await
-}
-
-/// Threads that end behind whoever lets go of them: a runtime must not block in an asynchronous context, where the last
-/// session may end, or an engine not open.
-struct Pool(Option<tokio::runtime::Runtime>);
-
-impl Pool {
-    /// Threads for work on rows, which may take the stack that plans need.
-    fn cpu(name: &str, threads: usize, nice: i32) -> Result<Self> {
-        let built = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(threads)
-            .thread_name(name)
-            .thread_stack_size(STACK_BYTES)
-            .on_thread_start(move || drop(set_nice(nice)))
-            .enable_all()
-            .build();
-        Self::of(built, name)
-    }
-
-    /// The threads that wait for the store.
-    fn io(nice: i32) -> Result<Self> {
-        let built = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(IO_THREADS)
-            .thread_name("store")
-            .on_thread_start(move || drop(set_nice(nice)))
-            .enable_all()
-            .build();
-        Self::of(built, "store's")
-    }
-
-    fn of(built: std::io::Result<tokio::runtime::Runtime>, whose: &str) -> Result<Self> {
-        built
-            .map(|runtime| Pool(Some(runtime)))
-            .map_err(|e| EngineError::new(ErrorKind::Resources, format!("cannot start the {whose} threads: {e}")))
-    }
-
-    fn handle(&self) -> &tokio::runtime::Handle {
-        self.0.as_ref().expect("only taken in drop").handle()
-    }
-}
-
-impl Drop for Pool {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.0.take() {
-            runtime.shutdown_background();
-        }
-    }
-}
-
 /// The state that sessions copy: settings, functions and rules that do not depend on a session.
 fn template(runtime: Arc<RuntimeEnv>, locks: &Arc<UserLocks>) -> Result<SessionState> {
     let mut config = dipper_sql::charter::configure(SessionConfig::new());
@@ -555,11 +400,6 @@ fn memory_bytes(options: &EngineOptions) -> usize {
     options.memory_bytes.unwrap_or_else(default_memory_bytes) as usize
 }
 
-/// Bytes that statements and caches use together where nothing is said: 80% of what the machine (or its cgroup) has.
-pub fn default_memory_bytes() -> u64 {
-    machine_memory_bytes() / 10 * 8
-}
-
 /// Bytes of the row cache while it is on: it can be switched off and on.
 fn row_cache_bytes(options: &EngineOptions) -> u64 {
     options.row_cache_bytes.unwrap_or(memory_bytes(options) as u64 / ROW_CACHE_SHARE)
@@ -580,27 +420,4 @@ fn runtime_env(options: &EngineOptions) -> Result<(Arc<RuntimeEnv>, Arc<SpillFil
     let runtime =
         RuntimeEnvBuilder::new().with_memory_pool(Arc::new(Budget(pool))).with_disk_manager_builder(disk).build()?;
     Ok((Arc::new(runtime), spilled))
-}
-
-/// Memory of the machine, or of the cgroup that confines this process, whichever is less.
-fn machine_memory_bytes() -> u64 {
-    let cgroup = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|s| s.trim().parse::<u64>().ok());
-    let total = std::fs::read_to_string("/proc/meminfo").ok().and_then(|s| {
-        let line = s.lines().find(|l| l.starts_with("MemTotal:"))?.to_string();
-        line.split_whitespace().nth(1)?.parse::<u64>().ok()
-    });
-    // Without /proc: small enough for any machine that this runs on.
-    total.map_or(2 << 30, |kib| kib * 1024).min(cgroup.unwrap_or(u64::MAX))
-}
-
-/// Sets the niceness of the calling thread, which otherwise has that of the thread that happened to make it. Elsewhere than on
-/// Linux, where it would be the whole process's, it stays.
-///
-/// # Errors
-/// This process may not go before others.
-pub fn set_nice(nice: i32) -> std::io::Result<()> {
-    if cfg!(target_os = "linux") {
-        rustix::process::setpriority_process(None, nice)?;
-    }
-    Ok(())
 }

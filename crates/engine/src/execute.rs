@@ -20,7 +20,7 @@ use futures::stream::BoxStream;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::access::{self, Hourly};
+use crate::access::Hourly;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::listings::Listings;
 use crate::native;
@@ -241,7 +241,8 @@ impl Session {
         let mut limit = self.variables.query_timeout();
         // The variable of this name does nothing.
         if matches!(parsed.statement, Statement::Insert(_))
-            && let Some(seconds) = access::limit(&self.engine.accounts(), &self.client.user, "insert_timeout")
+            && let Some(seconds) =
+                dipper_exec::quota::limit(&self.engine.accounts(), &self.client.user, "insert_timeout")
         {
             limit = Some(Duration::from_secs(seconds));
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::engine::Engine;
 use crate::reference;
 use crate::statements::like;
-use crate::variables::definitions;
+use dipper_variables::definitions;
 
 /// What HELP tells about one thing.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -15,7 +15,6 @@
 //! | [`load`] | how do loads use sessions, and how does an INSERT read a body? |
 //! | [`point`] | how are rows looked up by key without a planner? |
 //! | [`statements`] | what does each statement that is not a query do? |
-//! | [`variables`] | which session variables exist and which act? |
 //! | [`profile`] | where did the time of a statement or load go? |
 //! | [`reference`] | what do the generated pages of the documentation say? |
 //! | [`help`] | what does HELP answer? |
@@ -45,19 +44,21 @@ mod temporary;
 #[cfg(test)]
 mod trouble;
 mod user_locks;
-pub mod variables;
 
-pub use access::Connected;
 pub use dipper_base::client::ClientInfo;
 pub use dipper_base::preempt;
 pub use dipper_base::secret::Secret;
+pub use dipper_exec::quota::Connected;
 pub use dipper_lake::result::{self, Column, Done, Outcome, Rows};
 pub use dipper_lake::sink::as_names;
 pub use dipper_node::error::{self, EngineError, Result};
 pub use dipper_node::files::{self, FileAccess};
 pub use dipper_node::location::{DataLocation, RemoteOptions};
+pub use dipper_node::pool::{default_memory_bytes, set_nice};
+pub use dipper_node::tools::{backup, check, restore};
 pub use dipper_store::backup::Copied;
-pub use engine::{Engine, EngineOptions, backup, check, default_memory_bytes, restore, set_nice};
+pub use dipper_variables as variables;
+pub use engine::{Engine, EngineOptions};
 pub use held::Held;
 pub use session::{Selected, Session};
 pub use statements::like;

@@ -18,8 +18,10 @@ use dipper_base::names::CATALOG;
 use dipper_cache::{IoContext, Populate};
 use dipper_dialect::statement::{QueryText, Scope};
 use dipper_exec::coop::{Run, at_length, still_wanted};
+use dipper_exec::cost::Class;
 use dipper_exec::native::NativeProvider;
 use dipper_exec::on_cpu::{on_cpu, panicked};
+use dipper_exec::quota::{Quota, task_context};
 use dipper_exec::rules::correlated::outer_columns;
 use dipper_lake::read::ReadContext;
 use dipper_sql::charter::compute::{ComputeColumns, ItemPlanner};
@@ -37,8 +39,6 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use sqlparser::ast::{ExprWithAlias, Query};
 
-use crate::access::{self, Quota};
-use crate::admission::Class;
 use crate::defaults;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, MIXED_WITH_AGGREGATES, NOT_GROUPED, Result};
@@ -48,7 +48,7 @@ use crate::profile::{QueryId, Recorder, Task, profiled};
 use crate::result::{Column, Rows};
 use crate::session::Session;
 use crate::tables::TableSet;
-use crate::variables::Variables as SessionVariables;
+use dipper_variables::Variables as SessionVariables;
 
 /// Batches of a running query.
 pub(crate) type QueryStream = BoxStream<'static, Result<RecordBatch>>;
@@ -459,7 +459,7 @@ pub(crate) async fn start(
     let run = Run::default();
     let mut stream = {
         let _on = threads.enter();
-        context.io.enter(|| run.enter(|| execute_stream(physical, access::task_context(state))))?
+        context.io.enter(|| run.enter(|| execute_stream(physical, task_context(state))))?
     };
     let (sender, receiver) = tokio::sync::mpsc::channel::<Result<RecordBatch>>(BATCHES_WAITING);
     let forward = threads.spawn(run.scope(context.io.scope(async move {

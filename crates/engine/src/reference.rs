@@ -10,7 +10,7 @@ use dipper_ingest::request::{HEADERS, REFUSED, STARROCKS, WITHOUT_EFFECT};
 use crate::engine::Engine;
 use crate::error::ErrorKind;
 use crate::info_schema::{self, INFORMATION_SCHEMA};
-use crate::variables::definitions::{self, Definition, Effect, Kind, Settable};
+use dipper_variables::definitions::{self, Definition, Effect, Kind, Settable};
 
 /// Says below the title of each page where the page comes from.
 pub const GENERATED: &str = "<!-- Written by `dipper reference`; do not edit. -->";

@@ -9,12 +9,13 @@ use datafusion::common::ScalarValue;
 use dipper_base::client::{ClientInfo, Level, Warning};
 use dipper_dialect::parser::ParseOptions;
 use dipper_dialect::statement::{Name, Parsed};
+use dipper_exec::quota::{QUERY_TIMEOUT, limit};
 use dipper_sql::functions::LostValues;
 use dipper_store::catalog::access::{Privileges, Rights};
 use dipper_store::catalog::{CatalogState, TableId};
 use parking_lot::Mutex;
 
-use crate::access::{self, Hourly, Object, QUERY_TIMEOUT};
+use crate::access::{self, Hourly, Object};
 use crate::catalogs;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
@@ -25,7 +26,7 @@ use crate::profile::QueryId;
 use crate::statements::Transaction;
 use crate::temporary::Temporaries;
 use crate::user_locks::HeldLocks;
-use crate::variables::{QUERY_TIMEOUT_MAX, Variables};
+use dipper_variables::{QUERY_TIMEOUT_MAX, Variables};
 
 /// `ER_TRUNCATED_WRONG_VALUE`.
 const TRUNCATED_WRONG_VALUE: u16 = 1292;
@@ -487,7 +488,7 @@ impl Session {
 
     fn quick_rights(&self, version: u64) -> QuickRights {
         let state = self.engine.catalog.snapshot();
-        let is_counted = access::limit(&state.accounts, &self.client.user, Hourly::Queries.property()).is_some();
+        let is_counted = limit(&state.accounts, &self.client.user, Hourly::Queries.property()).is_some();
         QuickRights { version, rights: self.rights(&state).ok(), tables: Vec::new(), is_counted }
     }
 
@@ -534,7 +535,7 @@ impl Session {
 /// What a session's variables are at first: the global values, and as in Doris the user's own time for a statement.
 fn first_variables(engine: &Engine, user: &str) -> Variables {
     let mut variables = Variables::new(Arc::clone(&engine.globals));
-    if let Some(seconds) = access::limit(&engine.accounts(), user, QUERY_TIMEOUT) {
+    if let Some(seconds) = limit(&engine.accounts(), user, QUERY_TIMEOUT) {
         // Once more was taken for the property than the variable can be.
         let seconds = seconds.min(QUERY_TIMEOUT_MAX);
         variables.set(QUERY_TIMEOUT, &seconds.to_string()).expect("a number that the variable can be");

@@ -10,18 +10,21 @@
 //! | [`on_cpu`] | how does work run on other threads? |
 //! | [`io`] | what does a statement read from remote stores? |
 //! | [`budget`], [`spill`] | how much memory is there, and what happens to what does not fit? |
+//! | [`cost`], [`quota`] | how long will a plan run, and what may the statements of a user take? |
 //! | [`sleep`] | how does SLEEP wait? |
 //!
 //! Invariant: each rule keeps the rows of a plan; a test beside it shows rows that are wrong without the rule.
 //!
-//! This crate must not know sessions, catalogs, users, HTTP and MySQL.
+//! This crate must not know sessions, catalogs, HTTP and MySQL; of users it knows the limits of their statements.
 
 pub mod budget;
 pub mod coop;
+pub mod cost;
 pub mod io;
 pub mod native;
 pub mod on_cpu;
 pub mod planner;
+pub mod quota;
 pub mod rules;
 pub mod scan;
 pub mod sleep;

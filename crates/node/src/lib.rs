@@ -5,7 +5,9 @@
 //! | [`error`] | which MySQL code and words does a failure have? |
 //! | [`files`] | which files does a path mean, and may they be read? |
 //! | [`location`] | where is the database, and how is remote data cached? |
+//! | [`pool`] | which threads run, and how much memory is there? |
 //! | [`tables`] | which native tables are open, which storage volumes hold them, and which of their changes wait? |
+//! | [`tools`] | how is a database backed up, restored and checked? |
 //!
 //! Invariant: every failure that a client sees is an [`error::EngineError`], made in [`error`] from the error of the crate below.
 //!
@@ -14,5 +16,7 @@
 pub mod error;
 pub mod files;
 pub mod location;
+pub mod pool;
 pub mod tables;
+pub mod tools;
 mod words;

@@ -7,8 +7,10 @@
 //! [`Rights`] are made once for each account and state of the accounts, and shared by its sessions. A session asks for
 //! them with each statement, so what is revoked is gone with the next one, also for statements that were prepared.
 
+mod hours;
 mod needs;
-mod quota;
+#[cfg(test)]
+mod quota_tests;
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -18,18 +20,15 @@ use std::time::{Duration, Instant};
 use dipper_base::client::ClientInfo;
 use dipper_base::names::CATALOG;
 use dipper_dialect::statement::privilege_name;
+use dipper_exec::quota::{Connected, Counted, MAX_USER_CONNECTIONS};
 use dipper_store::catalog::access::{ANY_HOST, Accounts, Privileges, Rights, User};
 use dipper_store::catalog::{CatalogState, TableId};
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use parking_lot::Mutex;
 
+pub(crate) use hours::{BEHIND_WITH, Hourly};
 pub(crate) use needs::guard;
-pub use quota::Connected;
-pub(crate) use quota::{
-    BEHIND_WITH, Counted, EXEC_MEM_MIN, Hourly, MAX_QUERY_INSTANCES, MAX_USER_CONNECTIONS, QUERY_TIMEOUT, Quota, limit,
-    task_context,
-};
 
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
@@ -48,7 +47,7 @@ pub(crate) struct Access {
     /// Connections, as often as each has sessions (two for a moment when the user changes).
     connections: Counted,
     /// What was done in this hour.
-    hours: quota::Hours,
+    hours: hours::Hours,
     /// When the catalog was last asked for by those who can do without the answer.
     asked: Mutex<Option<(Instant, Asked)>>,
 }

@@ -14,8 +14,8 @@ use super::{CATALOG_NAME, NATIVE_ENGINE, Wanted};
 use crate::error::Result;
 use crate::profile::{Profile, Task};
 use crate::query::QueryContext;
-use crate::variables::Variables;
 use dipper_lake::sheet::{Cell, Sheet, wall_clock_us};
+use dipper_variables::Variables;
 
 /// The number of the one node.
 const NODE: Cell = Cell::Int(0);

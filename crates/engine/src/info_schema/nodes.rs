@@ -3,7 +3,7 @@
 use dipper_lake::sheet::{Cell, Head, Kind, Sheet, wall_clock_text};
 
 use crate::engine::Engine;
-use crate::variables::Variables;
+use dipper_variables::Variables;
 
 /// Columns of SHOW BACKENDS and backends().
 pub(crate) const BACKENDS: &[&str] = &[

@@ -11,8 +11,8 @@ use super::Wanted;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::query::QueryContext;
-use crate::variables::Variables;
-use crate::variables::charset::{CHARACTER_SETS, COLLATIONS, character_set};
+use dipper_variables::Variables;
+use dipper_variables::charset::{CHARACTER_SETS, COLLATIONS, character_set};
 
 /// Engine, support, comment, transactions, XA, savepoints.
 pub(crate) fn engines() -> [[&'static str; 6]; 3] {

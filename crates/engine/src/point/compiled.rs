@@ -24,7 +24,7 @@ use dipper_sql::functions::LostValues;
 use crate::error::Result;
 use crate::query::{Planned, QueryContext};
 use crate::result::Column;
-use crate::variables::Variables;
+use dipper_variables::Variables;
 
 /// A plan over rows that are there, for these constants under these variables.
 #[derive(Debug)]

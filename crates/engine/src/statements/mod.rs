@@ -44,7 +44,7 @@ use crate::process::Stop;
 use crate::query;
 use crate::result::{Column, Done, Outcome};
 use crate::session::Session;
-use crate::variables::CATALOG;
+use dipper_variables::CATALOG;
 
 /// `ER_UNKNOWN_ERROR`, for warnings without a number of their own.
 const WARNING: u16 = 1105;

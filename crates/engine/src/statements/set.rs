@@ -18,8 +18,8 @@ use crate::error::{EngineError, ErrorKind, Result};
 use crate::query::{self, QueryContext};
 use crate::result::Outcome;
 use crate::session::Session;
-use crate::variables::charset;
-use crate::variables::{CATALOG, Checked, Variables};
+use dipper_variables::charset;
+use dipper_variables::{CATALOG, Checked, Variables};
 
 /// Changes that were checked and not made yet.
 struct Pending {

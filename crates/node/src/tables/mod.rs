@@ -2,4 +2,5 @@
 
 pub mod alters;
 pub mod registry;
+pub mod rules;
 pub mod volumes;

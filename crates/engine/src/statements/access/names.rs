@@ -7,10 +7,12 @@ use dipper_dialect::statement::{UserName, privilege_name};
 use dipper_store::catalog::CatalogState;
 use dipper_store::catalog::access::{ANY_HOST, Privileges, Rights, Scope};
 
-use crate::access::{EXEC_MEM_MIN, Hourly, MAX_QUERY_INSTANCES, MAX_USER_CONNECTIONS, QUERY_TIMEOUT};
+use dipper_exec::quota::{EXEC_MEM_MIN, MAX_QUERY_INSTANCES, MAX_USER_CONNECTIONS, QUERY_TIMEOUT};
+
+use crate::access::Hourly;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::session::Session;
-use crate::variables::QUERY_TIMEOUT_MAX;
+use dipper_variables::QUERY_TIMEOUT_MAX;
 
 /// Name and pattern of hosts; without one it is `%`, and for CURRENT_USER() that of the session's account.
 pub(super) fn resolve(_session: &Session, rights: &Rights, user: &UserName) -> (String, String) {

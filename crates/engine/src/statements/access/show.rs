@@ -9,7 +9,9 @@ use dipper_store::catalog::CatalogState;
 use dipper_store::catalog::access::{Grants, Password, Privileges, Rights, Scope, UNBOUNDED, User, account};
 
 use super::names::{self, PROPERTIES, on_text};
-use crate::access::{self, BEHIND_WITH, MAX_USER_CONNECTIONS, Object, connections_max};
+use dipper_exec::quota::MAX_USER_CONNECTIONS;
+
+use crate::access::{self, BEHIND_WITH, Object, connections_max};
 use crate::error::{EngineError, Result};
 use crate::session::Session;
 

@@ -224,7 +224,7 @@ async fn write(
     let planned = query::plan(context, source, Some(&params)).await?;
     check_width(target.wanted, planned.logical.schema().fields().len())?;
     let physical = planned.physical().await?;
-    let streams = execute_stream_partitioned(physical, crate::access::task_context(&planned.state))?;
+    let streams = execute_stream_partitioned(physical, dipper_exec::quota::task_context(&planned.state))?;
     let mut tasks = JoinSet::new();
     for mut stream in streams {
         let target = Arc::clone(&target);

@@ -7,6 +7,7 @@ use dipper_base::types::SqlType;
 use dipper_dialect::statement::{
     ColumnDef, CreateTable, DistributionClause, Model, Name, PartitionClause, PartitionExpr, PartitionKind, WithRollups,
 };
+use dipper_node::tables::rules;
 use dipper_node::tables::volumes::is_enabled;
 use dipper_store::catalog::{CatalogChange, CatalogState, OnExists, TableDef, TableId};
 use dipper_store::table::Table;
@@ -16,7 +17,7 @@ use dipper_store::table::schema::{
 };
 use dipper_store::volumes::STORAGE_VOLUME;
 
-use super::{indexes, partitions, rollups, rules};
+use super::{indexes, partitions, rollups};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::query;
 use crate::result::{Done, Outcome};

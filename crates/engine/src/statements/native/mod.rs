@@ -18,7 +18,6 @@ mod maintenance;
 mod partitions;
 mod properties;
 mod rollups;
-mod rules;
 mod sequences;
 mod shape;
 mod truncate;

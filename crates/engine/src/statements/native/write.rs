@@ -10,7 +10,9 @@ use arrow::record_batch::RecordBatch;
 use datafusion::common::runtime::JoinSet;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream, execute_stream_partitioned};
+use dipper_exec::cost::Class;
 use dipper_exec::on_cpu::on_cpu;
+use dipper_exec::quota::{Quota, task_context};
 use dipper_ingest::group::{self, Share, Shared};
 use dipper_ingest::outcome::Rejected;
 use dipper_ingest::request::MEMBER_BYTES_MAX;
@@ -25,8 +27,6 @@ use tokio::task::block_in_place;
 
 use super::ATTEMPTS_MAX;
 use super::shape::Shape;
-use crate::access::{self, Quota};
-use crate::admission::Class;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::profile::Recorder;
@@ -299,7 +299,7 @@ async fn write(
     physical: Arc<dyn ExecutionPlan>,
     target: Target,
 ) -> Result<Written> {
-    let task = access::task_context(&planned.state);
+    let task = task_context(&planned.state);
     let streams = match target.shared {
         Some(patience) => {
             let mut stream = execute_stream(physical, Arc::clone(&task))?;

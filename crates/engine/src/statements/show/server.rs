@@ -16,7 +16,7 @@ use crate::error::{EngineError, ErrorKind, Result};
 use crate::info_schema::nodes::{BACKENDS, FRONTENDS, node};
 use crate::info_schema::{self, PRIVILEGES, millis};
 use crate::session::Session;
-use crate::variables::charset::{CHARACTER_SETS, COLLATIONS};
+use dipper_variables::charset::{CHARACTER_SETS, COLLATIONS};
 
 pub(super) fn variables(session: &Session, scope: Scope) -> Sheet {
     let mut sheet = Sheet::texts(&["Variable_name", "Value"]);

@@ -13,13 +13,14 @@ use std::sync::Arc;
 use dipper_dialect::parser::parse_type;
 use dipper_dialect::statement::{CreateIndex, Name, Properties, TableChange};
 use dipper_node::tables::alters::Alter;
+use dipper_node::tables::rules;
 use dipper_store::catalog::{CatalogChange, Table as CatalogTable, TableId, TableKind};
 use dipper_store::route::dynamic::DynamicPartition;
 use dipper_store::table::schema::{Model, TableSchema};
 use dipper_store::table::{Refused, TableChange as Change, TableError};
 
 use super::shape::Now;
-use super::{ATTEMPTS_MAX, discard_missing, indexes, properties, rollups, rules};
+use super::{ATTEMPTS_MAX, discard_missing, indexes, properties, rollups};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::result::Outcome;
 use crate::session::Session;

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dipper_dialect::statement::{DistributionClause, PartitionDef, PartitionItem, Properties, TableChange};
+use dipper_node::tables::rules;
 use dipper_store::route::validate;
 use dipper_store::table::schema::{Distribution, Partition, PartitionId, TableSchema};
 use dipper_store::table::{Table, TableChange as Change, TableState};
 
 use super::super::partitions::from_item;
-use super::super::rules;
 use crate::error::{EngineError, ErrorKind, Result};
 
 /// The store's change for a statement's; `None` where IF EXISTS or IF NOT EXISTS leaves nothing to do.

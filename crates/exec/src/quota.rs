@@ -1,11 +1,10 @@
-//! What users may take: connections, statements at once, time and memory for each of them, so many of something in an hour.
+//! What the statements of a user may take: how many run at once, and how much memory each has.
 //!
-//! All of it is set for the name of a user, as properties. Each process counts for itself.
+//! Properties of the user's name set the limits (`SET PROPERTY`). Each process counts for itself.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use datafusion::error::DataFusionError;
 use datafusion::execution::TaskContext;
@@ -13,33 +12,30 @@ use datafusion::execution::memory_pool::{FairSpillPool, MemoryConsumer, MemoryLi
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionState;
 use dipper_base::names::EXEC_MEM_LIMIT;
-use dipper_exec::budget::raised_by;
+use dipper_node::error::{EngineError, ErrorKind, Result};
 use dipper_store::catalog::access::Accounts;
 use parking_lot::Mutex;
 
-use crate::error::{EngineError, ErrorKind, Result};
+use crate::budget::raised_by;
 
 /// Connections that a user may have at once.
-pub(crate) const MAX_USER_CONNECTIONS: &str = "max_user_connections";
-/// Connections of a user that may run a statement at once, of those that [admission](crate::admission) counts.
-pub(crate) const MAX_QUERY_INSTANCES: &str = "max_query_instances";
+pub const MAX_USER_CONNECTIONS: &str = "max_user_connections";
+/// Connections of a user that may run a statement at once, of those that admission counts.
+pub const MAX_QUERY_INSTANCES: &str = "max_query_instances";
 
 /// Seconds that a user's sessions begin with as `query_timeout`.
-pub(crate) const QUERY_TIMEOUT: &str = "query_timeout";
+pub const QUERY_TIMEOUT: &str = "query_timeout";
 
 /// The least that plans make do with, as in StarRocks: with less, what is spilled is so little at a time that they never end.
-pub(crate) const EXEC_MEM_MIN: u64 = 2 << 20;
-
-/// How long what was counted is remembered.
-const HOUR: Duration = Duration::from_secs(3600);
+pub const EXEC_MEM_MIN: u64 = 2 << 20;
 
 /// The number that was set for users of this name; `None` where there is no limit, for which 0 and -1 stand.
-pub(crate) fn limit(accounts: &Accounts, user: &str, property: &str) -> Option<u64> {
+pub fn limit(accounts: &Accounts, user: &str, property: &str) -> Option<u64> {
     accounts.property(user, property)?.parse().ok().filter(|limit| *limit > 0)
 }
 
-/// MySQL's error for who has had what it may have.
-fn exceeded(user: &str, property: &str, limit: u64, way_out: &str) -> EngineError {
+/// MySQL's error for a user who has used up a limit (1226).
+pub fn exceeded(user: &str, property: &str, limit: u64, way_out: &str) -> EngineError {
     EngineError {
         code: 1226,
         sqlstate: "42000",
@@ -55,11 +51,11 @@ fn exceeded(user: &str, property: &str, limit: u64, way_out: &str) -> EngineErro
 
 /// Connections by user name, and how often each is counted.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Counted(Arc<Mutex<HashMap<String, HashMap<u32, u32>>>>);
+pub struct Counted(Arc<Mutex<HashMap<String, HashMap<u32, u32>>>>);
 
 impl Counted {
     /// Counts a connection of a user. One that is counted already is not another. `None`: there are `most` already.
-    pub(crate) fn count(&self, user: &str, connection: u32, most: Option<u64>) -> Option<Connected> {
+    pub fn count(&self, user: &str, connection: u32, most: Option<u64>) -> Option<Connected> {
         let mut all = self.0.lock();
         let own = all.entry(user.to_string()).or_default();
         if !own.contains_key(&connection) && most.is_some_and(|most| own.len() as u64 >= most) {
@@ -96,7 +92,7 @@ impl Drop for Connected {
 
 /// What a statement may take.
 #[derive(Debug)]
-pub(crate) struct Quota {
+pub struct Quota {
     user: String,
     connection: u32,
     statements: Option<u64>,
@@ -105,7 +101,7 @@ pub(crate) struct Quota {
 
 impl Quota {
     /// That of a statement of this user, out of the memory of `all`.
-    pub(crate) fn of(accounts: &Accounts, user: &str, connection: u32, all: &Arc<dyn MemoryPool>) -> Arc<Self> {
+    pub fn of(accounts: &Accounts, user: &str, connection: u32, all: &Arc<dyn MemoryPool>) -> Arc<Self> {
         let memory = limit(accounts, user, EXEC_MEM_LIMIT).map(|bytes| {
             let bytes = usize::try_from(bytes.max(EXEC_MEM_MIN)).unwrap_or(usize::MAX);
             let (own, all) = (FairSpillPool::new(bytes), Arc::clone(all));
@@ -116,17 +112,17 @@ impl Quota {
     }
 
     /// That of the statement which is planned and run under this state.
-    pub(crate) fn under(state: &SessionState) -> Option<Arc<Self>> {
+    pub fn under(state: &SessionState) -> Option<Arc<Self>> {
         state.config().get_extension()
     }
 
     /// The bytes that its plan may use; `None` for as many as there are.
-    pub(crate) fn bytes(&self) -> Option<usize> {
+    pub fn bytes(&self) -> Option<usize> {
         self.memory.as_ref().map(|memory| memory.bytes)
     }
 
     /// The memory of its plan, out of that of `all`.
-    pub(crate) fn pool(&self, all: &Arc<dyn MemoryPool>) -> Arc<dyn MemoryPool> {
+    pub fn pool(&self, all: &Arc<dyn MemoryPool>) -> Arc<dyn MemoryPool> {
         match &self.memory {
             Some(own) => Arc::clone(own) as Arc<dyn MemoryPool>,
             None => Arc::clone(all),
@@ -137,7 +133,7 @@ impl Quota {
     ///
     /// # Errors
     /// The user runs as many as it may (1226).
-    pub(crate) fn begin(&self, running: &Counted) -> Result<Option<Connected>> {
+    pub fn begin(&self, running: &Counted) -> Result<Option<Connected>> {
         let Some(most) = self.statements else { return Ok(None) };
         match running.count(&self.user, self.connection, Some(most)) {
             Some(place) => Ok(Some(place)),
@@ -147,7 +143,7 @@ impl Quota {
 }
 
 /// What a plan is run in. Its memory is the statement's [quota](Quota).
-pub(crate) fn task_context(state: &SessionState) -> Arc<TaskContext> {
+pub fn task_context(state: &SessionState) -> Arc<TaskContext> {
     let Some(memory) = Quota::under(state).and_then(|quota| quota.memory.clone()) else { return state.task_ctx() };
     let runtime = RuntimeEnv { memory_pool: memory, ..state.runtime_env().as_ref().clone() };
     Arc::new(TaskContext::from(state).with_runtime(Arc::new(runtime)))
@@ -214,77 +210,13 @@ impl MemoryPool for StatementMemory {
     }
 }
 
-/// What a user may do so often in an hour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Hourly {
-    /// Statements of any kind.
-    Queries,
-    /// Statements and loads that change tables or what is known of them.
-    Updates,
-    /// Logins by MySQL's protocol.
-    Connections,
-}
-
-impl Hourly {
-    /// The property of a user that limits it.
-    pub(crate) const fn property(self) -> &'static str {
-        match self {
-            Hourly::Queries => "max_queries_per_hour",
-            Hourly::Updates => "max_updates_per_hour",
-            Hourly::Connections => "max_connections_per_hour",
-        }
-    }
-}
-
-/// The properties that CREATE USER sets behind WITH.
-pub(crate) const BEHIND_WITH: [&str; 4] =
-    [Hourly::Queries.property(), Hourly::Updates.property(), Hourly::Connections.property(), MAX_USER_CONNECTIONS];
-
-/// What users with such limits have done in the hour that began with the first of it.
-#[derive(Debug, Default)]
-pub(crate) struct Hours(Mutex<HashMap<(String, Hourly), Hour>>);
-
-#[derive(Debug)]
-struct Hour {
-    begun: Instant,
-    times: u64,
-}
-
-impl Hours {
-    /// Counts one more.
-    ///
-    /// # Errors
-    /// There were as many as there may be (1226).
-    pub(crate) fn spend(&self, accounts: &Accounts, user: &str, what: Hourly) -> Result<()> {
-        match limit(accounts, user, what.property()) {
-            Some(most) => self.spend_at(user, what, most, Instant::now()),
-            None => Ok(()),
-        }
-    }
-
-    fn spend_at(&self, user: &str, what: Hourly, most: u64, now: Instant) -> Result<()> {
-        let mut hours = self.0.lock();
-        let hour = hours.entry((user.to_string(), what)).or_insert(Hour { begun: now, times: 0 });
-        if now.saturating_duration_since(hour.begun) >= HOUR {
-            *hour = Hour { begun: now, times: 0 };
-        }
-        if hour.times >= most {
-            return Err(exceeded(user, what.property(), most, "wait until the hour is over"));
-        }
-        hour.times += 1;
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::num::NonZero;
 
     use datafusion::execution::memory_pool::TrackConsumersPool;
-    use futures::StreamExt;
 
     use super::*;
-    use crate::{ClientInfo, Engine, EngineOptions, Outcome, Session};
 
     #[test]
     fn a_connection_is_counted_once() {
@@ -299,21 +231,6 @@ mod tests {
         assert!(counted.count("u", 2, Some(1)).is_some());
         drop(other);
         assert!(counted.0.lock().is_empty());
-    }
-
-    #[test]
-    fn what_was_done_an_hour_ago_does_not_count() {
-        let (hours, begun) = (Hours::default(), Instant::now());
-        let spend = |what, minutes: u64| hours.spend_at("u", what, 2, begun + Duration::from_secs(60 * minutes));
-        spend(Hourly::Queries, 0).unwrap();
-        spend(Hourly::Queries, 59).unwrap();
-        let refused = spend(Hourly::Queries, 59).unwrap_err();
-        assert_eq!(refused.code, 1226);
-        assert!(refused.message.contains("'max_queries_per_hour' resource (current value: 2)"), "{refused}");
-        spend(Hourly::Updates, 59).unwrap();
-        spend(Hourly::Queries, 60).unwrap();
-        spend(Hourly::Queries, 61).unwrap();
-        spend(Hourly::Queries, 119).unwrap_err();
     }
 
     #[test]
@@ -343,49 +260,5 @@ mod tests {
         assert_eq!(other.reserved(), 3 << 20, "what all do not have is given back");
         drop((mine, theirs));
         assert_eq!((one.reserved(), other.reserved(), all.reserved()), (0, 0, 0));
-    }
-
-    async fn run(session: &mut Session, sql: &str) -> Result<Option<crate::Rows>> {
-        let parsed = session.parse(sql)?.remove(0);
-        match session.execute(sql, &parsed, Vec::new()).await? {
-            Outcome::Rows(rows) => Ok(Some(rows)),
-            Outcome::Done(_) => Ok(None),
-        }
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn so_many_statements_of_a_user_run_at_once() {
-        let engine = Engine::open(EngineOptions { threads: Some(2), ..EngineOptions::default() }).await.unwrap();
-        let client = |user: &str| ClientInfo { user: user.into(), ..ClientInfo::local(engine.next_connection_id()) };
-        let mut root = engine.session(client("root"));
-        for sql in [
-            "create table t (k int) duplicate key(k) distributed by hash(k) buckets 1",
-            "insert into t select number from numbers('number'='50000')",
-            "create user u",
-            "grant select on *.* to u",
-            "set property for u 'max_query_instances' = '1'",
-        ] {
-            run(&mut root, sql).await.unwrap();
-        }
-        // More rows than wait between the threads and who takes them.
-        let long = "select a.k from t a join t b on a.k % 100 = b.k % 100";
-        let (mut one, mut other) = (engine.session(client("u")), engine.session(client("u")));
-        let rows = run(&mut one, long).await.unwrap().expect("rows");
-        let refused = run(&mut other, long).await.unwrap_err();
-        assert_eq!(refused.code, 1226, "{refused}");
-        assert!(refused.message.contains("max_query_instances"), "{refused}");
-        // What reads no more than a few rows is not counted, and others are not concerned.
-        drop(run(&mut other, "select 1").await.unwrap());
-        drop(run(&mut root, long).await.unwrap());
-        // The same connection does not compete with the statement that it has given up.
-        drop(rows);
-        let mut rows = run(&mut one, long).await.unwrap().expect("rows");
-        rows.batches.next().await.expect("a batch").unwrap();
-        drop(rows);
-        let begun = Instant::now();
-        while let Err(e) = run(&mut other, long).await {
-            assert!(e.code == 1226 && begun.elapsed() < Duration::from_secs(30), "{e}");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
     }
 }

@@ -21,14 +21,14 @@ fn zone_of_path(path: &Path) -> Option<String> {
 }
 
 /// Zone of this process.
-pub(super) fn system() -> &'static str {
+pub fn system() -> &'static str {
     &SYSTEM
 }
 
 /// `SYSTEM`, an IANA name as it is usually written, or an offset as `+08:00`; `None` when `value` is neither.
 ///
 /// As Doris: `CST` and `PRC` are China's time, `UTC+8` and `GMT+08:00` are offsets.
-pub(super) fn canonical(value: &str) -> Option<String> {
+pub fn canonical(value: &str) -> Option<String> {
     let value = value.trim();
     if value.eq_ignore_ascii_case("SYSTEM") {
         return Some("SYSTEM".into());

@@ -7,9 +7,18 @@
 //! A value has two spellings: `SHOW VARIABLES` says `ON` or `true`, `SELECT @@x` says 1. It is kept in the first.
 //! Names that dipper does not know are stored and echoed, with a warning: drivers and scripts set what some version of
 //! MySQL, Doris or StarRocks has.
+//!
+//! | module | question it answers |
+//! |---|---|
+//! | [`definitions`] | which variables exist, and with which values, scopes and effects? |
+//! | [`charset`] | which character sets and collations may a client name? |
+//!
+//! Invariant: a value is checked before it is stored, so reading one never fails.
+//!
+//! This crate must not know sessions, statements, plans and users.
 
-pub(crate) mod charset;
-pub(crate) mod definitions;
+pub mod charset;
+pub mod definitions;
 mod of_mysql;
 mod sql_mode;
 mod zone;
@@ -28,10 +37,10 @@ use dipper_text::hive::EXTENDED_BOOLEAN;
 use dipper_text::scan::Strings;
 use parking_lot::RwLock;
 
-use crate::error::{EngineError, ErrorKind, Result};
 use definitions::{Definition, Effect, Kind, Settable};
+use dipper_node::error::{EngineError, ErrorKind, Result};
 
-pub(crate) use definitions::QUERY_TIMEOUT_MAX;
+pub use definitions::QUERY_TIMEOUT_MAX;
 pub use definitions::SERVER_VERSION;
 
 /// MySQL's code of an unknown variable.
@@ -47,7 +56,7 @@ const SELECT_LIMIT_NONE: u64 = i64::MAX as u64;
 /// Longest `version`.
 const VERSION_BYTES_MAX: usize = 60;
 /// Name of the variable that says which catalog is selected.
-pub(crate) const CATALOG: &str = "catalog";
+pub const CATALOG: &str = "catalog";
 /// How the SQL value NULL of a character set is kept.
 const NULL: &str = "NULL";
 
@@ -110,11 +119,12 @@ impl Globals {
 
 /// A change that was checked and not made yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Checked {
+pub struct Checked {
     name: String,
     /// `None`: back to the default.
     value: Option<String>,
-    pub(crate) warning: Option<Warning>,
+    /// What SET tells the client: the name is unknown, or the value has no effect.
+    pub warning: Option<Warning>,
 }
 
 /// Variables of one session.
@@ -127,18 +137,25 @@ pub struct Variables {
 
 /// What is asked for with every command, read out of the text of the values once.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Quick {
-    pub(crate) autocommit: bool,
-    pub(crate) parse: ParseOptions,
-    pub(crate) wait_timeout: Duration,
-    pub(crate) short_circuit: bool,
-    pub(crate) access_column_store: bool,
-    pub(crate) hidden_columns: bool,
-    pub(crate) read_staleness_ms: u64,
+pub struct Quick {
+    /// Each statement is a transaction of its own.
+    pub autocommit: bool,
+    /// How text reads under `sql_mode`.
+    pub parse: ParseOptions,
+    /// How long a connection may stay without a statement.
+    pub wait_timeout: Duration,
+    /// Look-ups by key go past the planner.
+    pub short_circuit: bool,
+    /// look-ups by key also read columns that the row store lacks.
+    pub access_column_store: bool,
+    /// Hidden columns of native tables are shown.
+    pub hidden_columns: bool,
+    /// How old the state of a table may be that a look-up by key reads, in milliseconds.
+    pub read_staleness_ms: u64,
     /// Rows of a SELECT without LIMIT, where that is limited.
-    pub(crate) select_limit: Option<u64>,
+    pub select_limit: Option<u64>,
     /// Most rows of a query with ORDER BY.
-    pub(crate) order_by_limit: Option<u64>,
+    pub order_by_limit: Option<u64>,
 }
 
 impl Variables {
@@ -149,12 +166,13 @@ impl Variables {
         Variables { globals, values, quick }
     }
 
-    pub(crate) fn quick(&self) -> &Quick {
+    /// What is asked for with every command.
+    pub fn quick(&self) -> &Quick {
         &self.quick
     }
 
     /// Whether all variables of the session are as in `other`.
-    pub(crate) fn are_as(&self, other: &Variables) -> bool {
+    pub fn are_as(&self, other: &Variables) -> bool {
         Arc::ptr_eq(&self.values, &other.values) || self.values == other.values
     }
 
@@ -179,7 +197,7 @@ impl Variables {
     }
 
     /// How old the states may be that a query on object storage reads; `None`: it asks for the newest.
-    pub(crate) fn freshness_tolerance(&self) -> Option<Duration> {
+    pub fn freshness_tolerance(&self) -> Option<Duration> {
         text(&self.values, "query_freshness_tolerance_ms").parse().ok().map(Duration::from_millis)
     }
 
@@ -189,7 +207,7 @@ impl Variables {
     }
 
     /// How tablets are scanned.
-    pub(crate) fn scan_settings(&self) -> ScanSettings {
+    pub fn scan_settings(&self) -> ScanSettings {
         ScanSettings {
             split_remote: self.flag("enable_lake_tablet_internal_parallel"),
             split_local: self.flag("enable_tablet_internal_parallel"),
@@ -209,7 +227,7 @@ impl Variables {
     }
 
     /// Settings that Hive's text readers ask for.
-    pub(crate) fn hive_settings(&self) -> [(String, String); 1] {
+    pub fn hive_settings(&self) -> [(String, String); 1] {
         [(EXTENDED_BOOLEAN.to_string(), self.text(EXTENDED_BOOLEAN))]
     }
 
@@ -220,7 +238,7 @@ impl Variables {
     }
 
     /// The time that NOW() says; `None`: that of the clock.
-    pub(crate) fn instant(&self) -> Option<DateTime<Utc>> {
+    pub fn instant(&self) -> Option<DateTime<Utc>> {
         let seconds = self.text("timestamp").parse::<f64>().ok().filter(|seconds| *seconds > 0.0)?;
         DateTime::from_timestamp_micros((seconds * 1e6).round() as i64)
     }
@@ -280,11 +298,13 @@ impl Variables {
         Some((definition, value))
     }
 
-    pub(crate) fn text(&self, name: &'static str) -> String {
+    /// The value of a variable that dipper defines, as SHOW VARIABLES spells it.
+    pub fn text(&self, name: &'static str) -> String {
         text(&self.values, name)
     }
 
-    pub(crate) fn flag(&self, name: &'static str) -> bool {
+    /// Whether a variable that dipper defines is ON or true.
+    pub fn flag(&self, name: &'static str) -> bool {
         flag(&self.values, name)
     }
 
@@ -315,7 +335,11 @@ impl Variables {
     }
 
     /// Checks a change without making it; `None` asks for the default.
-    pub(crate) fn check(&self, scope: Scope, name: &str, value: Option<&str>) -> Result<Checked> {
+    ///
+    /// # Errors
+    /// `BadVariable` if the variable cannot be set in this scope or not to this value; `Unsupported` for SET PERSIST and for
+    /// switches of what dipper does not have.
+    pub fn check(&self, scope: Scope, name: &str, value: Option<&str>) -> Result<Checked> {
         let name = name.to_lowercase();
         if scope == Scope::Persist {
             return Err(EngineError::unsupported(format!(
@@ -376,7 +400,8 @@ impl Variables {
         Ok(Checked { name, value: value.map(str::to_string), warning })
     }
 
-    pub(crate) fn apply(&mut self, checked: Checked) {
+    /// Makes a change of this session that was checked.
+    pub fn apply(&mut self, checked: Checked) {
         match checked.value {
             Some(value) => Arc::make_mut(&mut self.values).insert(checked.name, value),
             None => Arc::make_mut(&mut self.values).remove(&checked.name),
@@ -385,11 +410,12 @@ impl Variables {
     }
 
     /// Notes which catalog is selected; `None`: dipper's own.
-    pub(crate) fn set_catalog(&mut self, catalog: Option<String>) {
+    pub fn set_catalog(&mut self, catalog: Option<String>) {
         self.apply(Checked { name: CATALOG.into(), value: catalog, warning: None });
     }
 
-    pub(crate) fn apply_global(&self, checked: Checked) {
+    /// Makes a change of GLOBAL scope that was checked.
+    pub fn apply_global(&self, checked: Checked) {
         self.globals.set(checked.name, checked.value);
     }
 
@@ -415,7 +441,7 @@ impl Variables {
     }
 
     /// Names that are set to something else than the default, which for a session's are the global values.
-    pub(crate) fn changed(&self, scope: Scope) -> Vec<String> {
+    pub fn changed(&self, scope: Scope) -> Vec<String> {
         match scope {
             Scope::Session => {
                 let globals = Arc::clone(&self.globals.values.read());

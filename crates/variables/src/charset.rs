@@ -1,14 +1,17 @@
 //! Character sets and collations that clients name. All text is UTF-8 and all order is binary, whatever is named.
 
 /// A character set.
-pub(crate) struct CharacterSet {
-    pub(crate) name: &'static str,
-    pub(crate) description: &'static str,
-    pub(crate) default_collation: &'static str,
+pub struct CharacterSet {
+    /// Lower case.
+    pub name: &'static str,
+    /// What SHOW CHARACTER SET says of the set.
+    pub description: &'static str,
+    /// Name of the collation of columns that name none.
+    pub default_collation: &'static str,
     /// Longest character in bytes.
-    pub(crate) bytes_max: i64,
+    pub bytes_max: i64,
     /// Its bytes are valid as they are where UTF-8 is spoken.
-    pub(crate) is_utf8: bool,
+    pub is_utf8: bool,
 }
 
 const fn set(
@@ -22,7 +25,7 @@ const fn set(
 }
 
 /// Character sets by name.
-pub(crate) const CHARACTER_SETS: &[CharacterSet] = &[
+pub const CHARACTER_SETS: &[CharacterSet] = &[
     set("ascii", "US ASCII", "ascii_general_ci", 1, true),
     set("big5", "Big5 Traditional Chinese", "big5_chinese_ci", 2, false),
     set("binary", "Binary pseudo charset", "binary", 1, true),
@@ -43,10 +46,13 @@ pub(crate) const CHARACTER_SETS: &[CharacterSet] = &[
 ];
 
 /// A collation with MySQL's number.
-pub(crate) struct Collation {
-    pub(crate) name: &'static str,
-    pub(crate) charset: &'static str,
-    pub(crate) id: i64,
+pub struct Collation {
+    /// Lower case.
+    pub name: &'static str,
+    /// Name of the character set.
+    pub charset: &'static str,
+    /// MySQL's number.
+    pub id: i64,
 }
 
 const fn collation(name: &'static str, charset: &'static str, id: i64) -> Collation {
@@ -54,7 +60,7 @@ const fn collation(name: &'static str, charset: &'static str, id: i64) -> Collat
 }
 
 /// Collations by character set.
-pub(crate) const COLLATIONS: &[Collation] = &[
+pub const COLLATIONS: &[Collation] = &[
     collation("ascii_bin", "ascii", 65),
     collation("ascii_general_ci", "ascii", 11),
     collation("big5_bin", "big5", 84),
@@ -93,12 +99,12 @@ pub(crate) const COLLATIONS: &[Collation] = &[
 ];
 
 /// The character set of that name, in any case.
-pub(crate) fn character_set(name: &str) -> Option<&'static CharacterSet> {
+pub fn character_set(name: &str) -> Option<&'static CharacterSet> {
     CHARACTER_SETS.iter().find(|c| c.name.eq_ignore_ascii_case(name))
 }
 
 /// The collation of that name, in any case.
-pub(crate) fn collation_named(name: &str) -> Option<&'static Collation> {
+pub fn collation_named(name: &str) -> Option<&'static Collation> {
     COLLATIONS.iter().find(|c| c.name.eq_ignore_ascii_case(name))
 }
 

@@ -12,7 +12,7 @@ use super::of_mysql::OF_MYSQL;
 
 /// What values a variable takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// MySQL's boolean, shown as ON and OFF.
     OnOff,
     /// Doris's boolean, shown as true and false.
@@ -41,7 +41,7 @@ pub(crate) enum Kind {
 
 /// Who may set a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Settable {
+pub enum Settable {
     /// SESSION and GLOBAL.
     Both,
     /// GLOBAL only.
@@ -54,7 +54,7 @@ pub(crate) enum Settable {
 
 /// What setting a variable does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Effect {
+pub enum Effect {
     /// It changes what dipper does.
     Acts,
     /// Clients set it and read it back; there is nothing else to do, or what it asks for is so anyway.
@@ -65,18 +65,23 @@ pub(crate) enum Effect {
 
 /// One variable.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Definition {
+pub struct Definition {
     /// Lower case.
-    pub(crate) name: &'static str,
-    pub(crate) default: &'static str,
-    pub(crate) kind: Kind,
-    pub(crate) settable: Settable,
-    pub(crate) effect: Effect,
+    pub name: &'static str,
+    /// The value as SHOW VARIABLES spells it, where nobody sets another.
+    pub default: &'static str,
+    /// The values that SET takes.
+    pub kind: Kind,
+    /// The scopes in which SET may name the variable.
+    pub settable: Settable,
+    /// What the value does.
+    pub effect: Effect,
     /// One line: what it means here.
-    pub(crate) doc: &'static str,
+    pub doc: &'static str,
 }
 
-pub(super) const fn define(
+/// A definition of any kind.
+pub(crate) const fn define(
     name: &'static str,
     default: &'static str,
     kind: Kind,
@@ -93,17 +98,17 @@ const fn acts(name: &'static str, default: &'static str, kind: Kind, doc: &'stat
 }
 
 /// Set by clients and read back; both scopes.
-pub(super) const fn echo(name: &'static str, default: &'static str, kind: Kind, doc: &'static str) -> Definition {
+pub(crate) const fn echo(name: &'static str, default: &'static str, kind: Kind, doc: &'static str) -> Definition {
     define(name, default, kind, Settable::Both, Effect::Echo, doc)
 }
 
 /// Stored without effect; both scopes.
-pub(super) const fn inert(name: &'static str, default: &'static str, kind: Kind) -> Definition {
+pub(crate) const fn inert(name: &'static str, default: &'static str, kind: Kind) -> Definition {
     define(name, default, kind, Settable::Both, Effect::Inert, "stored and shown, without effect here")
 }
 
 /// A fact about this server.
-pub(super) const fn fact(name: &'static str, value: &'static str, kind: Kind, doc: &'static str) -> Definition {
+pub(crate) const fn fact(name: &'static str, value: &'static str, kind: Kind, doc: &'static str) -> Definition {
     define(name, value, kind, Settable::Never, Effect::Echo, doc)
 }
 
@@ -111,18 +116,18 @@ use Kind::{Charset, Collation, False, Int, OnOff, OneOf, SqlMode, Text, TimeZone
 
 const SECONDS: Kind = Int(1, 31_536_000);
 const ANY: Kind = Int(i64::MIN, i64::MAX);
-pub(super) const COUNT: Kind = Int(0, i64::MAX);
+pub(crate) const COUNT: Kind = Int(0, i64::MAX);
 /// A number of rows; -1 for all of them.
 const LIMIT: Kind = Int(-1, i64::MAX);
 /// The longest `query_timeout`, in seconds.
-pub(crate) const QUERY_TIMEOUT_MAX: u64 = 2_147_483;
+pub const QUERY_TIMEOUT_MAX: u64 = 2_147_483;
 const ISOLATION: Kind = OneOf(&["READ-UNCOMMITTED", "READ-COMMITTED", "REPEATABLE-READ", "SERIALIZABLE"]);
 
 /// Version that drivers choose their ways by; the greeting of the MySQL port says the same.
 pub const SERVER_VERSION: &str = "5.7.99";
 
 /// Names that stand for another variable: a value set under one is read under both.
-pub(crate) const ALIASES: &[(&str, &str)] = &[
+pub const ALIASES: &[(&str, &str)] = &[
     ("schema_force_view_types", "schema_force_string_view"),
     ("datafusion.execution.parquet.schema_force_string_view", "schema_force_string_view"),
     ("datafusion.execution.parquet.schema_force_view_types", "schema_force_string_view"),
@@ -715,17 +720,17 @@ static BY_NAME: LazyLock<HashMap<&'static str, &'static Definition>> =
     LazyLock::new(|| groups().map(|d| (d.name, d)).collect());
 
 /// The variable of that lower-case name, aliases followed.
-pub(crate) fn find(name: &str) -> Option<&'static Definition> {
+pub fn find(name: &str) -> Option<&'static Definition> {
     BY_NAME.get(followed(name)).copied()
 }
 
 /// The name that an alias stands for, or `name` itself.
-pub(crate) fn followed(name: &str) -> &str {
+pub fn followed(name: &str) -> &str {
     ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, real)| real)
 }
 
 /// Every name, aliases included, with what it stands for.
-pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static Definition)> {
+pub fn all() -> impl Iterator<Item = (&'static str, &'static Definition)> {
     let aliases = ALIASES.iter().filter_map(|(alias, real)| Some((*alias, *BY_NAME.get(real)?)));
     BY_NAME.iter().map(|(name, d)| (*name, *d)).chain(aliases)
 }

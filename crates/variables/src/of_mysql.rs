@@ -23,7 +23,7 @@ const NO_LOG: &str = "there is no binary log";
 const NO_INNODB: &str = "there is no InnoDB";
 
 /// The variables of this file.
-pub(super) const OF_MYSQL: &[Definition] = &[
+pub const OF_MYSQL: &[Definition] = &[
     switch("activate_all_roles_on_login", "ON", "roles of a user are always in force"),
     server("automatic_sp_privileges", "ON", OnOff),
     switch("avoid_temporal_upgrade", "OFF", "there are no tables of older versions"),

@@ -66,7 +66,7 @@ const VENDOR: &[&str] =
 ///
 /// # Errors
 /// The first word that is no flag.
-pub(super) fn canonical(value: &str) -> Result<String, String> {
+pub fn canonical(value: &str) -> Result<String, String> {
     let mut wanted = vec![false; FLAGS.len()];
     if let Ok(bits) = value.trim().parse::<u64>() {
         if bits >> FLAGS.len() != 0 {
@@ -93,7 +93,7 @@ pub(super) fn canonical(value: &str) -> Result<String, String> {
 }
 
 /// Every flag, for error messages.
-pub(super) fn flags() -> String {
+pub fn flags() -> String {
     FLAGS.join(", ")
 }
 

@@ -18,7 +18,10 @@ const CHAR_MAX: u32 = 65_533;
 const VARCHAR_MAX: u32 = 1_048_576;
 
 /// Checks a number of buckets that a statement asks for.
-pub(super) fn buckets(count: Option<u32>) -> Result<()> {
+///
+/// # Errors
+/// `Invalid` if there are more buckets than a partition may have.
+pub fn buckets(count: Option<u32>) -> Result<()> {
     match count {
         Some(count) if count > BUCKETS_MAX => invalid(format!(
             "BUCKETS {count}: a partition has at most {BUCKETS_MAX}; leave it out, or write BUCKETS AUTO"
@@ -28,7 +31,10 @@ pub(super) fn buckets(count: Option<u32>) -> Result<()> {
 }
 
 /// Checks a column as a statement defines it.
-pub(super) fn column(column: &TableColumn) -> Result<()> {
+///
+/// # Errors
+/// `Invalid` if the type is too long (1074) or the default does not fit the type (1067).
+pub fn column(column: &TableColumn) -> Result<()> {
     let name = &column.name;
     let bound = match column.data_type {
         SqlType::Char(Some(n)) if n > CHAR_MAX => Some((n, CHAR_MAX, "CHAR", "VARCHAR")),
@@ -65,7 +71,10 @@ pub(super) fn column(column: &TableColumn) -> Result<()> {
 }
 
 /// Checks a definition; partitions are checked by the store's router.
-pub(super) fn check(schema: &TableSchema) -> Result<()> {
+///
+/// # Errors
+/// `Invalid` or `NoColumn` for the first rule that the names, keys, values, buckets or partition columns break.
+pub fn check(schema: &TableSchema) -> Result<()> {
     names(schema)?;
     keys(schema)?;
     values(schema)?;
