@@ -14,7 +14,7 @@ use arrow::row::{OwnedRow, RowConverter, SortField};
 use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
 
 use super::array::list_of;
-use super::collected::{Counts, Rows, Spec, empty, null};
+use super::collected::{Counts, Rows, Spec, count_type, empty, null};
 use super::funnel::constant;
 use super::kept::one_zero;
 use super::percentile;
@@ -91,8 +91,9 @@ pub(super) const SPECS: &[Spec] = &[
         aliases: &[],
         arity: (2, 3),
         takes: |name, types| {
-            let counts = std::iter::repeat_n(DataType::Int64, types.len() - 1);
-            Ok(std::iter::once(plain(name, &types[0])?).chain(counts).collect())
+            std::iter::once(plain(name, &types[0]))
+                .chain(types[1..].iter().map(|t| count_type(name, NUMBER, t)))
+                .collect()
         },
         returns: |types| Ok(list_of(&types[0])),
         declared: None,
@@ -105,8 +106,8 @@ pub(super) const SPECS: &[Spec] = &[
         aliases: &[],
         arity: (3, 4),
         takes: |name, types| {
-            let counts = std::iter::repeat_n(DataType::Int64, types.len() - 1);
-            Ok(std::iter::once(plain(name, &types[0])?).chain(counts).collect())
+            let counts = types[2..].iter().map(|t| count_type(name, NUMBER, t));
+            [plain(name, &types[0]), count_type(name, "weight", &types[1])].into_iter().chain(counts).collect()
         },
         returns: |types| Ok(list_of(&types[0])),
         declared: None,
@@ -132,8 +133,11 @@ pub(super) const SPECS: &[Spec] = &[
     },
 ];
 
-fn value_and_number(_: &'static str, types: &[DataType]) -> Result<Vec<DataType>> {
-    Ok(vec![types[0].clone(), DataType::Int64])
+/// What an argument that bounds the result is called in errors.
+const NUMBER: &str = "number of values";
+
+fn value_and_number(name: &'static str, types: &[DataType]) -> Result<Vec<DataType>> {
+    Ok(vec![types[0].clone(), count_type(name, NUMBER, &types[1])?])
 }
 
 fn plain(name: &str, t: &DataType) -> Result<DataType> {
@@ -162,7 +166,7 @@ fn map_type(key: &DataType, value: &DataType) -> DataType {
 /// The number of values that is asked for by argument `k`.
 fn wanted(rows: &Rows<'_>, k: usize) -> Result<usize> {
     let numbers = rows.columns[k].as_primitive::<Int64Type>();
-    match constant(rows.name, "number of values", numbers.iter())? {
+    match constant(rows.name, NUMBER, numbers.iter())? {
         Some(Some(n)) if n > 0 => Ok(usize::try_from(n).unwrap_or(usize::MAX)),
         None => Ok(0),
         Some(other) => {

@@ -41,6 +41,18 @@ pub(super) fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     Ok(())
 }
 
+/// The type of an argument that counts something, `what`: BIGINT, from whole numbers and from text that holds one.
+///
+/// # Errors
+/// Another type: infinities and numbers beyond BIGINT have no count.
+pub(super) fn count_type(name: &str, what: &str, t: &DataType) -> Result<DataType> {
+    match t {
+        DataType::Decimal128(_, 0) | DataType::Decimal256(_, 0) | DataType::Null => Ok(DataType::Int64),
+        t if t.is_integer() || t.is_string() => Ok(DataType::Int64),
+        t => plan_err!("{name} takes a whole number as the {what}, found {t}"),
+    }
+}
+
 /// Which rows count.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Counts {

@@ -5,7 +5,7 @@ use arrow::array::{ArrayRef, AsArray, BooleanArray};
 use arrow::datatypes::{DataType, Int64Type, TimestampMicrosecondType};
 use datafusion::common::{Result, ScalarValue, exec_err};
 
-use super::collected::{Counts, Rows, Spec, null};
+use super::collected::{Counts, Rows, Spec, count_type, null};
 use super::func::{DATETIME, MANY};
 
 /// The function of this file.
@@ -13,9 +13,9 @@ pub(super) const SPECS: &[Spec] = &[Spec {
     name: "window_funnel",
     aliases: &[],
     arity: (4, MANY),
-    takes: |_, types| {
+    takes: |name, types| {
         let events = types.len() - 3;
-        let first = [DataType::Int64, DataType::Utf8View, DATETIME];
+        let first = [count_type(name, "window in seconds", &types[0])?, DataType::Utf8View, DATETIME];
         Ok(first.into_iter().chain(std::iter::repeat_n(DataType::Boolean, events)).collect())
     },
     returns: |_| Ok(DataType::Int32),

@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, Float64Type, Int64Type};
 use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
 
 use super::args::to_text;
-use super::collected::{Counts, Rows, Spec};
+use super::collected::{Counts, Rows, Spec, count_type};
 use super::func::MANY;
 use super::funnel::constant;
 use super::json::write_quoted;
@@ -28,7 +28,10 @@ pub(super) const SPECS: &[Spec] = &[
         arity: (1, 2),
         takes: |name, types| match &types[0] {
             t if t.is_nested() || t.is_binary() => plan_err!("{name} takes numbers, text or dates, found {t}"),
-            t => Ok(std::iter::once(t.clone()).chain(types[1..].iter().map(|_| DataType::Int64)).collect()),
+            t => {
+                let counts = types[1..].iter().map(|counts| count_type(name, "number of buckets", counts));
+                std::iter::once(Ok(t.clone())).chain(counts).collect()
+            }
         },
         returns: |_| Ok(DataType::Utf8View),
         declared: None,
