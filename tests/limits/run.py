@@ -271,6 +271,8 @@ def much_of_little(server):
         assert len(client.query(sql)) == 3, sql
     client.query("set query_timeout = 5")
     rows = "from numbers('number' = '10000')"
+    # A constant, 2 GB for 8,192 rows.
+    large = "array_range(0, 30000)"
     for expression in [
         "size(array_range(5000000000))", "size(sequence(0, 5000000000))", "size(array_repeat(1, 5000000000))",
         "size(array_with_constant(5000000000, 7))",
@@ -291,6 +293,17 @@ def much_of_little(server):
         "select length(regexp_replace(repeat('a', 10000000), 'a', repeat('b', 10000000)))",
         "select length(array_join(array_range(0, 900000), repeat('-', 1000000)))",
         f"select sum(size(split_by_string(repeat('a,', 5000000 + number), ','))) {rows}",
+        f"select sum(size(if(number > 1, {large}, array(number)))) {rows}",
+        f"select sum(size(case when number > 1 then {large} when number > 0 then array(number) end)) {rows}",
+        f"select sum(size(case number when 1 then {large} when 2 then array(number) else {large} end)) {rows}",
+        f"select sum(size(nullif({large}, array(number)))) {rows}",
+        f"select sum(size(a)) from (select {large} a, number {rows} union all select array(number), number {rows}) u",
+        f"select max(size(a) + number) from (select {large} a, number {rows}) u",
+        f"select count(named_struct('a', {large}, 'b', number)), count(struct({large}, number)) {rows}",
+        f"select count(map('a', {large}, 'b', array(number))) {rows}",
+        f"select sum(size(a[1])) from (select array_map(x -> {large}, array(number, number)) a {rows}) u",
+        f"select size(max({large})), size(array_agg({large})) {rows}",
+        f"select count(*) from (select {large} a, number {rows}) u group by a, number",
     ]:
         begun = time.monotonic()
         try:

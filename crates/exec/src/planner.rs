@@ -18,6 +18,7 @@ use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 use dipper_sql::charter::compute::{ComputeColumns, Item, narrowed, simplified};
 use dipper_sql::charter::wide::PickColumns;
+use dipper_sql::functions::ask_for_copies;
 
 /// DataFusion's planner, which knows the nodes of the charter.
 #[derive(Debug)]
@@ -83,7 +84,7 @@ impl Computing<'_> {
             builder = builder.with_config_options(Arc::clone(options));
         }
         let simplify = builder.with_query_execution_start_time(props.query_execution_start_time).build();
-        let expr = simplified(item.expr.clone(), &simplify)?;
+        let expr = ask_for_copies(simplified(item.expr.clone(), &simplify)?)?;
         let expr = self.planner.create_physical_expr(&expr, &schema, self.state, self.context)?;
         // Columns of the expression are numbered as the input's are read.
         let expr = expr.transform_up(|e| {

@@ -4,11 +4,13 @@
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::logical_expr::{Distinct, LogicalPlan};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{Distinct, Expr, LogicalPlan};
 use datafusion::optimizer::optimizer::{ApplyOrder, Optimizer};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use dipper_sql::charter::wide::WIDE;
+use dipper_sql::functions::{ask_for_copies, has_large_constant};
 
 use crate::rules::conditions::{balance, shelter};
 use crate::rules::correlated::{Forgiving, join_subqueries};
@@ -54,6 +56,7 @@ pub fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     }
     rules.push(Arc::new(Rule { name: "balance_conditions", rewrite: balance }));
     rules.push(Arc::new(Rule { name: "shelter_conditions", rewrite: shelter }));
+    rules.push(Arc::new(Rule { name: "ask_for_copies", rewrite: ask_for_large_constants }));
     rules
 }
 
@@ -83,6 +86,29 @@ impl OptimizerRule for SoundBelow {
             other => self.0.rewrite(other, config),
         }
     }
+}
+
+/// Lets large constants that become columns [ask](ask_for_copies) for their copies.
+fn ask_for_large_constants(plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+    let mut large = false;
+    plan.apply_expressions(|expr| {
+        large |= has_large_constant(expr);
+        Ok(if large { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    // Rows of constants are made once, when the plan is.
+    if !large || matches!(plan, LogicalPlan::Values(_)) {
+        return Ok(Transformed::no(plan));
+    }
+    let names = NamePreserver::new(&plan);
+    let named = |expr: Expr| -> Result<Transformed<Expr>> {
+        let name = names.save(&expr);
+        Ok(Transformed::yes(name.restore(ask_for_copies(expr)?)))
+    };
+    plan.map_expressions(|expr| match &expr {
+        // Its keys have names, the set has none.
+        Expr::GroupingSet(_) => expr.map_children(named),
+        _ => named(expr),
+    })
 }
 
 /// A rule of DataFusion for all nodes but some.

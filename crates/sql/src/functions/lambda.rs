@@ -25,6 +25,7 @@ use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
 use super::args::{Args, Col, lenient_cast};
 use super::array::as_list;
 use super::array_flags::{Flags, count, element, filter, filter_map, index, map_of, matches, sort_by, split};
+use super::copies::ask_for_copies;
 use super::growth::bytes_of;
 use super::lambda_kind::LambdaKind;
 use super::lambda_rows::{Body, Elements, as_lists, elements, lengths, spans};
@@ -118,7 +119,7 @@ impl LambdaFunction {
         // Functions that the planner knows in another form only become that here.
         let simplifier = ExprSimplifier::new(info);
         let body = in_lists::settle(self.closed.body.clone(), in_lists::Wanted::Exact, &simplifier)?;
-        let body = simplifier.simplify(body)?;
+        let body = ask_for_copies(simplifier.simplify(body)?)?;
         let props = ExecutionProps { config_options: Some(Arc::clone(config)), ..ExecutionProps::new() };
         let body = create_physical_expr(&body, schema, &props, &PhysicalPlanningContext::default())?;
         *self.compiled.lock().unwrap_or_else(PoisonError::into_inner) = Some((Arc::clone(config), Arc::clone(&body)));
