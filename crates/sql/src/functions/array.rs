@@ -252,10 +252,11 @@ fn map_find(a: &Args, maps: &MapArray, one: bool, inside: &ArrayRef) -> Result<V
 
 fn map_contains(a: &Args, key: bool) -> Result<ArrayRef> {
     let raw = a.raw(0);
-    let DataType::Map(..) = raw.array.data_type() else {
-        return exec_err!("{}: expected a MAP, found {}", a.name, raw.array.data_type());
+    let maps = match raw.array.data_type() {
+        DataType::Map(..) => raw.array.as_map(),
+        DataType::Null => return Ok(a.nulls()),
+        t => return exec_err!("{}: expected a MAP, found {t}", a.name),
     };
-    let maps = raw.array.as_map();
     let at = map_find(a, maps, raw.one, if key { maps.keys() } else { maps.values() })?;
     a.bools(|i| maps.is_valid(if raw.one { 0 } else { i }).then(|| at[i].is_some()))
 }

@@ -6,11 +6,12 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, FieldRef};
-use datafusion::common::Result;
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
-    ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    ArrayFunctionSignature, ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, TypeSignature,
 };
 
 use super::growth::{Growth, bytes_of};
@@ -18,7 +19,15 @@ use super::growth::{Growth, bytes_of};
 /// `inner` under these other names, asking for what it will make.
 pub(super) fn bounded(inner: Arc<ScalarUDF>, aliases: &[&str]) -> ScalarUDF {
     let aliases = aliases.iter().map(|alias| (*alias).to_owned()).collect();
-    ScalarUDF::new_from_impl(Bounded { inner, aliases })
+    let signature = match &inner.signature().type_signature {
+        // DataFusion takes NULL for an array and not for a map.
+        map @ TypeSignature::ArraySignature(ArrayFunctionSignature::MapArray) => Signature::one_of(
+            vec![map.clone(), TypeSignature::Exact(vec![DataType::Null])],
+            inner.signature().volatility,
+        ),
+        _ => inner.signature().clone(),
+    };
+    ScalarUDF::new_from_impl(Bounded { inner, aliases, signature })
 }
 
 /// Asks for the bytes of the arguments, as many times as there are rows.
@@ -43,6 +52,7 @@ pub(crate) fn ask_for_arguments(args: &ScalarFunctionArgs) -> Result<()> {
 struct Bounded {
     inner: Arc<ScalarUDF>,
     aliases: Vec<String>,
+    signature: Signature,
 }
 
 // Names are unique in a registry, so the name is the identity.
@@ -72,15 +82,23 @@ impl ScalarUDFImpl for Bounded {
     }
 
     fn signature(&self) -> &Signature {
-        self.inner.signature()
+        &self.signature
     }
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(arg_types)
+        match arg_types {
+            [DataType::Null] => Ok(DataType::Null),
+            _ => self.inner.return_type(arg_types),
+        }
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         super::still_wanted()?;
+        if let [field] = args.arg_fields
+            && field.data_type().is_null()
+        {
+            return Ok(Arc::new(Field::new(self.name(), DataType::Null, true)));
+        }
         self.inner.return_field_from_args(args)
     }
 
@@ -101,6 +119,9 @@ impl ScalarUDFImpl for Bounded {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        if let [ColumnarValue::Scalar(ScalarValue::Null)] = args.args.as_slice() {
+            return Ok(ColumnarValue::Scalar(ScalarValue::Null));
+        }
         ask_for_arguments(&args)?;
         self.inner.invoke_with_args(args)
     }

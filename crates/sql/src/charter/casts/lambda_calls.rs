@@ -77,10 +77,11 @@ impl HigherOrderUDFImpl for Open {
             }
             DataType::List(_) if !self.kind.is_of_maps() => Ok(t.clone()),
             DataType::Map(..) if self.kind.is_of_maps() => Ok(t.clone()),
+            DataType::Null if self.kind.is_of_maps() => Ok(map_of_null()),
+            DataType::Null => Ok(DataType::new_list(DataType::Null, true)),
             t => {
                 let wanted = if self.kind.is_of_maps() { "a MAP" } else { "an ARRAY" };
-                let found = if t.is_null() { "NULL".to_string() } else { t.to_string() };
-                plan_err!("{}: expected {wanted} beside the lambda, found {found}", self.kind.name())
+                plan_err!("{}: expected {wanted} beside the lambda, found {t}", self.kind.name())
             }
         };
         types.iter().map(plain).collect()
@@ -107,6 +108,13 @@ impl HigherOrderUDFImpl for Open {
     fn invoke_with_args(&self, _: HigherOrderFunctionArgs) -> Result<ColumnarValue> {
         internal_err!("{}: the lambda was not closed", self.kind.name())
     }
+}
+
+/// The type of a NULL that stands for a map.
+fn map_of_null() -> DataType {
+    let part = |name: &str, nullable: bool| Field::new(name, DataType::Utf8View, nullable);
+    let entries = DataType::Struct([part("key", false), part("value", true)].into_iter().collect());
+    DataType::Map(Arc::new(Field::new("entries", entries, false)), false)
 }
 
 /// Whether it is a call of one of the functions here.
