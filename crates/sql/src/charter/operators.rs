@@ -13,7 +13,9 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Field, FieldRef, IntervalUnit};
-use datafusion::common::{Column, DFSchema, Result, ScalarValue, TableReference, plan_datafusion_err, plan_err};
+use datafusion::common::{
+    Column, DFSchema, Result, ScalarValue, TableReference, not_impl_err, plan_datafusion_err, plan_err,
+};
 use datafusion::logical_expr::expr::{BinaryExpr, Cast, NullTreatment, ScalarFunction};
 use datafusion::logical_expr::planner::{
     ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr, RawFieldAccessExpr, RawWindowExpr,
@@ -29,7 +31,7 @@ use super::{chain, common_args, compare, mixed, text};
 use crate::class::{Class, DATETIME, LARGEINT_CLASS};
 use crate::functions::decimals::{is_wide_product, is_wide_quotient};
 use crate::functions::whole::LARGEINT;
-use crate::functions::{Operators, element_at_udf, json_value_udf};
+use crate::functions::{Operators, element_at_udf, is_bytes, json_value_udf};
 
 /// Plans operators and aggregates as the charter says.
 #[derive(Debug)]
@@ -429,6 +431,33 @@ fn is_arithmetic(op: &BinaryOperator, l: Class, r: Class) -> bool {
     }
 }
 
+/// BINARY is no number: BITMAP and HLL are bytes, too, and not all bytes are text.
+///
+/// # Errors
+/// The operator would have to take bytes for a number, a truth value or a point in time.
+fn refuse_bytes(op: &BinaryOperator, left: &Expr, l: Class, right: &Expr, r: Class, schema: &DFSchema) -> Result<()> {
+    use BinaryOperator as Op;
+    let is_one = |e: &Expr, c: Class| c == Class::Other && e.get_type(schema).is_ok_and(|t| is_bytes(&t));
+    let (left, right) = (is_one(left, l), is_one(right, r));
+    let refused = match op {
+        Op::Plus | Op::Minus | Op::Multiply | Op::Divide | Op::Modulo | Op::MyIntegerDivide => left || right,
+        Op::BitwiseAnd | Op::BitwiseOr | Op::BitwiseXor | Op::PGBitwiseShiftLeft | Op::PGBitwiseShiftRight => {
+            left || right
+        }
+        Op::And | Op::Or | Op::Xor => left || right,
+        Op::Eq | Op::NotEq | Op::Lt | Op::LtEq | Op::Gt | Op::GtEq | Op::Spaceship => {
+            let other = if left { r } else { l };
+            let counts = other.is_number() || matches!(other, Class::Boolean | Class::Date | Class::DateTime);
+            (left || right) && counts
+        }
+        _ => false,
+    };
+    match refused {
+        true => not_impl_err!("BINARY is not supported as a number: CAST(x AS STRING) is text, which counts as one"),
+        false => Ok(()),
+    }
+}
+
 impl ExprPlanner for CharterPlanner {
     fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
         use BinaryOperator as Op;
@@ -452,6 +481,7 @@ impl ExprPlanner for CharterPlanner {
                 PlannerResult::Original(expr)
             });
         };
+        refuse_bytes(&op, &left, l, &right, r, schema)?;
         let planned = match &op {
             Op::Plus | Op::Minus | Op::Multiply | Op::Divide | Op::Modulo | Op::MyIntegerDivide
                 if is_arithmetic(&op, l, r) =>

@@ -436,6 +436,7 @@ pub fn to_int(name: &str, array: &ArrayRef) -> Result<Int64Array> {
                 .collect()
         }
         t if t.is_nested() => return exec_err!("{name}: expected a number, found {t}; take an element of it first"),
+        t if is_bytes(t) => return no_number(name),
         _ => lenient_cast(array, &T::Int64)?.as_primitive::<Int64Type>().clone(),
     })
 }
@@ -456,8 +457,14 @@ pub fn to_double(name: &str, array: &ArrayRef) -> Result<Float64Array> {
         }
         T::Date32 | T::Date64 | T::Timestamp(..) => to_int(name, array)?.iter().map(|v| v.map(|v| v as f64)).collect(),
         t if t.is_nested() => return exec_err!("{name}: expected a number, found {t}; take an element of it first"),
+        t if is_bytes(t) => return no_number(name),
         _ => lenient_cast(array, &T::Float64)?.as_primitive::<Float64Type>().clone(),
     })
+}
+
+/// BINARY is not taken for a number, as operators do not take it for one.
+fn no_number<T>(name: &str) -> Result<T> {
+    not_impl_err!("{name}: BINARY is not supported as a number: CAST(x AS STRING) is text, which counts as one")
 }
 
 /// DATETIME of every value of a column; text with a zone behind it is moved to `session`.
