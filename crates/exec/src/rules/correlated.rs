@@ -91,7 +91,8 @@ pub fn join_subqueries(plan: LogicalPlan, config: &dyn OptimizerConfig) -> Resul
 }
 
 /// One of DataFusion's rules for subqueries. What it fails on, such as a dependence below two aggregates, is left as it is
-/// for [`join_subqueries`].
+/// for [`join_subqueries`]. The rule goes into subqueries by itself, so what it fails on may be within one that depends on
+/// nothing; that one waits until the inner one is joined.
 #[derive(Debug)]
 pub struct Forgiving(pub Arc<dyn OptimizerRule + Send + Sync>);
 
@@ -105,17 +106,31 @@ impl OptimizerRule for Forgiving {
     }
 
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        let mut depends = false;
-        plan.apply_expressions(|expr| {
-            depends |= expr.exists(|e| Ok(is_correlated(e)))?;
-            Ok(TreeNodeRecursion::Continue)
-        })?;
+        let depends = has_correlated(&plan)?;
         let kept = depends.then(|| plan.clone());
         match (self.0.rewrite(plan, config), kept) {
             (Err(_), Some(plan)) => Ok(Transformed::no(plan)),
             (done, _) => done,
         }
     }
+}
+
+/// Whether a subquery of a node, or a subquery within one, depends on the rows around it.
+fn has_correlated(node: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    node.apply_expressions(|expr| {
+        found |= expr.exists(|e| Ok(is_correlated(e)))?;
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    if !found {
+        node.apply_subqueries(|subquery| {
+            subquery.apply(|within| {
+                found |= has_correlated(within)?;
+                Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+            })
+        })?;
+    }
+    Ok(found)
 }
 
 /// The outer columns on which parts of a plan that could not be joined depend.

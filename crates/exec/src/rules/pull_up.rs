@@ -10,13 +10,13 @@
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Result, not_impl_err};
-use datafusion::logical_expr::expr::{Exists, GroupingSet};
+use datafusion::common::{Result, ScalarValue, not_impl_err};
+use datafusion::logical_expr::expr::{Exists, GroupingSet, InSubquery};
 use datafusion::logical_expr::logical_plan::{FetchType, Projection, SkipType};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
-    BinaryExpr, Cast, Distinct, Expr, ExprSchemable, Filter, JoinType, Limit, LogicalPlan, Operator, SubqueryAlias,
-    TryCast, lit,
+    BinaryExpr, Cast, Distinct, Expr, ExprSchemable, Filter, JoinType, Limit, LogicalPlan, Operator, Subquery,
+    SubqueryAlias, TryCast, lit,
 };
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
@@ -38,17 +38,24 @@ impl OptimizerRule for PullUpSafely {
     }
 
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        if !has_among_expressions(&plan, |e| e.exists(|e| Ok(is_subquery(e))).unwrap_or(false)) {
-            return self.0.rewrite(plan, config);
-        }
-        let plan = plan.map_expressions(|e| e.transform_up(without_order))?.data;
-        // DataFusion's rule goes into subqueries by itself. What it must not see there has to be gone before.
-        let plan = plan.map_subqueries(|subquery| subquery.transform_down(|node| self.join_others(node, config)))?;
-        plan.transform_data(|plan| self.join_others(plan, config))?.transform_data(|plan| self.0.rewrite(plan, config))
+        self.settle(plan, config)?.transform_data(|plan| self.0.rewrite(plan, config))
     }
 }
 
 impl PullUpSafely {
+    /// Joins what is not DataFusion's among the subqueries of a node, and before them among the subqueries that these have.
+    /// DataFusion's rule goes into subqueries of every depth by itself: what it must not see there has to be gone before.
+    fn settle(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        if !has_among_expressions(&plan, |e| e.exists(|e| Ok(is_subquery(e))).unwrap_or(false)) {
+            return Ok(Transformed::no(plan));
+        }
+        let plan = plan.map_expressions(|e| e.transform_up(plain))?;
+        let plan = plan.transform_data(|plan| {
+            plan.map_subqueries(|subquery| subquery.transform_down(|node| self.settle(node, config)))
+        })?;
+        plan.transform_data(|plan| self.join_others(plan, config))
+    }
+
     /// Joins the subqueries of a node that are not DataFusion's. Of those that always have a row, EXISTS is true.
     fn join_others(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
         match plan {
@@ -130,16 +137,40 @@ fn fold(expr: Expr) -> Result<Transformed<Expr>> {
     }
 }
 
-/// EXISTS without what says nothing of whether there are rows: an order, and a LIMIT that leaves the first row.
-fn without_order(expr: Expr) -> Result<Transformed<Expr>> {
-    let Expr::Exists(Exists { subquery, negated }) = expr else { return Ok(Transformed::no(expr)) };
-    let found = some_rows(&subquery.subquery)?;
-    let changed = found.is_some();
-    let subquery = match found {
-        Some(plan) => subquery.with_plan(Arc::new(plan)),
-        None => subquery,
+/// A subquery as it is, but for three things. One whose conditions on outer columns have gone away depends on nothing any more.
+/// What can have no row is FALSE to EXISTS and IN. EXISTS does without what says nothing of whether there are rows: an order,
+/// and a LIMIT that leaves the first row.
+fn plain(expr: Expr) -> Result<Transformed<Expr>> {
+    let mut changed = false;
+    let mut independent = |subquery: Subquery| {
+        let forgets = !subquery.outer_ref_columns.is_empty() && subquery.subquery.all_out_ref_exprs().is_empty();
+        changed |= forgets;
+        match forgets {
+            true => Subquery { outer_ref_columns: Vec::new(), ..subquery },
+            false => subquery,
+        }
     };
-    Ok(Transformed::new_transformed(Expr::Exists(Exists { subquery, negated }), changed))
+    let expr = match expr {
+        Expr::Exists(Exists { subquery, negated }) | Expr::InSubquery(InSubquery { subquery, negated, .. })
+            if never_has_rows(&subquery.subquery) =>
+        {
+            return Ok(Transformed::yes(lit(negated)));
+        }
+        Expr::Exists(Exists { subquery, negated }) => {
+            let mut subquery = independent(subquery);
+            if let Some(plan) = some_rows(&subquery.subquery)? {
+                subquery = subquery.with_plan(Arc::new(plan));
+                changed = true;
+            }
+            Expr::Exists(Exists { subquery, negated })
+        }
+        Expr::InSubquery(InSubquery { expr, subquery, negated }) => {
+            Expr::InSubquery(InSubquery { expr, subquery: independent(subquery), negated })
+        }
+        Expr::ScalarSubquery(subquery) => Expr::ScalarSubquery(independent(subquery)),
+        other => other,
+    };
+    Ok(Transformed::new_transformed(expr, changed))
 }
 
 /// A plan that has rows where `plan` has some, if it is a simpler one.
@@ -172,6 +203,31 @@ fn always_has_rows(plan: &LogicalPlan) -> bool {
             }
             _ => always_has_rows(&aggregate.input),
         },
+        _ => false,
+    }
+}
+
+/// Whether a plan has no row by its form, as one with `HAVING false` has none.
+fn never_has_rows(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::EmptyRelation(empty) => !empty.produce_one_row,
+        LogicalPlan::Filter(filter) => {
+            matches!(&filter.predicate, Expr::Literal(ScalarValue::Boolean(None | Some(false)) | ScalarValue::Null, _))
+                || never_has_rows(&filter.input)
+        }
+        LogicalPlan::Limit(limit) => {
+            matches!(limit.get_fetch_type(), Ok(FetchType::Literal(Some(0)))) || never_has_rows(&limit.input)
+        }
+        LogicalPlan::Projection(_)
+        | LogicalPlan::SubqueryAlias(_)
+        | LogicalPlan::Sort(_)
+        | LogicalPlan::Window(_)
+        | LogicalPlan::Distinct(_)
+        | LogicalPlan::Union(_) => plan.inputs().into_iter().all(never_has_rows),
+        LogicalPlan::Aggregate(aggregate) => !has_row_of_nothing(aggregate) && never_has_rows(&aggregate.input),
+        LogicalPlan::Join(join) if join.join_type == JoinType::Inner => {
+            never_has_rows(&join.left) || never_has_rows(&join.right)
+        }
         _ => false,
     }
 }
