@@ -4,6 +4,8 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 
+use crate::native::SEGMENT_COLUMN;
+
 /// Aggregates whose value does not depend on the order in which rows come, whatever the types of their arguments.
 const OF_ALL_ORDERS: [&str; 17] = [
     "count",
@@ -56,12 +58,17 @@ fn is_of_all_orders(value: &Expr, schema: &DFSchema) -> bool {
             // Rows with equal keys come in any order, but for those that are the key itself.
             "array_agg" | "string_agg" | "first_value" | "last_value" => {
                 let of = function.params.args.first();
-                function.params.order_by.iter().any(|by| Some(&by.expr) == of)
+                function.params.order_by.iter().any(|by| Some(&by.expr) == of || is_segment(&by.expr))
             }
             _ => false,
         },
         _ => false,
     }
+}
+
+/// Whether it is the segment that a row of an AGGREGATE table lies in: each has one row of a key.
+fn is_segment(by: &Expr) -> bool {
+    matches!(by, Expr::Column(column) if column.name == SEGMENT_COLUMN)
 }
 
 /// Whether sums of such values are exact: of whole numbers and decimals.
