@@ -3,7 +3,8 @@
 //! DataFusion moves a sort with a LIMIT down as far as it can, and with it how many rows are wanted. Where an operator on the way
 //! has the wanted order already, as a GROUP BY of sorted rows has, or a filter of rows that were sorted below, the number goes on
 //! to what is below that operator: as many rows come out of the inner sort, and fewer of the filter and the GROUP BY. So a sort
-//! above rows in its order stays where it is while others are moved.
+//! above rows in its order stays where it is while others are moved. A merge of partitions that brings the rows of one key
+//! together stays, too, when sorts above it are made parallel.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use datafusion::physical_optimizer::enforce_sorting::{
     PlanWithCorrespondingCoalescePartitions, PlanWithCorrespondingSort, ensure_sorting, parallelize_sorts,
     replace_with_partial_sort,
 };
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{CardinalityEffect, replace_children_if_necessary};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
@@ -36,7 +38,8 @@ use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMerge
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, InputDistributionRequirements, PlanProperties,
+    DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties, InputDistributionRequirements,
+    PlanProperties,
 };
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -55,8 +58,8 @@ impl PhysicalOptimizerRule for EnsureOrders {
             DistributionContext::new_default(plan).transform_up(|node| ensure_distribution(node, config)).data()?.plan;
         let mut plan = PlanWithCorrespondingSort::new_default(plan).transform_up(ensure_sorting).data()?.plan;
         if config.optimizer.repartition_sorts {
-            let node = PlanWithCorrespondingCoalescePartitions::new_default(plan);
-            plan = node.transform_up(parallelize_sorts).data()?.plan;
+            let node = PlanWithCorrespondingCoalescePartitions::new_default(plan.transform_up(hold_merges).data()?);
+            plan = node.transform_up(parallelize_sorts).data()?.plan.transform_up(release).data()?;
         }
         let node = OrderPreservationContext::new_default(plan);
         let plan =
@@ -99,7 +102,7 @@ impl PhysicalOptimizerRule for LimitBelowWindows {
     }
 }
 
-/// Puts a [`HeldSort`] in the place of a sort, or of a merge of sorted rows, whose LIMIT must not be moved.
+/// Puts a [`Held`] in the place of a sort, or of a merge of sorted rows, whose LIMIT must not be moved.
 fn hold(node: Plan) -> Result<Transformed<Plan>> {
     let (order, input) = match (node.downcast_ref::<SortExec>(), node.downcast_ref::<SortPreservingMergeExec>()) {
         (Some(sort), _) => (sort.expr(), sort.input()),
@@ -109,7 +112,29 @@ fn hold(node: Plan) -> Result<Transformed<Plan>> {
     if node.fetch().is_none() || !meets_order(input, order.iter().cloned().collect())? {
         return Ok(Transformed::no(node));
     }
-    Ok(Transformed::yes(Arc::new(HeldSort { sort: node })))
+    Ok(Transformed::yes(Arc::new(Held { node })))
+}
+
+/// Puts a [`Held`] in the place of merges of partitions by which an operator has all rows of one key together. DataFusion takes
+/// merges below a sort away, and looks only whether an operator between wants all rows in one partition. By one worker a
+/// window over a key that is constant wants rows by their key, and a merge is what brings them together.
+fn hold_merges(node: Plan) -> Result<Transformed<Plan>> {
+    let wanted = node.input_distribution_requirements();
+    let by_key = |child: usize| {
+        let wanted = wanted.child_distribution(child);
+        !matches!(wanted, None | Some(Distribution::UnspecifiedDistribution | Distribution::SinglePartition))
+    };
+    let children = node.children();
+    let is_held = |child: usize| by_key(child) && children[child].is::<CoalescePartitionsExec>();
+    if !(0..children.len()).any(is_held) {
+        return Ok(Transformed::no(node));
+    }
+    let held = children.iter().enumerate().map(|(child, input)| match is_held(child) {
+        true => Arc::new(Held { node: Arc::clone(input) }) as Plan,
+        false => Arc::clone(input),
+    });
+    let held = held.collect();
+    Ok(Transformed::yes(replace_children_if_necessary(node, held)?))
 }
 
 /// Whether an operator that does not hand on all rows, or looks at other rows than the one it hands on, has this order.
@@ -145,45 +170,45 @@ fn meets_order(node: &Plan, order: Vec<PhysicalSortExpr>) -> Result<bool> {
     Ok(false)
 }
 
-/// What a [`HeldSort`] stands for.
+/// What a [`Held`] stands in for.
 fn release(node: Plan) -> Result<Transformed<Plan>> {
-    Ok(match node.downcast_ref::<HeldSort>() {
-        Some(held) => Transformed::yes(Arc::clone(&held.sort)),
+    Ok(match node.downcast_ref::<Held>() {
+        Some(held) => Transformed::yes(Arc::clone(&held.node)),
         None => Transformed::no(node),
     })
 }
 
-/// A sort, or a merge of sorted rows, with a LIMIT that is not seen.
+/// A node that rules do not know: a sort, or a merge of sorted rows, whose LIMIT is not seen, or a merge of partitions.
 #[derive(Debug)]
-struct HeldSort {
-    sort: Plan,
+struct Held {
+    node: Plan,
 }
 
-impl DisplayAs for HeldSort {
+impl DisplayAs for Held {
     fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl ExecutionPlan for HeldSort {
+impl ExecutionPlan for Held {
     fn name(&self) -> &str {
-        "HeldSort"
+        "Held"
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
-        self.sort.properties()
+        self.node.properties()
     }
 
     fn children(&self) -> Vec<&Plan> {
-        self.sort.children()
+        self.node.children()
     }
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        self.sort.input_distribution_requirements()
+        self.node.input_distribution_requirements()
     }
 
     fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
-        self.sort.required_input_ordering()
+        self.node.required_input_ordering()
     }
 
     fn cardinality_effect(&self) -> CardinalityEffect {
@@ -194,14 +219,14 @@ impl ExecutionPlan for HeldSort {
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        self.sort.apply_expressions(f)
+        self.node.apply_expressions(f)
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Plan>) -> Result<Plan> {
-        Ok(Arc::new(HeldSort { sort: replace_children_if_necessary(Arc::clone(&self.sort), children)? }))
+        Ok(Arc::new(Held { node: replace_children_if_necessary(Arc::clone(&self.node), children)? }))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        self.sort.execute(partition, context)
+        self.node.execute(partition, context)
     }
 }
