@@ -16,6 +16,15 @@ Side = namedtuple("Side", "trees database session prepared take", defaults=[Fals
 # A name, a tree, and a function that makes two sides of a tree.
 Check = namedtuple("Check", "name tree sides")
 
+# The number of a statement's rows, with the statement one, two or three subqueries further down.
+BELOW = [
+    "SELECT (SELECT count(*) FROM ({0}) derived)",
+    "SELECT count(*) FROM ({0}) derived WHERE EXISTS (SELECT 1 FROM ({0}) beside)",
+    "SELECT count(*) FROM ({0}) derived WHERE 0 < (SELECT count(*) FROM ({0}) beside WHERE EXISTS (SELECT 1 FROM ({0}) below))",
+    "SELECT (SELECT count(*) FROM ({0}) derived WHERE EXISTS (SELECT 1 FROM ({0}) beside))",
+    "SELECT (SELECT count(*) FROM ({0}) derived WHERE 1 IN (SELECT 1 FROM ({0}) beside))",
+]
+
 DATABASES = ("a", "b", "files")
 
 
@@ -45,6 +54,11 @@ class Checks:
         choice = r.random()
         if choice < 0.45:
             checks.append(Check("prepared", tree, lambda t: (Side([t], *here), Side([t], *here, prepared=True))))
+        elif choice < 0.52 and "*" not in head(tree):
+            # All rows are counted where there are some, so EXISTS of the same rows takes none away.
+            form = r.choice(BELOW)
+            count, below = (lambda t: Node("outer", "SELECT count(*) FROM ({0}) derived", t)), (lambda t: Node("outer", form, t))
+            checks.append(Check("in a subquery", tree, lambda t: (Side([count(unordered(t))], *here), Side([below(unordered(t))], *here))))
         elif choice < 0.7 and "*" not in head(tree):
             form = r.choice(["SELECT * FROM ({0}) derived", "WITH derived AS ({0}) SELECT * FROM derived"])
             outer = lambda t: Node("outer", form, t)
