@@ -8,6 +8,7 @@
 //! | [`catalogs`] | which databases and tables does an external catalog have? |
 //! | [`sink`] | how are files written? |
 //! | [`columns`], [`types`], [`sheet`], [`result`] | how are columns, types and small tables told? |
+//! | [`virtual_tables`] | which columns do `information_schema` and its like have? |
 //!
 //! Invariant: what a foreign file says about itself is checked before it leaves rows out.
 //!
@@ -21,3 +22,4 @@ pub mod result;
 pub mod sheet;
 pub mod sink;
 pub mod types;
+pub mod virtual_tables;

@@ -5,22 +5,18 @@
 //! query for the columns of one table plans one view, not all ([`Wanted`]). The filters are evaluated again above it.
 
 mod access;
-mod briefs;
 pub(crate) mod columns;
 mod config;
 pub(crate) mod external;
 pub(crate) mod facts;
+mod fills;
 pub(crate) mod functions;
-mod heads;
 mod keys;
 mod loads;
 pub(crate) mod measures;
 pub(crate) mod nodes;
 mod objects;
-mod of_mysql;
-mod of_starrocks;
 mod server;
-pub(crate) use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -32,9 +28,14 @@ use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
-use dipper_lake::sheet::{self, Head, Sheet};
+use dipper_lake::sheet::{self, Sheet};
+pub(crate) use dipper_lake::virtual_tables::{
+    INFORMATION_SCHEMA, MYSQL, columns_of, is_everywhere, is_reserved, is_virtual,
+};
+use dipper_lake::virtual_tables::{Virtual, all, find};
 use dipper_store::catalog::{CatalogState, ExternalCatalog};
-use futures::future::BoxFuture;
+
+use fills::Fill;
 
 use crate::error::{EngineError, Result};
 use crate::query::QueryContext;
@@ -45,86 +46,12 @@ pub(crate) use server::{PRIVILEGES, engines, is_default as is_default_collation,
 /// The catalog's name in information_schema, as in Doris.
 pub(crate) const CATALOG_NAME: &str = dipper_base::names::CATALOG;
 
-/// Name of the standard's virtual database.
-pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";
-/// Name of MySQL's database of users.
-pub(crate) const MYSQL: &str = "mysql";
-/// Name of MySQL's database of counters. Its tables can be read; as in Doris, no list of databases has it.
-const PERFORMANCE_SCHEMA: &str = "performance_schema";
-/// Name of StarRocks' and MySQL's database of views for those who watch a server; listed as little.
-const SYS: &str = "sys";
-/// Name of StarRocks' database of statistics; listed as little.
-const STATISTICS: &str = "_statistics_";
-/// Name of Doris's database of statistics and statements; listed as little.
-const DORIS_INTERNAL: &str = "__internal_schema";
-
-/// How a virtual table gets its rows.
-#[derive(Clone, Copy)]
-enum Fill {
-    /// It never has any: dipper has no such objects.
-    Empty,
-    /// At once.
-    Now(fn(&QueryContext, &Wanted, &mut Sheet) -> Result<()>),
-    /// Definitions of tables have to be read or planned.
-    Later(for<'a> fn(&'a Arc<QueryContext>, &'a Wanted, &'a mut Sheet) -> BoxFuture<'a, Result<()>>),
-}
-
-/// A virtual table.
-struct Virtual {
-    database: &'static str,
-    /// As in MySQL: lower case.
-    name: &'static str,
-    head: Cow<'static, Head>,
-    fill: Fill,
-}
-
-/// All virtual tables.
-fn all() -> impl Iterator<Item = &'static Virtual> {
-    heads::TABLES.iter().chain(briefs::TABLES.iter())
-}
-
-/// Whether `name` leads to a virtual database. A database of the catalog that has such a name, made before the name was taken,
-/// stands in the place of the virtual one: nothing that was loaded may vanish.
-pub(crate) fn is_virtual(state: &CatalogState, name: &str) -> bool {
-    is_reserved(name) && state.database(name).is_none()
-}
-
-/// Whether a virtual database has this name, in any case, so that no other may be made under it.
-pub(crate) fn is_reserved(name: &str) -> bool {
-    let all = [INFORMATION_SCHEMA, MYSQL, PERFORMANCE_SCHEMA, SYS, STATISTICS, DORIS_INTERNAL];
-    all.into_iter().any(|d| d.eq_ignore_ascii_case(name))
-}
-
-/// Whether each catalog has a virtual database of this name. The others are dipper's own catalog's only: a Hive metastore has a
-/// database `sys` of its own.
-pub(crate) fn is_everywhere(name: &str) -> bool {
-    [INFORMATION_SCHEMA, MYSQL, PERFORMANCE_SCHEMA].iter().any(|d| d.eq_ignore_ascii_case(name))
-}
-
-/// The tables of a virtual database with their columns, sorted by name; a type is named behind a column that is not text.
-pub(crate) fn columns_of(database: &str) -> Vec<(&'static str, Vec<String>)> {
-    let column = |(name, kind): &(&str, sheet::Kind)| match kind {
-        sheet::Kind::Text => format!("`{name}`"),
-        sheet::Kind::Int => format!("`{name}` BIGINT"),
-        sheet::Kind::UInt => format!("`{name}` BIGINT UNSIGNED"),
-        sheet::Kind::Time => format!("`{name}` DATETIME"),
-    };
-    let of = all().filter(|t| t.database == database);
-    let mut tables: Vec<_> = of.map(|t| (t.name, t.head.iter().map(column).collect())).collect();
-    tables.sort_unstable();
-    tables
-}
-
 /// Names of the tables of a virtual database; none of another one.
 pub(crate) fn tables(state: &CatalogState, database: &str) -> Vec<&'static str> {
     let of = all().filter(|t| t.database.eq_ignore_ascii_case(database) && is_virtual(state, database));
     let mut names: Vec<_> = of.map(|t| t.name).collect();
     names.sort_unstable();
     names
-}
-
-fn find(database: &str, table: &str) -> Option<&'static Virtual> {
-    all().find(|t| t.database.eq_ignore_ascii_case(database) && t.name.eq_ignore_ascii_case(table))
 }
 
 /// A table of a virtual database; `None` when it has none of this name. Every catalog has the virtual databases; those of an
@@ -150,7 +77,7 @@ async fn rows(table: &InfoTable, wanted: &Wanted) -> Result<Sheet> {
     {
         return Ok(sheet);
     }
-    match definition.fill {
+    match fills::of(definition.rows) {
         Fill::Empty => {}
         Fill::Now(fill) => fill(context, wanted, &mut sheet)?,
         Fill::Later(fill) => fill(context, wanted, &mut sheet).await?,

@@ -5,7 +5,6 @@ mod ddl;
 mod external;
 mod lists;
 mod native;
-mod none;
 mod proc;
 mod profile;
 mod server;
@@ -187,7 +186,7 @@ async fn rows(session: &mut Session, kind: &ShowKind) -> Result<Sheet> {
         ShowKind::Profile { list: true, .. } => Ok(profile::profiles(session)),
         ShowKind::Profile { id, loads, .. } => profile::profile(session, id.as_deref(), *loads),
         ShowKind::AlterTable { job, from } if job == "COLUMN" => server::alters(session, from.as_ref()),
-        ShowKind::AlterTable { .. } => none::list("ALTER TABLE"),
+        ShowKind::AlterTable { .. } => dipper_lake::virtual_tables::no_rows::list("ALTER TABLE"),
         ShowKind::Load { stream, from } => server::loads(session, *stream, from.as_ref()).await,
         ShowKind::LoadWarnings { url: Some(url), .. } => server::load_warnings(session, url).await,
         ShowKind::LoadWarnings { url: None, from } => server::load_warnings_of(session, from.as_ref()).await,
@@ -206,7 +205,7 @@ async fn rows(session: &mut Session, kind: &ShowKind) -> Result<Sheet> {
         ShowKind::DynamicPartitions(from) => lists::dynamic_partitions(session, from.as_ref()).await,
         ShowKind::Other(words) => match lists::list(session, words).await? {
             Some(sheet) => Ok(sheet),
-            None => none::list(words),
+            None => dipper_lake::virtual_tables::no_rows::list(words),
         },
         // The enumeration may grow.
         _ => Err(EngineError::unsupported("this form of SHOW is not supported")),

@@ -50,28 +50,28 @@ pub(super) async fn show(session: &Session, path: &str) -> Result<Sheet> {
         }
         "backends" => Ok(server::backends(session)),
         "frontends" => Ok(server::frontends(session)),
-        "compute_nodes" => super::none::list("COMPUTE NODES"),
-        "brokers" => super::none::list("BROKER"),
-        "resources" => super::none::list("RESOURCES"),
-        "routine_loads" => super::none::list("ALL ROUTINE LOAD"),
-        "trash" => super::none::list("TRASH"),
+        "compute_nodes" => dipper_lake::virtual_tables::no_rows::list("COMPUTE NODES"),
+        "brokers" => dipper_lake::virtual_tables::no_rows::list("BROKER"),
+        "resources" => dipper_lake::virtual_tables::no_rows::list("RESOURCES"),
+        "routine_loads" => dipper_lake::virtual_tables::no_rows::list("ALL ROUTINE LOAD"),
+        "trash" => dipper_lake::virtual_tables::no_rows::list("TRASH"),
         "catalogs" | "catalog" => external::catalogs(session).await,
         "auth" => access::all_grants(session).await,
-        "replications" => super::none::list("REPLICATIONS"),
-        "workload_sched_policy" => super::none::list("WORKLOAD POLICY"),
+        "replications" => dipper_lake::virtual_tables::no_rows::list("REPLICATIONS"),
+        "workload_sched_policy" => dipper_lake::virtual_tables::no_rows::list("WORKLOAD POLICY"),
         "current_queries" | "current_query_stmts" | "global_current_queries" => server::processlist(session, true),
         "compactions" => {
             Ok(Sheet::texts(&["Partition", "TxnID", "StartTime", "CommitTime", "FinishTime", "Error", "Profile"]))
         }
         "bdbje" => Ok(Sheet::texts(&["DbNames", "JournalNumber", "Comment"])),
-        "colocation_group" => Ok(Sheet::texts(super::none::COLOCATION_GROUPS)),
+        "colocation_group" => Ok(Sheet::texts(dipper_lake::virtual_tables::no_rows::COLOCATION_GROUPS)),
         "cluster_balance" => Ok(Sheet::texts(&["Item", "Number"])),
         "current_backend_instances" => Ok(Sheet::texts(&["Backend", "InstanceNum"])),
         "load_error_hub" => Ok(Sheet::texts(&["Protocol", "Url"])),
         "jobs" => Ok(Sheet::texts(&["DbId", "DbName"])),
         "tasks" => Ok(Sheet::texts(&["TaskType", "FailedNum", "TotalNum"])),
-        "workload_groups" => super::none::list("WORKLOAD GROUPS"),
-        "warehouses" => super::none::list("WAREHOUSES"),
+        "workload_groups" => dipper_lake::virtual_tables::no_rows::list("WORKLOAD GROUPS"),
+        "warehouses" => dipper_lake::virtual_tables::no_rows::list("WAREHOUSES"),
         "transactions" => {
             let mut sheet = Sheet::texts(&["DbId", "DbName"]);
             for database in databases(session).await? {

@@ -165,7 +165,7 @@ pub(super) fn frontends(session: &Session) -> Sheet {
 
 /// SHOW ALTER TABLE COLUMN: changes of columns, which end at once.
 pub(super) fn alters(session: &Session, from: Option<&Name>) -> Result<Sheet> {
-    let mut sheet = super::none::list("ALTER TABLE")?;
+    let mut sheet = dipper_lake::virtual_tables::no_rows::list("ALTER TABLE")?;
     let zone = session.variables.time_zone();
     for alter in session.engine.alters.of(database_of(session, from, "SHOW ALTER TABLE COLUMN")?) {
         let id = alter.id.0.to_string();

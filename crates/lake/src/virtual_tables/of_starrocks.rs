@@ -1,7 +1,7 @@
 //! The tables by which StarRocks' and Doris's consoles watch nodes, loads and grants. Heads are in words, as in [`super::briefs`].
 
 use super::briefs::Brief;
-use super::{DORIS_INTERNAL, Fill, INFORMATION_SCHEMA, STATISTICS, SYS, access, config, loads, measures};
+use super::{DORIS_INTERNAL, INFORMATION_SCHEMA, Rows, STATISTICS, SYS};
 
 /// All of them.
 pub(super) const TABLES: &[Brief] = &[
@@ -10,165 +10,160 @@ pub(super) const TABLES: &[Brief] = &[
         "be_tablets",
         "BE_ID# TABLE_ID# PARTITION_ID# TABLET_ID# NUM_VERSION# MAX_VERSION# MIN_VERSION# NUM_ROWSET# NUM_ROW# DATA_SIZE# \
          INDEX_MEM# CREATE_TIME# STATE TYPE DATA_DIR SHARD_ID# SCHEMA_HASH# INDEX_DISK# MEDIUM_TYPE NUM_SEGMENT#",
-        Fill::Later(|context, wanted, sheet| Box::pin(measures::be_tablets(context, wanted, sheet))),
+        Rows::BeTablets,
     ),
     (
         INFORMATION_SCHEMA,
         "be_threads",
         "BE_ID# GROUP NAME PTHREAD_ID# TID# IDLE# FINISHED_TASKS# BOUND_CPUS",
-        Fill::Now(measures::be_threads),
+        Rows::BeThreads,
     ),
     (
         INFORMATION_SCHEMA,
         "fe_threads",
         "FE_ADDRESS THREAD_ID# THREAD_NAME GROUP THREAD_STATE IS_DAEMON# PRIORITY# CPU_TIME_MS# USER_TIME_MS#",
-        Fill::Now(measures::fe_threads),
+        Rows::FeThreads,
     ),
-    (INFORMATION_SCHEMA, "be_metrics", "BE_ID# NAME LABELS VALUE#", Fill::Now(measures::metrics)),
-    (INFORMATION_SCHEMA, "fe_metrics", "FE_ID# NAME LABELS VALUE#", Fill::Now(measures::metrics)),
+    (INFORMATION_SCHEMA, "be_metrics", "BE_ID# NAME LABELS VALUE#", Rows::Metrics),
+    (INFORMATION_SCHEMA, "fe_metrics", "FE_ID# NAME LABELS VALUE#", Rows::Metrics),
     (
         INFORMATION_SCHEMA,
         "be_txns",
         "BE_ID# LOAD_ID TXN_ID# PARTITION_ID# TABLET_ID# CREATE_TIME# COMMIT_TIME# PUBLISH_TIME# ROWSET_ID NUM_SEGMENT# NUM_ROW# \
          DATA_SIZE# VERSION#",
-        Fill::Empty,
+        Rows::None,
     ),
     (
         INFORMATION_SCHEMA,
         "be_compactions",
         "BE_ID# CANDIDATES_NUM# BASE_COMPACTION_CONCURRENCY# CUMULATIVE_COMPACTION_CONCURRENCY# LATEST_COMPACTION_SCORE \
          CANDIDATE_MAX_SCORE MANUAL_COMPACTION_CONCURRENCY# MANUAL_COMPACTION_CANDIDATES_NUM#",
-        Fill::Empty,
+        Rows::None,
     ),
     (
         INFORMATION_SCHEMA,
         "be_cloud_native_compactions",
         "BE_ID# TXN_ID# TABLET_ID# VERSION# SKIPPED# RUNS# START_TIME@ FINISH_TIME@ PROGRESS# STATUS PROFILE",
-        Fill::Empty,
+        Rows::None,
     ),
     // Messages go to the standard error, and nothing keeps them.
-    (INFORMATION_SCHEMA, "be_logs", "BE_ID# LEVEL TIMESTAMP# TID# LOG", Fill::Empty),
-    (INFORMATION_SCHEMA, "be_bvars", "BE_ID# NAME DESC VALUE", Fill::Empty),
+    (INFORMATION_SCHEMA, "be_logs", "BE_ID# LEVEL TIMESTAMP# TID# LOG", Rows::None),
+    (INFORMATION_SCHEMA, "be_bvars", "BE_ID# NAME DESC VALUE", Rows::None),
     (
         INFORMATION_SCHEMA,
         "stream_loads",
         "LABEL ID# LOAD_ID TXN_ID# DB_NAME TABLE_NAME STATE ERROR_MSG TRACKING_URL NUM_ROWS_NORMAL# NUM_ROWS_AB_NORMAL# \
          NUM_ROWS_UNSELECTED# NUM_LOAD_BYTES# CREATE_TIME_MS@ END_TIME_MS@ TYPE",
-        Fill::Now(loads::stream_loads),
+        Rows::StreamLoads,
     ),
-    (
-        INFORMATION_SCHEMA,
-        "load_tracking_logs",
-        "JOB_ID# LABEL DATABASE_NAME TRACKING_LOG TYPE",
-        Fill::Later(|context, wanted, sheet| Box::pin(loads::tracking_logs(context, wanted, sheet))),
-    ),
+    (INFORMATION_SCHEMA, "load_tracking_logs", "JOB_ID# LABEL DATABASE_NAME TRACKING_LOG TYPE", Rows::TrackingLogs),
     (
         INFORMATION_SCHEMA,
         "load_jobs",
         "JOB_ID LABEL STATE PROGRESS TYPE ETL_INFO TASK_INFO ERROR_MSG CREATE_TIME@ ETL_START_TIME@ ETL_FINISH_TIME@ \
          LOAD_START_TIME@ LOAD_FINISH_TIME@ URL JOB_DETAILS TRANSACTION_ID ERROR_TABLETS USER COMMENT",
-        Fill::Now(loads::load_jobs),
+        Rows::LoadJobs,
     ),
     (
         INFORMATION_SCHEMA,
         "temp_tables",
         "TABLE_CATALOG TABLE_SCHEMA TABLE_NAME TABLE_TYPE ENGINE SESSION TABLE_ID#",
-        Fill::Now(measures::temporary_tables),
+        Rows::TemporaryTables,
     ),
-    (INFORMATION_SCHEMA, "keywords", "WORD RESERVED# KEYWORD", Fill::Now(measures::keywords)),
-    (INFORMATION_SCHEMA, "recyclebin_catalogs", "TYPE NAME DB_ID# TABLE_ID# PARTITION_ID# DROP_TIME@", Fill::Empty),
+    (INFORMATION_SCHEMA, "keywords", "WORD RESERVED# KEYWORD", Rows::Keywords),
+    (INFORMATION_SCHEMA, "recyclebin_catalogs", "TYPE NAME DB_ID# TABLE_ID# PARTITION_ID# DROP_TIME@", Rows::None),
     (
         INFORMATION_SCHEMA,
         "verbose_session_variables",
         "VARIABLE_NAME VARIABLE_VALUE DEFAULT_VALUE IS_CHANGED#",
-        Fill::Now(measures::verbose_variables),
+        Rows::VerboseVariables,
     ),
     (
         INFORMATION_SCHEMA,
         "system_variables",
         "VARIABLE_NAME SESSION_VALUE GLOBAL_VALUE DEFAULT_VALUE VARIABLE_COMMENT",
-        Fill::Now(measures::system_variables),
+        Rows::SystemVariables,
     ),
-    (INFORMATION_SCHEMA, "file_cache_info", "HASH TABLET_ID# SIZE# TYPE REMOTE_PATH CACHE_PATH BE_ID#", Fill::Empty),
+    (INFORMATION_SCHEMA, "file_cache_info", "HASH TABLET_ID# SIZE# TYPE REMOTE_PATH CACHE_PATH BE_ID#", Rows::None),
     (
         SYS,
         "grants_to_users",
         "GRANTEE OBJECT_CATALOG OBJECT_DATABASE OBJECT_NAME OBJECT_TYPE PRIVILEGE_TYPE IS_GRANTABLE",
-        Fill::Now(access::grants_to_users),
+        Rows::GrantsToUsers,
     ),
     (
         SYS,
         "grants_to_roles",
         "GRANTEE OBJECT_CATALOG OBJECT_DATABASE OBJECT_NAME OBJECT_TYPE PRIVILEGE_TYPE IS_GRANTABLE",
-        Fill::Now(access::grants_to_roles),
+        Rows::GrantsToRoles,
     ),
-    (SYS, "role_edges", "FROM_ROLE TO_ROLE TO_USER", Fill::Now(access::role_edges)),
+    (SYS, "role_edges", "FROM_ROLE TO_ROLE TO_USER", Rows::RoleEdges),
     (
         SYS,
         "fe_locks",
         "LOCK_TYPE LOCK_OBJECT LOCK_MODE START_TIME@ HOLD_TIME_MS# THREAD_INFO GRANTED# WAITER_LIST",
-        Fill::Empty,
+        Rows::None,
     ),
-    (SYS, "fe_memory_usage", "MODULE_NAME CLASS_NAME CURRENT_CONSUMPTION# PEAK_CONSUMPTION# COUNTER_INFO", Fill::Empty),
+    (SYS, "fe_memory_usage", "MODULE_NAME CLASS_NAME CURRENT_CONSUMPTION# PEAK_CONSUMPTION# COUNTER_INFO", Rows::None),
     (
         SYS,
         "object_dependencies",
         "OBJECT_ID# OBJECT_NAME OBJECT_DATABASE OBJECT_CATALOG OBJECT_TYPE REF_OBJECT_ID# REF_OBJECT_NAME REF_OBJECT_DATABASE \
          REF_OBJECT_CATALOG REF_OBJECT_TYPE",
-        Fill::Now(config::object_dependencies),
+        Rows::ObjectDependencies,
     ),
     (
         STATISTICS,
         "column_statistics",
         "table_id# column_name db_name table_name row_count# ndv# null_count# max min update_time@",
-        Fill::Later(|context, wanted, sheet| Box::pin(measures::column_statistics(context, wanted, sheet))),
+        Rows::ColumnStatistics,
     ),
     (
         STATISTICS,
         "histogram_statistics",
         "table_id# column_name db_id# table_name buckets mcv update_time@",
-        Fill::Empty,
+        Rows::None,
     ),
     (
         STATISTICS,
         "external_column_statistics",
         "table_uuid partition_name column_name catalog_name db_name table_name row_count# data_size# ndv null_count# max min update_time@",
-        Fill::Empty,
+        Rows::None,
     ),
     (
         STATISTICS,
         "external_histogram_statistics",
         "table_uuid column_name catalog_name db_name table_name buckets mcv update_time@",
-        Fill::Empty,
+        Rows::None,
     ),
     (
         STATISTICS,
         "multi_column_statistics",
         "table_id# column_ids db_id# table_name column_names ndv# update_time@",
-        Fill::Empty,
+        Rows::None,
     ),
     (
         DORIS_INTERNAL,
         "column_statistics",
         "id catalog_id db_id tbl_id idx_id col_id part_id count# ndv# null_count# min max data_size_in_bytes# update_time@ hot_value",
-        Fill::Later(|context, wanted, sheet| Box::pin(measures::doris_column_statistics(context, wanted, sheet))),
+        Rows::DorisColumnStatistics,
     ),
     (
         DORIS_INTERNAL,
         "partition_statistics",
         "catalog_id db_id tbl_id idx_id part_name part_id col_id count# ndv null_count# min max data_size_in_bytes# update_time@",
-        Fill::Empty,
+        Rows::None,
     ),
     (
         DORIS_INTERNAL,
         "histogram_statistics",
         "id catalog_id db_id tbl_id idx_id col_id sample_rate buckets update_time@",
-        Fill::Empty,
+        Rows::None,
     ),
     (
         DORIS_INTERNAL,
         "audit_log",
         "query_id time@ client_ip user frontend_ip catalog db state error_message query_time# return_rows# stmt_type is_query# stmt",
-        Fill::Now(measures::audit_log),
+        Rows::AuditLog,
     ),
 ];

@@ -1,7 +1,8 @@
 //! SHOW of what there is none of: empty lists under the columns that are read of them.
 
-use crate::error::{EngineError, Result};
-use dipper_lake::sheet::Sheet;
+use dipper_node::error::{EngineError, Result};
+
+use crate::sheet::Sheet;
 
 /// Lists of what there is none of here, with their columns as Doris, StarRocks or MySQL have them: scripts and tools ask for
 /// them, and an empty list is the answer.
@@ -393,7 +394,8 @@ const REPLICA_STATUS: &[&str] = &[
     "Channel_Name",
 ];
 
-pub(super) const COLOCATION_GROUPS: &[&str] =
+/// Columns of the list of colocation groups.
+pub const COLOCATION_GROUPS: &[&str] =
     &["GroupId", "GroupName", "TableIds", "BucketsNum", "ReplicaAllocation", "DistCols", "IsStable", "ErrorMsg"];
 
 const RESOURCE_GROUPS: &[&str] =
@@ -405,7 +407,10 @@ const MATERIALIZED_VIEWS: &[&str] = &["id", "database_name", "name", "refresh_ty
 const NAMED: &[&str] = &["RESOURCE GROUP", "COLUMN HISTOGRAM", "ANALYZE TASK STATUS"];
 
 /// Other forms of Doris, StarRocks and MySQL: those of [`NONE`], also behind FROM or IN; the rest is refused.
-pub(super) fn list(words: &str) -> Result<Sheet> {
+///
+/// # Errors
+/// `Unsupported` for a statement that is none of them.
+pub fn list(words: &str) -> Result<Sheet> {
     let list = |words: &str| NONE.iter().find(|(list, _)| *list == words).map(|(_, columns)| Sheet::texts(columns));
     let before = [" FROM ", " IN ", " FOR ", " ON "].iter().find_map(|word| words.split_once(word));
     // A job that is asked for by its name is not there, which is no empty list.

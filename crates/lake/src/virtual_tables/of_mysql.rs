@@ -2,7 +2,7 @@
 //! over them. Consoles and monitors read them, and no rows are the answer. Heads are in words, as in [`super::briefs`].
 
 use super::briefs::Brief;
-use super::{Fill, INFORMATION_SCHEMA, MYSQL, PERFORMANCE_SCHEMA, SYS, access, config, server};
+use super::{INFORMATION_SCHEMA, MYSQL, PERFORMANCE_SCHEMA, Rows, SYS};
 
 /// Sums of a performance_schema table by what its first columns name.
 macro_rules! summary {
@@ -348,31 +348,31 @@ const SESSIONS: &str = "thd_id+ conn_id+ user db command state time# current_sta
 
 /// Those that have rows.
 const SOME: &[Brief] = &[
-    (MYSQL, "role_edges", "FROM_HOST FROM_USER TO_HOST TO_USER WITH_ADMIN_OPTION", Fill::Now(access::mysql_role_edges)),
-    (MYSQL, "default_roles", "HOST USER DEFAULT_ROLE_HOST DEFAULT_ROLE_USER", Fill::Now(access::mysql_default_roles)),
+    (MYSQL, "role_edges", "FROM_HOST FROM_USER TO_HOST TO_USER WITH_ADMIN_OPTION", Rows::MysqlRoleEdges),
+    (MYSQL, "default_roles", "HOST USER DEFAULT_ROLE_HOST DEFAULT_ROLE_USER", Rows::MysqlDefaultRoles),
     (
         INFORMATION_SCHEMA,
         "administrable_role_authorizations",
         "USER HOST GRANTEE GRANTEE_HOST ROLE_NAME ROLE_HOST IS_GRANTABLE IS_DEFAULT IS_MANDATORY",
-        Fill::Empty,
+        Rows::None,
     ),
     (
         INFORMATION_SCHEMA,
         "role_table_grants",
         "GRANTOR GRANTOR_HOST GRANTEE GRANTEE_HOST TABLE_CATALOG TABLE_SCHEMA TABLE_NAME PRIVILEGE_TYPE IS_GRANTABLE",
-        Fill::Now(access::role_table_grants),
+        Rows::RoleTableGrants,
     ),
-    (PERFORMANCE_SCHEMA, "accounts", "USER HOST CURRENT_CONNECTIONS#", Fill::Now(server::accounts)),
-    (PERFORMANCE_SCHEMA, "users", "USER CURRENT_CONNECTIONS#", Fill::Now(server::users)),
-    (PERFORMANCE_SCHEMA, "hosts", "HOST CURRENT_CONNECTIONS#", Fill::Now(server::hosts)),
-    (SYS, "processlist", SESSIONS, Fill::Now(server::sys_sessions)),
-    (SYS, "session", SESSIONS, Fill::Now(server::sys_sessions)),
-    (SYS, "metrics", "Variable_name Variable_value Type Enabled", Fill::Now(server::sys_metrics)),
-    (SYS, "schema_object_overview", "db object_type count#", Fill::Now(config::schema_object_overview)),
-    (SYS, "version", "sys_version mysql_version", Fill::Now(server::sys_version)),
+    (PERFORMANCE_SCHEMA, "accounts", "USER HOST CURRENT_CONNECTIONS#", Rows::Accounts),
+    (PERFORMANCE_SCHEMA, "users", "USER CURRENT_CONNECTIONS#", Rows::Users),
+    (PERFORMANCE_SCHEMA, "hosts", "HOST CURRENT_CONNECTIONS#", Rows::Hosts),
+    (SYS, "processlist", SESSIONS, Rows::SysSessions),
+    (SYS, "session", SESSIONS, Rows::SysSessions),
+    (SYS, "metrics", "Variable_name Variable_value Type Enabled", Rows::SysMetrics),
+    (SYS, "schema_object_overview", "db object_type count#", Rows::SchemaObjectOverview),
+    (SYS, "version", "sys_version mysql_version", Rows::SysVersion),
 ];
 
 /// All of them.
 pub(super) fn tables() -> impl Iterator<Item = Brief> {
-    NONE.iter().map(|(database, name, head)| (*database, *name, *head, Fill::Empty)).chain(SOME.iter().copied())
+    NONE.iter().map(|(database, name, head)| (*database, *name, *head, Rows::None)).chain(SOME.iter().copied())
 }

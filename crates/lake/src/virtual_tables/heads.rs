@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::{Fill, INFORMATION_SCHEMA, Virtual, access, keys, loads, measures, objects, server};
-use dipper_lake::sheet::Kind;
+use super::{INFORMATION_SCHEMA, Rows, Virtual};
+use crate::sheet::Kind;
 
 type HeadColumn = (&'static str, Kind);
 
@@ -23,8 +23,8 @@ const fn d(name: &'static str) -> HeadColumn {
     (name, Kind::Time)
 }
 
-const fn info(name: &'static str, head: &'static [HeadColumn], fill: Fill) -> Virtual {
-    Virtual { database: INFORMATION_SCHEMA, name, head: Cow::Borrowed(head), fill }
+const fn info(name: &'static str, head: &'static [HeadColumn], rows: Rows) -> Virtual {
+    Virtual { database: INFORMATION_SCHEMA, name, head: Cow::Borrowed(head), rows }
 }
 
 const NAME_AND_VALUE: &[HeadColumn] = &[t("VARIABLE_NAME"), t("VARIABLE_VALUE")];
@@ -41,7 +41,7 @@ pub(super) const TABLES: &[Virtual] = &[
             t("SQL_PATH"),
             t("DEFAULT_ENCRYPTION"),
         ],
-        Fill::Now(objects::schemata),
+        Rows::Schemata,
     ),
     info(
         "tables",
@@ -68,7 +68,7 @@ pub(super) const TABLES: &[Virtual] = &[
             t("CREATE_OPTIONS"),
             t("TABLE_COMMENT"),
         ],
-        Fill::Later(|context, wanted, sheet| Box::pin(objects::tables(context, wanted, sheet))),
+        Rows::Tables,
     ),
     info(
         "columns",
@@ -98,7 +98,7 @@ pub(super) const TABLES: &[Virtual] = &[
             t("GENERATION_EXPRESSION"),
             i("SRS_ID"),
         ],
-        Fill::Later(|context, wanted, sheet| Box::pin(objects::columns(context, wanted, sheet))),
+        Rows::Columns,
     ),
     info(
         "views",
@@ -114,7 +114,7 @@ pub(super) const TABLES: &[Virtual] = &[
             t("CHARACTER_SET_CLIENT"),
             t("COLLATION_CONNECTION"),
         ],
-        Fill::Now(objects::views),
+        Rows::Views,
     ),
     info(
         "partitions",
@@ -145,7 +145,7 @@ pub(super) const TABLES: &[Virtual] = &[
             t("NODEGROUP"),
             t("TABLESPACE_NAME"),
         ],
-        Fill::Later(|context, wanted, sheet| Box::pin(objects::partitions(context, wanted, sheet))),
+        Rows::Partitions,
     ),
     info(
         "statistics",
@@ -169,7 +169,7 @@ pub(super) const TABLES: &[Virtual] = &[
             t("IS_VISIBLE"),
             t("EXPRESSION"),
         ],
-        Fill::Later(|context, wanted, sheet| Box::pin(keys::statistics(context, wanted, sheet))),
+        Rows::Statistics,
     ),
     info(
         "key_column_usage",
@@ -187,7 +187,7 @@ pub(super) const TABLES: &[Virtual] = &[
             t("REFERENCED_TABLE_NAME"),
             t("REFERENCED_COLUMN_NAME"),
         ],
-        Fill::Later(|context, wanted, sheet| Box::pin(keys::key_column_usage(context, wanted, sheet))),
+        Rows::KeyColumnUsage,
     ),
     info(
         "table_constraints",
@@ -200,7 +200,7 @@ pub(super) const TABLES: &[Virtual] = &[
             t("CONSTRAINT_TYPE"),
             t("ENFORCED"),
         ],
-        Fill::Later(|context, wanted, sheet| Box::pin(keys::table_constraints(context, wanted, sheet))),
+        Rows::TableConstraints,
     ),
     info(
         "referential_constraints",
@@ -217,12 +217,12 @@ pub(super) const TABLES: &[Virtual] = &[
             t("TABLE_NAME"),
             t("REFERENCED_TABLE_NAME"),
         ],
-        Fill::Empty,
+        Rows::None,
     ),
     info(
         "check_constraints",
         &[t("CONSTRAINT_CATALOG"), t("CONSTRAINT_SCHEMA"), t("CONSTRAINT_NAME"), t("CHECK_CLAUSE")],
-        Fill::Empty,
+        Rows::None,
     ),
     info(
         "routines",
@@ -259,7 +259,7 @@ pub(super) const TABLES: &[Virtual] = &[
             t("COLLATION_CONNECTION"),
             t("DATABASE_COLLATION"),
         ],
-        Fill::Empty,
+        Rows::None,
     ),
     info(
         "parameters",
@@ -281,7 +281,7 @@ pub(super) const TABLES: &[Virtual] = &[
             t("DTD_IDENTIFIER"),
             t("ROUTINE_TYPE"),
         ],
-        Fill::Empty,
+        Rows::None,
     ),
     info(
         "triggers",
@@ -309,7 +309,7 @@ pub(super) const TABLES: &[Virtual] = &[
             t("COLLATION_CONNECTION"),
             t("DATABASE_COLLATION"),
         ],
-        Fill::Empty,
+        Rows::None,
     ),
     info(
         "events",
@@ -339,17 +339,17 @@ pub(super) const TABLES: &[Virtual] = &[
             t("COLLATION_CONNECTION"),
             t("DATABASE_COLLATION"),
         ],
-        Fill::Empty,
+        Rows::None,
     ),
     info(
         "engines",
         &[t("ENGINE"), t("SUPPORT"), t("COMMENT"), t("TRANSACTIONS"), t("XA"), t("SAVEPOINTS")],
-        Fill::Now(server::fill_engines),
+        Rows::Engines,
     ),
     info(
         "character_sets",
         &[t("CHARACTER_SET_NAME"), t("DEFAULT_COLLATE_NAME"), t("DESCRIPTION"), u("MAXLEN")],
-        Fill::Now(server::character_sets),
+        Rows::CharacterSets,
     ),
     info(
         "collations",
@@ -362,21 +362,17 @@ pub(super) const TABLES: &[Virtual] = &[
             u("SORTLEN"),
             t("PAD_ATTRIBUTE"),
         ],
-        Fill::Now(server::collations),
+        Rows::Collations,
     ),
-    info(
-        "collation_character_set_applicability",
-        &[t("COLLATION_NAME"), t("CHARACTER_SET_NAME")],
-        Fill::Now(server::applicability),
-    ),
-    info("session_variables", NAME_AND_VALUE, Fill::Now(server::session_variables)),
-    info("global_variables", NAME_AND_VALUE, Fill::Now(server::global_variables)),
-    info("session_status", NAME_AND_VALUE, Fill::Now(server::fill_status)),
-    info("global_status", NAME_AND_VALUE, Fill::Now(server::fill_status)),
+    info("collation_character_set_applicability", &[t("COLLATION_NAME"), t("CHARACTER_SET_NAME")], Rows::Applicability),
+    info("session_variables", NAME_AND_VALUE, Rows::SessionVariables),
+    info("global_variables", NAME_AND_VALUE, Rows::GlobalVariables),
+    info("session_status", NAME_AND_VALUE, Rows::Status),
+    info("global_status", NAME_AND_VALUE, Rows::Status),
     info(
         "processlist",
         &[u("ID"), t("USER"), t("HOST"), t("DB"), t("COMMAND"), i("TIME"), t("STATE"), t("INFO")],
-        Fill::Now(server::processlist),
+        Rows::Processlist,
     ),
     info(
         "be_datacache_metrics",
@@ -394,9 +390,9 @@ pub(super) const TABLES: &[Virtual] = &[
             i("READ_ERRORS"),
             i("WRITE_ERRORS"),
         ],
-        Fill::Now(server::data_cache),
+        Rows::DataCache,
     ),
-    info("data_io", &[t("NAME"), u("VALUE")], Fill::Now(server::data_io)),
+    info("data_io", &[t("NAME"), u("VALUE")], Rows::DataIo),
     info(
         "loads",
         &[
@@ -429,22 +425,22 @@ pub(super) const TABLES: &[Virtual] = &[
             d("LOAD_FINISH_TIME"),
             t("TRACKING_SQL"),
         ],
-        Fill::Now(loads::loads),
+        Rows::Loads,
     ),
     info(
         "user_privileges",
         &[t("GRANTEE"), t("TABLE_CATALOG"), t("PRIVILEGE_TYPE"), t("IS_GRANTABLE")],
-        Fill::Now(access::user_privileges),
+        Rows::UserPrivileges,
     ),
     info(
         "schema_privileges",
         &[t("GRANTEE"), t("TABLE_CATALOG"), t("TABLE_SCHEMA"), t("PRIVILEGE_TYPE"), t("IS_GRANTABLE")],
-        Fill::Now(access::schema_privileges),
+        Rows::SchemaPrivileges,
     ),
     info(
         "table_privileges",
         &[t("GRANTEE"), t("TABLE_CATALOG"), t("TABLE_SCHEMA"), t("TABLE_NAME"), t("PRIVILEGE_TYPE"), t("IS_GRANTABLE")],
-        Fill::Now(access::table_privileges),
+        Rows::TablePrivileges,
     ),
     info(
         "column_privileges",
@@ -457,7 +453,7 @@ pub(super) const TABLES: &[Virtual] = &[
             t("PRIVILEGE_TYPE"),
             t("IS_GRANTABLE"),
         ],
-        Fill::Empty,
+        Rows::None,
     ),
     info(
         "files",
@@ -501,7 +497,7 @@ pub(super) const TABLES: &[Virtual] = &[
             t("STATUS"),
             t("EXTRA"),
         ],
-        Fill::Empty,
+        Rows::None,
     ),
     info(
         "tablespaces",
@@ -516,7 +512,7 @@ pub(super) const TABLES: &[Virtual] = &[
             u("NODEGROUP_ID"),
             t("TABLESPACE_COMMENT"),
         ],
-        Fill::Empty,
+        Rows::None,
     ),
     info(
         "plugins",
@@ -533,8 +529,8 @@ pub(super) const TABLES: &[Virtual] = &[
             t("PLUGIN_LICENSE"),
             t("LOAD_OPTION"),
         ],
-        Fill::Empty,
+        Rows::None,
     ),
-    info("column_statistics", &[t("SCHEMA_NAME"), t("TABLE_NAME"), t("COLUMN_NAME"), t("HISTOGRAM")], Fill::Empty),
-    info("profiling", &[i("QUERY_ID"), i("SEQ"), t("STATE"), t("DURATION")], Fill::Now(measures::profiling)),
+    info("column_statistics", &[t("SCHEMA_NAME"), t("TABLE_NAME"), t("COLUMN_NAME"), t("HISTOGRAM")], Rows::None),
+    info("profiling", &[i("QUERY_ID"), i("SEQ"), t("STATE"), t("DURATION")], Rows::Profiling),
 ];
