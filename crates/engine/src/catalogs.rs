@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use dipper_base::names::CATALOG;
 use dipper_dialect::statement::Name;
 use dipper_store::catalog::access::Rights;
 use dipper_store::catalog::{CatalogState, ExternalCatalog, INTERNAL_CATALOGS};
 
 use crate::access::{self, Object};
+use crate::context::QueryContext;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::info_schema;
-use crate::query::QueryContext;
-use crate::session::Session;
 
 /// Whether `name` means the catalog that dipper keeps itself.
 pub(crate) fn is_internal(name: &str) -> bool {
@@ -76,19 +74,6 @@ pub(crate) fn no_database_selected(name: &Name) -> EngineError {
         ErrorKind::NoDatabaseSelected,
         format!("no database selected for '{name}'; say USE database, or write database.{name}"),
     )
-}
-
-impl Session {
-    /// As [`place`], for this session, on the newest state of the catalog.
-    pub(crate) async fn place(&self, name: &Name) -> Result<Place> {
-        let state = self.engine.catalog.refresh().await?;
-        place(&state, self.catalog.as_deref(), self.database.as_deref(), name)
-    }
-
-    /// Name of the selected catalog.
-    pub fn catalog(&self) -> &str {
-        self.catalog.as_deref().unwrap_or(CATALOG)
-    }
 }
 
 impl QueryContext {

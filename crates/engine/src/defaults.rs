@@ -12,11 +12,10 @@ use sqlparser::ast::{
     Visitor, visit_expressions, visit_expressions_mut,
 };
 
+use crate::context::QueryContext;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::native;
-use crate::query::QueryContext;
-use crate::statements::no_column;
-use crate::tables::TableSet;
+use crate::tables::{TableSet, no_column};
 
 /// A table whose columns may be named, and what it is called.
 pub(crate) struct Known {

@@ -11,13 +11,13 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionState;
 use datafusion::execution::{FunctionRegistry, SessionStateBuilder};
 use datafusion::prelude::SessionConfig;
-use dipper_base::client::ClientInfo;
 use dipper_base::names::CATALOG;
 use dipper_cache::DataCache;
 use dipper_exec::budget::Budget;
 use dipper_exec::cost::Class;
 use dipper_exec::scan::PoolMemory;
 use dipper_exec::spill::{BATCHES_PER_FILE, SpillFiles};
+use dipper_exec::user_locks::UserLocks;
 use dipper_ingest::loads::{LoadResources, Loads};
 use dipper_ingest::records::LoadRecords;
 use dipper_lake::catalogs::Lake;
@@ -37,12 +37,10 @@ use crate::admission::Admission;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::stores::Stores;
 use crate::files::{FileAccess, cannot};
-use crate::point::PointEngine;
+use crate::point::shared::PointEngine;
 use crate::process::Processes;
 use crate::profile::{self, Profile, Profiles};
-use crate::session::Session;
 use crate::temporary;
-use crate::user_locks::UserLocks;
 use dipper_variables::Globals;
 
 /// How an [`Engine`] is set up.
@@ -229,11 +227,6 @@ impl Engine {
         Ok(engine)
     }
 
-    /// A new session.
-    pub fn session(self: &Arc<Self>, client: ClientInfo) -> Session {
-        Session::new(Arc::clone(self), client)
-    }
-
     /// A connection number that no session of this process has: for those that are no MySQL connection.
     pub fn next_connection_id(&self) -> u32 {
         self.next_connection.fetch_add(1, Ordering::Relaxed)
@@ -389,7 +382,7 @@ fn template(runtime: Arc<RuntimeEnv>, locks: &Arc<UserLocks>) -> Result<SessionS
     dipper_sql::functions::give_up_when(dipper_exec::coop::has_ended);
     dipper_dialect::parser::give_up_when(dipper_exec::coop::has_ended);
     FunctionRegistry::register_udf(&mut state, Arc::new(dipper_exec::sleep::udf()))?;
-    for function in crate::user_locks::functions(locks) {
+    for function in dipper_exec::user_locks::functions(locks) {
         FunctionRegistry::register_udf(&mut state, Arc::new(function))?;
     }
     Ok(state)

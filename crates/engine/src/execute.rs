@@ -1,5 +1,5 @@
-//! How a session runs statements: time limits and KILL, the context of queries, and queries that begin before the newest state
-//! is known.
+//! How a session runs statements: time limits and KILL, the context of queries, and queries that begin before the
+//! newest state is known.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,10 +10,12 @@ use dipper_base::client::{Level, Warning};
 use dipper_dialect::statement::{Parsed, QueryText, Statement};
 use dipper_exec::coop::Run;
 use dipper_exec::on_cpu::panicked;
+use dipper_exec::quota::Quota;
 use dipper_exec::scan::worker::Aborting;
 use dipper_sql::charter::session::VarValue;
 use dipper_sql::charter::table_refs;
-use dipper_store::catalog::TableId;
+use dipper_store::catalog::access::Rights;
+use dipper_store::catalog::{CatalogState, TableId};
 use futures::StreamExt;
 use futures::future::{Either, select};
 use futures::stream::BoxStream;
@@ -21,11 +23,12 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::access::Hourly;
+use crate::context::{QueryContext, io_context, snapshots_of};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::listings::Listings;
 use crate::native;
 use crate::process::{Process, Stop};
-use crate::query::{self, QueryContext, QueryStream};
+use crate::query::{self, QueryStream};
 use crate::result::{Column, Outcome, Rows};
 use crate::session::Session;
 use crate::statements;
@@ -34,14 +37,15 @@ use crate::statements;
 const LIMITS: [&str; 2] = ["query_timeout", "max_execution_time"];
 
 impl Session {
-    /// [`parse`](Self::parse) of a long text on a thread that nobody else waits for. KILL and `query_timeout` end it, too.
+    /// Parses a long text as [`parse`](Self::parse) does, on a thread that serves no other client. KILL and
+    /// `query_timeout` end the parsing.
     ///
     /// # Errors
-    /// The text does not parse, or the statement was ended before it was read.
+    /// `Syntax` or `Unsupported` if the text does not parse; `Killed` or `Timeout` if the statement was ended first.
     pub async fn parse_elsewhere(&self, sql: &str) -> Result<Vec<Parsed>> {
         let limit = TimeLimit::of(self.variables.query_timeout());
         let process = Arc::clone(self.process());
-        // What the text says is not known yet, nor whether there are secrets in it.
+        // The text is not parsed yet, so the list of processes must not show it: there may be secrets in it.
         process.begin(&format!("/* reads a text of {} bytes */", sql.len()));
         let (sql, options) = (sql.to_string(), self.parse_options());
         let run = Run::default();
@@ -62,15 +66,16 @@ impl Session {
         parsed
     }
 
-    /// Runs one statement. `source` is the text that `parsed` came from, `params` stand for its `?`.
+    /// Runs one statement. `source` is the text that `parsed` came from, and `params` are the values of its
+    /// placeholders (`?`).
     ///
     /// # Errors
-    /// The statement fails; the session can go on.
+    /// The statement fails. The session can run other statements.
     pub async fn execute(&mut self, source: &str, parsed: &Parsed, params: Vec<VarValue>) -> Result<Outcome> {
         if self.process().is_killed() {
             return Err(killed(Stop::Connection));
         }
-        // A user who was dropped is gone with the next statement, whatever it asks.
+        // A dropped user may run no further statement, whatever the statement is.
         self.rights(&self.engine.catalog.snapshot())?;
         self.spend(Hourly::Queries)?;
         let limit = self.time_limit(parsed)?;
@@ -98,7 +103,7 @@ impl Session {
         drop(hinted);
         self.tell_lost();
         match &parsed.statement {
-            // Who asks for the last statement does not mean SET and SHOW.
+            // last_query_id() is the last statement that is neither SET, SHOW nor USE.
             Statement::Set(_) | Statement::Show(_) | Statement::Use(_) => self.query = before,
             _ => self.last_query = Some(self.query),
         }
@@ -160,8 +165,8 @@ impl Session {
         Arc::new(QueryContext::new(self, self.engine.catalog.snapshot()))
     }
 
-    /// As [`query_context`](Self::query_context), with the tables that the query names refreshed at the same time. One that
-    /// names none needs nothing of the store.
+    /// As [`query_context`](Self::query_context), with the tables that the query names refreshed at the same time. One
+    /// that names none needs nothing of the store.
     pub(crate) async fn query_context_for(&self, query: &QueryText) -> Result<Arc<QueryContext>> {
         if table_refs(query).is_empty() {
             return Ok(self.query_context_now());
@@ -181,9 +186,10 @@ impl Session {
 
     /// Runs a query on the newest state of the catalog and its tables.
     ///
-    /// On an object store the query begins on the state that this process knows while the store is asked for a newer one; so do
-    /// queries of files in buckets, on the listings that it knows. Nobody gets rows before the answer is there, and if there is a
-    /// newer state the query is run again on that. Within `query_freshness_tolerance_ms` the store is not asked.
+    /// On an object store the query begins on the state that this process knows while the store is asked for a newer
+    /// one; so do queries of files in buckets, on the listings that it knows. Nobody gets rows before the answer is
+    /// there, and if there is a newer state the query is run again on that. Within `query_freshness_tolerance_ms` the
+    /// store is not asked.
     pub(crate) async fn run_query(&self, query: &QueryText, params: Vec<VarValue>) -> Result<(Rows, Vec<String>)> {
         let known = QueryContext::new(self, self.engine.catalog.snapshot());
         let listings = Arc::new(Listings::known(self.variables.freshness_tolerance()));
@@ -258,6 +264,44 @@ impl Session {
     }
 }
 
+impl QueryContext {
+    pub(crate) fn new(session: &Session, catalog: Arc<CatalogState>) -> Self {
+        let rights = session.rights(&catalog).unwrap_or_else(|_| Arc::new(Rights::none(&session.client.user)));
+        let memory = &session.engine.template.runtime_env().memory_pool;
+        let client = &session.client;
+        let quota = Quota::of(&catalog.accounts, &client.user, client.connection_id, memory);
+        let own = session.transaction.known();
+        QueryContext {
+            engine: Arc::clone(&session.engine),
+            catalog: session.temporaries.over(Arc::clone(&catalog)),
+            permanent: catalog,
+            selected_catalog: session.catalog.clone(),
+            database: session.database.clone(),
+            variables: session.variables.clone(),
+            user_variables: session.user_variables.clone(),
+            user: session.client.user.clone(),
+            host: session.client.host.clone(),
+            rights,
+            quota,
+            connection_id: session.client.connection_id,
+            view_depth: 0,
+            snapshots: snapshots_of(own.as_ref()),
+            own,
+            changed: None,
+            hidden_columns: session.variables.flag("show_hidden_columns"),
+            io: io_context(&session.variables),
+            past_memory: false,
+            listings: Arc::default(),
+            query: session.query,
+            last_query: session.last_query,
+            counts: (session.row_count, session.found_rows.load(Ordering::Relaxed)),
+            problems: session.problems,
+            lost: Arc::clone(&session.lost),
+            body: session.body.clone(),
+        }
+    }
+}
+
 /// A statement's hints, which end with it: also where it is stopped, or nobody waits for it any more.
 struct Hinted<'s>(&'s mut Session);
 
@@ -314,8 +358,8 @@ fn killed(stop: Stop) -> EngineError {
 }
 
 /// Rows that end with an error when the statement is killed or runs out of time, and that tell the registry when they
-/// end or are dropped. What computes them ends then also while nobody asks for rows, as with a cursor that a client keeps
-/// open: it holds threads, memory, and its place among the statements that run.
+/// end or are dropped. What computes them ends then also while nobody asks for rows, as with a cursor that a client
+/// keeps open: it holds threads, memory, and its place among the statements that run.
 fn guarded(rows: Rows, process: Arc<Process>, limit: TimeLimit) -> Rows {
     struct Ended(Arc<Process>);
     impl Drop for Ended {

@@ -9,6 +9,7 @@
 //! | module | question it answers |
 //! |---|---|
 //! | `access` | who may do what? |
+//! | `context` | what does a statement know of its session? |
 //! | `execute` | how does a session run a statement? |
 //! | `admission` | which statements run at once, and which wait? |
 //! | [`tables`] | how does a definition in the catalog, or a path in FROM, become a table? |
@@ -23,6 +24,7 @@
 mod access;
 mod admission;
 mod catalogs;
+mod context;
 mod defaults;
 mod engine;
 mod execute;
@@ -41,9 +43,9 @@ pub mod session;
 pub mod statements;
 pub mod tables;
 mod temporary;
+mod transaction;
 #[cfg(test)]
 mod trouble;
-mod user_locks;
 
 pub use dipper_base::client::ClientInfo;
 pub use dipper_base::preempt;

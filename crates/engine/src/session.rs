@@ -7,25 +7,26 @@ use std::sync::atomic::AtomicU64;
 
 use datafusion::common::ScalarValue;
 use dipper_base::client::{ClientInfo, Level, Warning};
+use dipper_base::names::CATALOG;
 use dipper_dialect::parser::ParseOptions;
 use dipper_dialect::statement::{Name, Parsed};
 use dipper_exec::quota::{QUERY_TIMEOUT, limit};
+use dipper_exec::user_locks::HeldLocks;
 use dipper_sql::functions::LostValues;
 use dipper_store::catalog::access::{Privileges, Rights};
 use dipper_store::catalog::{CatalogState, TableId};
 use parking_lot::Mutex;
 
 use crate::access::{self, Hourly, Object};
-use crate::catalogs;
+use crate::catalogs::{self, Place};
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::held::{Held, Holding};
 use crate::load::body_table::BodyTable;
 use crate::process::{Process, ProcessGuard, Stop};
 use crate::profile::QueryId;
-use crate::statements::Transaction;
 use crate::temporary::Temporaries;
-use crate::user_locks::HeldLocks;
+use crate::transaction::Transaction;
 use dipper_variables::{QUERY_TIMEOUT_MAX, Variables};
 
 /// `ER_TRUNCATED_WRONG_VALUE`.
@@ -35,24 +36,24 @@ const TRUNCATED_WRONG_VALUE: u16 = 1292;
 #[derive(Debug, Clone)]
 pub(crate) struct TextPrepared {
     pub(crate) source: Arc<str>,
-    /// `None` where it would be too large to be kept.
+    /// The syntax tree; `None` if the tree is too large to be kept.
     pub(crate) parsed: Option<Arc<Parsed>>,
-    /// Where its names are found, and how its text reads.
+    /// The catalog and database in which names are looked up, and the options under which the text was parsed.
     pub(crate) selected: Selected,
-    /// Its place in what the session holds.
+    /// The bytes that this statement counts for among what the session holds.
     pub(crate) _held: Arc<Held>,
 }
 
-/// Tables of which a session remembers whether it may read them.
+/// The most tables for which a session remembers whether its user may read them.
 const QUICK_TABLES_MAX: usize = 16;
 
-/// What a session may do, for as long as the catalog has one version.
+/// The rights of the user under one version of the catalog.
 #[derive(Debug, Default)]
 struct QuickRights {
     version: u64,
     rights: Option<Arc<Rights>>,
     tables: Vec<(TableId, bool)>,
-    /// It may run so many statements in an hour.
+    /// The user has a limit of statements in an hour.
     is_counted: bool,
 }
 
@@ -62,7 +63,7 @@ impl QuickRights {
     }
 }
 
-/// Where names are found that are written without a database or a catalog, and how text reads.
+/// The catalog and database in which unqualified names are looked up, and the options under which text is parsed.
 #[derive(Debug, Clone)]
 pub struct Selected {
     catalog: Option<String>,
@@ -70,13 +71,13 @@ pub struct Selected {
     options: ParseOptions,
 }
 
-/// A session that has something else selected, as long as this is there; see [`Session::at`].
+/// A session with another selection, until this value is dropped; see [`Session::at`].
 #[derive(Debug)]
 pub struct At<'s> {
     session: &'s mut Session,
-    /// What was selected before, and how often something had been when that was changed.
+    /// The selection before, and the number of selections that had been made by then.
     changed: Option<(Selected, u64)>,
-    /// How text read before.
+    /// The parse options before.
     reading: Option<ParseOptions>,
 }
 
@@ -97,7 +98,7 @@ impl DerefMut for At<'_> {
 impl Drop for At<'_> {
     fn drop(&mut self) {
         self.session.reading = self.reading;
-        // A statement that has selected something, be it the same, is heeded.
+        // A statement that selects something itself (USE) keeps its selection, even if it selects the same database.
         if let Some((before, selections)) = self.changed.take()
             && self.session.selections == selections
         {
@@ -111,35 +112,37 @@ impl Drop for At<'_> {
 pub struct Session {
     pub(crate) engine: Arc<Engine>,
     pub(crate) client: ClientInfo,
-    /// Who the client was when the session began.
+    /// The account that the client logged in with.
     account: Option<TableId>,
     quick: Mutex<QuickRights>,
     /// The external catalog that is selected; `None`: dipper's own.
     pub(crate) catalog: Option<String>,
     pub(crate) database: Option<String>,
-    /// How often something was selected.
+    /// The number of selections that this session has made.
     selections: u64,
     pub(crate) variables: Variables,
-    /// How the prepared statement that runs reads, whatever `sql_mode` has become since.
+    /// The parse options of the prepared statement that runs: those from when it was prepared, whatever `sql_mode` is
+    /// now.
     reading: Option<ParseOptions>,
     /// The variables without the hints of the statement that runs.
     pub(crate) unhinted: Option<Variables>,
     pub(crate) user_variables: HashMap<String, ScalarValue>,
     pub(crate) prepared: HashMap<String, TextPrepared>,
-    /// Bytes of prepared statements and user variables, and those of the latter.
+    /// Bytes of prepared statements and user variables together.
     pub(crate) held: Arc<Holding>,
+    /// The share of the user variables in `held`.
     pub(crate) held_variables: Option<Held>,
     pub(crate) in_transaction: bool,
-    /// It was begun as READ ONLY.
+    /// The transaction is READ ONLY.
     pub(crate) reads_only: bool,
-    /// What BEGIN has opened.
+    /// The transaction that BEGIN has opened.
     pub(crate) transaction: Transaction,
-    /// Without autocommit and BEGIN, rows were written by statements that took effect by themselves.
+    /// With `autocommit = 0` and without BEGIN, statements have written rows that took effect at once.
     pub(crate) wrote_alone: bool,
     pub(crate) warnings: Vec<Warning>,
-    /// Memory that look-ups use again.
-    pub(crate) point: crate::point::Scratch,
-    /// The same, for the text that a statement is remembered by.
+    /// Buffers that each look-up by key reuses.
+    pub(crate) point: crate::point::shared::Scratch,
+    /// A buffer for the text under which look-ups remember a statement.
     pub(crate) point_text: String,
     /// The statement that runs or ran last, and the one before.
     pub(crate) query: QueryId,
@@ -147,13 +150,15 @@ pub struct Session {
     /// ROW_COUNT() and FOUND_ROWS() of the statement before; rows are counted as they are taken.
     pub(crate) row_count: i64,
     pub(crate) found_rows: Arc<AtomicU64>,
-    /// Counts the rows of the statement that runs, where others than those that are taken count, too.
+    /// Counts the rows of the statement that runs, for statements whose FOUND_ROWS() is not the number of rows that the
+    /// client takes.
     pub(crate) counted: Option<Arc<AtomicU64>>,
     /// Warnings (errors among them) and errors of the statement before.
     pub(crate) problems: (usize, usize),
-    /// Values of the last statement that became NULL because they are none of their type; its rows may still be taken.
+    /// Counts the values of the last statement that became NULL because they do not fit their type. The client may
+    /// still be taking the rows of that statement.
     pub(crate) lost: Arc<LostValues>,
-    /// The body of the request that this session is for.
+    /// The body of the HTTP request that this session serves.
     pub(crate) body: Option<Arc<BodyTable>>,
     locks: HeldLocks,
     pub(crate) temporaries: Temporaries,
@@ -215,12 +220,12 @@ impl Session {
         }
     }
 
-    /// What all sessions share.
+    /// The engine, which all sessions share.
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
 
-    /// This session in the registry; kill it there.
+    /// The entry of this session in the registry of processes. KILL acts on the entry.
     pub fn process(&self) -> &Arc<Process> {
         self.process.process()
     }
@@ -245,7 +250,7 @@ impl Session {
         &self.variables
     }
 
-    /// What SHOW WARNINGS tells.
+    /// The rows of SHOW WARNINGS.
     pub fn warnings(&mut self) -> &[Warning] {
         self.tell_lost();
         &self.warnings
@@ -255,12 +260,13 @@ impl Session {
         self.warnings.push(Warning { level: Level::Warning, code, message: message.into() });
     }
 
-    /// The number of [`warnings`](Self::warnings), with the one that the rows of the last statement may still bring.
+    /// The number of [`warnings`](Self::warnings), including the one for values that became NULL while the client takes
+    /// rows.
     pub fn warning_count(&self) -> usize {
         self.warnings.len() + usize::from(!self.lost.is_empty())
     }
 
-    /// Warns of values that became NULL.
+    /// Adds a warning if values of the last statement became NULL.
     pub(crate) fn tell_lost(&mut self) {
         if let Some(message) = self.lost.take() {
             self.warn(TRUNCATED_WRONG_VALUE, message);
@@ -274,7 +280,7 @@ impl Session {
     /// Refuses to write in a transaction that only reads.
     ///
     /// # Errors
-    /// 1792.
+    /// `ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION` (1792) in a READ ONLY transaction.
     pub(crate) fn check_writes(&self) -> Result<()> {
         if !self.reads_only && !self.variables.flag("transaction_read_only") {
             return Ok(());
@@ -288,40 +294,41 @@ impl Session {
         })
     }
 
-    /// A statement is over, for which alone SET TRANSACTION READ ONLY was said, unless a transaction has begun.
+    /// Ends the effect of SET TRANSACTION READ ONLY after one statement, unless a transaction has begun.
     pub(crate) fn forget_reads_only(&mut self) {
         self.reads_only &= self.in_transaction || !self.autocommit();
     }
 
-    /// Rows were written: a ROLLBACK that follows must not claim to undo it, unless a transaction has begun.
+    /// Notes that rows were written outside of a transaction, so that a ROLLBACK that follows does not claim to undo
+    /// the write.
     pub(crate) fn wrote(&mut self) {
         if !self.in_transaction && !self.autocommit() {
             self.wrote_alone = true;
         }
     }
 
-    /// Cuts `sql` into statements, under this session's sql_mode or that of the prepared statement that runs.
+    /// Parses `sql` into statements, under this session's sql_mode or that of the prepared statement that runs.
     ///
     /// # Errors
-    /// It does not parse.
+    /// `Syntax` or `Unsupported` if the text does not parse.
     pub fn parse(&self, sql: &str) -> Result<Vec<Parsed>> {
         Ok(dipper_dialect::parser::parse(sql, &self.parse_options())?)
     }
 
-    /// Notes for SHOW WARNINGS that a text did not parse.
+    /// Records for SHOW WARNINGS that a text did not parse.
     pub fn refused(&mut self, e: &EngineError) {
         self.warnings = vec![Warning { level: Level::Error, code: e.code, message: e.message.clone() }];
         self.row_count = -1;
     }
 
-    /// How the text of the statement that runs reads.
+    /// The options under which the text of the statement that runs is parsed.
     pub(crate) fn parse_options(&self) -> ParseOptions {
         self.reading.unwrap_or_else(|| self.variables.parse_options())
     }
 
-    /// Back to the state after login, as COM_RESET_CONNECTION asks: variables, user variables, prepared statements, locks,
-    /// temporary tables, the transaction, the selected catalog and what is known of statements before are gone; a database of dipper's own
-    /// catalog stays selected.
+    /// Back to the state after login, as COM_RESET_CONNECTION asks: variables, user variables, prepared statements,
+    /// locks, temporary tables, the transaction, the selected catalog and what is known of statements before are gone;
+    /// a database of dipper's own catalog stays selected.
     pub fn reset(&mut self) {
         self.variables = first_variables(&self.engine, &self.client.user);
         self.user_variables.clear();
@@ -345,10 +352,10 @@ impl Session {
         self.problems = (0, 0);
     }
 
-    /// Selects a database of the selected catalog, or one of another as `catalog.database`.
+    /// Selects a database of the selected catalog, or a database of another catalog as `catalog.database`.
     ///
     /// # Errors
-    /// No such database, or no such catalog.
+    /// `NoDatabase` if there is no such database or catalog; `Denied` if the user may see nothing of it.
     pub async fn use_database(&mut self, name: &str) -> Result<()> {
         self.use_database_named(|state| match name.split_once('.') {
             Some((catalog, database))
@@ -367,8 +374,8 @@ impl Session {
         self.use_database_named(|_| name.clone()).await
     }
 
-    /// Selects the database of this name, which depends on what catalogs there are. One that is known does not wait for the
-    /// store.
+    /// Selects the database of this name, which depends on the catalogs that exist. A database that this process knows
+    /// already is selected without asking the store.
     async fn use_database_named(&mut self, name: impl Fn(&CatalogState) -> Name) -> Result<()> {
         let known = self.engine.known_catalog().await;
         let Err(refused) = self.use_database_in(&known, &name(&known)).await else { return Ok(()) };
@@ -390,7 +397,7 @@ impl Session {
             Some(catalog) => Object::External(catalog.clone(), database.to_string(), None),
             None => Object::Database(database.to_string()),
         };
-        // Who may see nothing of it does not learn either whether it is there.
+        // A user who may see nothing of the database does not learn whether the database exists.
         if !access::sees(&rights, state, &object) {
             return Err(access::denied(&rights, "any privilege", &object));
         }
@@ -412,7 +419,7 @@ impl Session {
         Ok(())
     }
 
-    /// What is selected.
+    /// The current selection.
     pub fn selected(&self) -> Selected {
         let options = self.variables.parse_options();
         Selected { catalog: self.catalog.clone(), database: self.database.clone(), options }
@@ -432,7 +439,7 @@ impl Session {
         At { session: self, changed, reading }
     }
 
-    /// Puts a catalog (`None`: dipper's own) and a database in place of those that were selected.
+    /// Replaces the selected catalog (`None`: dipper's own) and database.
     pub(crate) fn select(&mut self, catalog: Option<String>, database: Option<String>) {
         self.selections += 1;
         if self.catalog != catalog {
@@ -443,7 +450,7 @@ impl Session {
         self.process().set_database(self.database.clone());
     }
 
-    /// Notes that a look-up was answered at once, and what ROW_COUNT() and FOUND_ROWS() say of it.
+    /// Sets ROW_COUNT() and FOUND_ROWS() after a look-up by key that bypassed [`execute`](Self::execute).
     pub(crate) fn found(&mut self, rows: u64) {
         self.forget_reads_only();
         self.row_count = -1;
@@ -453,15 +460,16 @@ impl Session {
         }
     }
 
-    /// What the user may do, by this state of the catalog.
+    /// The rights of the user under this state of the catalog.
     ///
     /// # Errors
-    /// The user was dropped (1045).
+    /// `ER_ACCESS_DENIED_ERROR` (1045) if the user was dropped.
     pub(crate) fn rights(&self, state: &CatalogState) -> Result<Arc<Rights>> {
         self.engine.rights(state, self.account, &self.client)
     }
 
-    /// Whether the user may read a table, as this process knows it. Costs a comparison or two as long as the catalog stays.
+    /// Whether the user may read a table, by the catalog that this process knows. While the catalog does not change,
+    /// the answer is cached and costs a few comparisons.
     pub(crate) fn may_read(&self, table: TableId) -> bool {
         let version = self.engine.catalog.version();
         let mut quick = self.quick.lock();
@@ -492,7 +500,8 @@ impl Session {
         QuickRights { version, rights: self.rights(&state).ok(), tables: Vec::new(), is_counted }
     }
 
-    /// Whether the user's statements are counted: then each of them is one for [`execute`](Self::execute).
+    /// Whether the user has a limit of statements in an hour. Each statement goes through [`execute`](Self::execute)
+    /// then, which counts it.
     pub(crate) fn is_counted(&mut self) -> bool {
         let version = self.engine.catalog.version();
         if !self.quick.get_mut().are_of(version) {
@@ -501,23 +510,24 @@ impl Session {
         self.quick.get_mut().is_counted
     }
 
-    /// Counts something that the user may do so often in an hour.
+    /// Counts an action that the user may do only a number of times in an hour.
     ///
     /// # Errors
-    /// It has done it as often (1226).
+    /// `ER_USER_LIMIT_REACHED` (1226) if the user has used up the limit for this hour.
     pub(crate) fn spend(&self, what: Hourly) -> Result<()> {
         self.engine.spend(&self.client.user, what)
     }
 
-    /// Whether the user may see what others run.
+    /// Whether the user may see the statements of other users (PROCESS).
     pub fn sees_others(&self) -> bool {
         self.rights(&self.engine.catalog.snapshot()).is_ok_and(|r| r.on_all().contains(Privileges::PROCESS))
     }
 
-    /// Stops a session, or its statement. One's own may be stopped by everybody, others by who has SUPER.
+    /// Stops a session or its statement. Every user may stop sessions of its own; SUPER is needed for sessions of other
+    /// users.
     ///
     /// # Errors
-    /// No such session (1094), or it is another user's (1095).
+    /// `NoThread` (1094) if there is no such session; `ER_KILL_DENIED_ERROR` (1095) if the session is another user's.
     pub fn kill(&self, id: u32, what: Stop) -> Result<()> {
         let rights = self.rights(&self.engine.catalog.snapshot())?;
         let another = |p: &Arc<Process>| p.id == id && p.user != self.client.user;
@@ -532,11 +542,31 @@ impl Session {
     }
 }
 
-/// What a session's variables are at first: the global values, and as in Doris the user's own time for a statement.
+impl Session {
+    /// As [`place`](catalogs::place), for this session, on the newest state of the catalog.
+    pub(crate) async fn place(&self, name: &Name) -> Result<Place> {
+        let state = self.engine.catalog.refresh().await?;
+        catalogs::place(&state, self.catalog.as_deref(), self.database.as_deref(), name)
+    }
+
+    /// Name of the selected catalog.
+    pub fn catalog(&self) -> &str {
+        self.catalog.as_deref().unwrap_or(CATALOG)
+    }
+}
+
+impl Engine {
+    /// A new session.
+    pub fn session(self: &Arc<Self>, client: ClientInfo) -> Session {
+        Session::new(Arc::clone(self), client)
+    }
+}
+
+/// The variables of a new session: the global values, and the `query_timeout` of the user's properties, as in Doris.
 fn first_variables(engine: &Engine, user: &str) -> Variables {
     let mut variables = Variables::new(Arc::clone(&engine.globals));
     if let Some(seconds) = limit(&engine.accounts(), user, QUERY_TIMEOUT) {
-        // Once more was taken for the property than the variable can be.
+        // Older versions accepted larger numbers for the property than the variable takes.
         let seconds = seconds.min(QUERY_TIMEOUT_MAX);
         variables.set(QUERY_TIMEOUT, &seconds.to_string()).expect("a number that the variable can be");
     }

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use rand::Rng;
 
 use crate::engine::Engine;
-use crate::statements;
+use crate::native::dropped::drop_tables;
 
 /// What tells a process's temporary tables from those of others.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ pub(crate) fn forget_gone(engine: &Arc<Engine>) {
         let work = async {
             let state = owned.catalog.refresh().await?;
             let left = state.tables().filter(|(_, table)| owner(&table.name).is_some_and(|node| gone.contains(&node)));
-            statements::drop_tables(&owned, left.map(|(d, t)| (d.name.clone(), t.name.clone())).collect()).await
+            drop_tables(&owned, left.map(|(d, t)| (d.name.clone(), t.name.clone())).collect()).await
         };
         match work.await {
             Ok(()) => gone.iter().for_each(|node| nodes.forget(*node)),
@@ -163,7 +163,7 @@ impl Drop for Temporaries {
         let names = self.hidden.drain().map(|((database, _), hidden)| (database, hidden)).collect();
         let engine = Arc::clone(&self.engine);
         self.engine.io().spawn(async move {
-            if let Err(error) = statements::drop_tables(&engine, names).await {
+            if let Err(error) = drop_tables(&engine, names).await {
                 tracing::warn!(%error, "temporary tables of a session that has ended could not be dropped");
             }
         });

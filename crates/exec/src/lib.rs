@@ -11,7 +11,7 @@
 //! | [`io`] | what does a statement read from remote stores? |
 //! | [`budget`], [`spill`] | how much memory is there, and what happens to what does not fit? |
 //! | [`cost`], [`quota`] | how long will a plan run, and what may the statements of a user take? |
-//! | [`sleep`] | how does SLEEP wait? |
+//! | [`sleep`], [`user_locks`] | how do SLEEP and GET_LOCK wait? |
 //!
 //! Invariant: each rule keeps the rows of a plan; a test beside it shows rows that are wrong without the rule.
 //!
@@ -29,3 +29,4 @@ pub mod rules;
 pub mod scan;
 pub mod sleep;
 pub mod spill;
+pub mod user_locks;

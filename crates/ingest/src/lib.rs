@@ -23,6 +23,7 @@
 //! | [`uncommitted`] | what has a transaction written, and what does it see? |
 //! | [`two_phase`](mod@two_phase) | how is a prepared load committed, what is a label's state? |
 //! | [`transactions`] | how are several loads one transaction? |
+//! | [`op`] | what does the column `__op` of StarRocks mean? |
 //! | [`outcome`] | why was a load refused, as types? |
 //! | [`answer`] | what is the client told? |
 //! | [`errors`] | where are rejected rows kept? |
@@ -43,6 +44,7 @@ pub mod host;
 pub mod job;
 mod json;
 pub mod loads;
+pub mod op;
 pub mod outcome;
 mod parquet;
 pub mod records;

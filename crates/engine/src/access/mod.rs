@@ -9,8 +9,6 @@
 
 mod hours;
 mod needs;
-#[cfg(test)]
-mod quota_tests;
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -253,7 +251,7 @@ pub(crate) fn check_seen(rights: &Rights, state: &CatalogState, command: &str, o
 /// Whether something may be done with the object, or with anything in it: then it is in lists.
 pub(crate) fn sees(rights: &Rights, state: &CatalogState, object: &Object) -> bool {
     match object {
-        Object::Database(name) | Object::Table(name, _) if crate::info_schema::is_virtual(state, name) => true,
+        Object::Database(name) | Object::Table(name, _) if dipper_lake::virtual_tables::is_virtual(state, name) => true,
         Object::Database(name) => match state.database(name) {
             Some(database) => rights.sees_database(database),
             // Always there, and empty: there is nothing to hide.
@@ -310,6 +308,9 @@ pub(crate) fn denied(rights: &Rights, command: &str, object: &Object) -> EngineE
     };
     EngineError { code, sqlstate: "42000", ..EngineError::new(ErrorKind::Denied, message) }
 }
+
+#[cfg(test)]
+mod quota_tests;
 
 #[cfg(test)]
 mod tests {

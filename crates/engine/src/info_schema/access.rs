@@ -9,8 +9,8 @@ use dipper_store::catalog::access::{Grants, Privileges, Scope, User};
 
 use super::{CATALOG_NAME, Wanted};
 use crate::access::BEHIND_WITH;
+use crate::context::QueryContext;
 use crate::error::Result;
-use crate::query::QueryContext;
 
 /// The accounts that the user of the query may see.
 fn users(context: &QueryContext) -> impl Iterator<Item = &Arc<User>> {

@@ -9,8 +9,8 @@ use dipper_store::catalog::TableDef;
 use dipper_store::table::TableState;
 use dipper_store::table::schema::{DefaultValue, Model, TableColumn};
 
+use crate::context::QueryContext;
 use crate::error::Result;
-use crate::query::QueryContext;
 use crate::tables;
 
 /// The columns of a native table, hidden ones where the session shows them.

@@ -18,8 +18,8 @@ use super::facts::Facts;
 use super::objects::{catalog_tables, wanted_states};
 use super::{CATALOG_NAME, NATIVE_ENGINE, Wanted};
 use crate::access::{self, Object};
+use crate::context::QueryContext;
 use crate::error::Result;
-use crate::query::QueryContext;
 
 /// A native table: its database, its entry in the catalog, its state.
 pub(super) type Native = (String, Arc<Table>, Arc<TableState>);
@@ -265,7 +265,7 @@ pub(super) async fn rowsets(context: &Arc<QueryContext>, wanted: &Wanted, sheet:
             sheet.push([
                 Cell::Int(1),
                 s.id.to_string().into(),
-                crate::statements::tablet_id(tablet.partition, tablet.bucket),
+                super::partitions::tablet_id(tablet.partition, tablet.bucket),
                 int(s.live_rows()),
                 Cell::Null,
                 Cell::Int(1),
@@ -305,7 +305,7 @@ pub(super) async fn partitions_meta(context: &Arc<QueryContext>, wanted: &Wanted
                 wall_clock_us(state.changed_ms(), &zone),
                 int(state.seq() + 1),
                 (&key).into(),
-                crate::statements::range_text(schema, &partition.bounds).into(),
+                super::partitions::range_text(schema, &partition.bounds).into(),
                 (&distributed).into(),
                 Cell::Int(i64::from(partition.buckets)),
                 Cell::Int(1),
@@ -314,7 +314,7 @@ pub(super) async fn partitions_meta(context: &Arc<QueryContext>, wanted: &Wanted
                 Cell::Null,
                 Cell::Int(0),
                 Cell::Int(temporary),
-                crate::statements::bytes_text(bytes).trim().into(),
+                super::partitions::bytes_text(bytes).trim().into(),
                 int(rows),
                 Cell::Int(1),
             ]);

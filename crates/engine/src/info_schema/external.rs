@@ -9,9 +9,9 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::objects::{FILES_ENGINE, push_columns, push_schema, push_table, virtual_tables};
 use super::{INFORMATION_SCHEMA, MYSQL, Wanted, columns as describe};
+use crate::context::QueryContext;
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::query::QueryContext;
 
 /// Databases whose tables, and tables whose columns, are asked for at once.
 const ASKED_AT_ONCE: usize = 16;

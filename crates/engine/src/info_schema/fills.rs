@@ -7,8 +7,8 @@ use dipper_lake::virtual_tables::Rows;
 use futures::future::BoxFuture;
 
 use super::{Wanted, access, config, keys, loads, measures, objects, server};
+use crate::context::QueryContext;
 use crate::error::Result;
-use crate::query::QueryContext;
 
 /// How a virtual table gets its rows.
 #[derive(Clone, Copy)]

@@ -10,8 +10,8 @@ use dipper_lake::sheet::{Cell, Kind, Sheet};
 use super::{CATALOG_NAME, nodes};
 use crate::access::{self, Object};
 use crate::catalogs;
+use crate::context::QueryContext;
 use crate::error::{EngineError, Result};
-use crate::query::QueryContext;
 
 /// Names of the functions, and the options that each takes.
 const FUNCTIONS: &[(&str, &[&str])] = &[
@@ -211,5 +211,5 @@ async fn partitions(context: &Arc<QueryContext>, catalog: &str, database: &str, 
     }
     let state = crate::native::snapshot(context, found.id).await?;
     let version = context.engine.native.get(found.id).await?.version();
-    Ok(crate::statements::partition_rows(&state, version, &context.variables.time_zone(), false))
+    Ok(super::partitions::partition_rows(&state, version, &context.variables.time_zone(), false))
 }

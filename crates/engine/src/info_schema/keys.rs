@@ -10,8 +10,8 @@ use dipper_store::table::schema::{Index, Model, TableColumn};
 
 use super::objects::{catalog_tables, wanted_states};
 use super::{CATALOG_NAME, Wanted};
+use crate::context::QueryContext;
 use crate::error::Result;
-use crate::query::QueryContext;
 
 const PRIMARY: &str = "PRIMARY";
 

@@ -8,8 +8,8 @@ use dipper_lake::sheet::{Cell, Sheet, wall_clock_us};
 
 use super::{Wanted, millis};
 use crate::access;
+use crate::context::QueryContext;
 use crate::error::Result;
-use crate::query::QueryContext;
 
 /// Loads that this process knows of and the user may see; labels that other processes used are in the store.
 fn seen(context: &QueryContext) -> impl Iterator<Item = LoadRecord> {

@@ -11,9 +11,9 @@ use dipper_store::table::data::Tablet;
 use super::config::natives;
 use super::server::{millis, status};
 use super::{CATALOG_NAME, NATIVE_ENGINE, Wanted};
+use crate::context::QueryContext;
 use crate::error::Result;
 use crate::profile::{Profile, Task};
-use crate::query::QueryContext;
 use dipper_lake::sheet::{Cell, Sheet, wall_clock_us};
 use dipper_variables::Variables;
 
@@ -40,7 +40,7 @@ pub(super) async fn be_tablets(context: &Arc<QueryContext>, wanted: &Wanted, she
                     NODE,
                     int(table.id.0),
                     Cell::Int(i64::from(partition.id)),
-                    crate::statements::tablet_id(partition.id, bucket),
+                    super::partitions::tablet_id(partition.id, bucket),
                     Cell::Int(1),
                     int(state.seq()),
                     int(state.seq()),

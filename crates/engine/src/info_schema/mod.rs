@@ -16,7 +16,9 @@ mod loads;
 pub(crate) mod measures;
 pub(crate) mod nodes;
 mod objects;
+pub(crate) mod partitions;
 mod server;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -35,10 +37,9 @@ pub(crate) use dipper_lake::virtual_tables::{
 use dipper_lake::virtual_tables::{Virtual, all, find};
 use dipper_store::catalog::{CatalogState, ExternalCatalog};
 
-use fills::Fill;
-
+use crate::context::QueryContext;
 use crate::error::{EngineError, Result};
-use crate::query::QueryContext;
+use fills::Fill;
 
 pub(crate) use objects::{FILES_ENGINE, NATIVE_ENGINE, comment_and_facts, databases, states};
 pub(crate) use server::{PRIVILEGES, engines, is_default as is_default_collation, millis, processes, status};

@@ -15,9 +15,9 @@ use futures::stream::{self, StreamExt};
 use super::facts::Facts;
 use super::{CATALOG_NAME, INFORMATION_SCHEMA, MYSQL, Wanted, columns as describe};
 use crate::access::{self, Object};
+use crate::context::QueryContext;
 use crate::error::Result;
 use crate::files::partitions::directory_name;
-use crate::query::QueryContext;
 use crate::secrets;
 use dipper_lake::columns::ColumnInfo;
 
@@ -320,7 +320,7 @@ fn native_partitions(
             Cell::Null,
             expression.clone().into(),
             Cell::Null,
-            crate::statements::range_text(schema, &partition.bounds).into(),
+            super::partitions::range_text(schema, &partition.bounds).into(),
         ]);
         row.extend([rows, average, data, most, index, free]);
         row.extend([wall_clock_us(created_ms, zone), updated, Cell::Null, Cell::Null]);

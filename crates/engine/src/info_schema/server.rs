@@ -8,9 +8,9 @@ use dipper_lake::sheet::{Cell, Sheet};
 use dipper_store::catalog::access::{Privileges, Rights};
 
 use super::Wanted;
+use crate::context::QueryContext;
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::query::QueryContext;
 use dipper_variables::Variables;
 use dipper_variables::charset::{CHARACTER_SETS, COLLATIONS, character_set};
 

@@ -19,8 +19,7 @@ use dipper_sql::charter::table_refs;
 use dipper_store::table::schema::Model;
 use futures::future::BoxFuture;
 
-use super::body_table::BodyTable;
-pub(crate) use super::body_table::FUNCTION;
+use super::body_table::{BodyTable, FUNCTION};
 use crate::access;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};

@@ -4,7 +4,6 @@
 //! |---|---|
 //! | `sessions` | how do loads begin and end for the users of the engine? |
 //! | `shape` | how do rows of a body become rows of the table? |
-//! | `op` | which rows delete by StarRocks' column `__op`? |
 //! | `times` | which moment is a time with an offset, where the load has a time zone? |
 //! | `http_stream`, `body_table` | how does an INSERT read a body? |
 //! | [`infile`], `infile_filters` | what does `LOAD DATA` ask for, and how do its bytes come? |
@@ -13,7 +12,6 @@ pub(crate) mod body_table;
 pub(crate) mod http_stream;
 pub mod infile;
 mod infile_filters;
-mod op;
 mod sessions;
 mod shape;
 mod times;

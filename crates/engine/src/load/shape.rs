@@ -26,6 +26,7 @@ use datafusion::sql::parser::Statement as DfStatement;
 use dipper_base::names::CATALOG;
 use dipper_base::types::SqlType;
 use dipper_dialect::statement::Statement;
+use dipper_ingest::op;
 use dipper_ingest::request::{ColumnItem, Format, MergeType, StreamLoadRequest, UpdateMode};
 use dipper_ingest::shaper::{Reading, Shaped, Shaper};
 use dipper_load::Given;
@@ -37,10 +38,10 @@ use dipper_store::table::schema::{Aggregate, DELETE_SIGN, DefaultValue, Model, S
 use dipper_text::hive::hive_type;
 use sqlparser::ast::{Expr, visit_expressions};
 
-use super::op;
 use super::times::Times;
+use crate::context::QueryContext;
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::query::{QueryContext, session_state};
+use crate::query::session_state;
 use crate::session::Session;
 use crate::statements::{Now, changed_at, default_value, stored};
 use crate::tables::{FILES_SCHEMA, TableSet};
@@ -237,7 +238,7 @@ impl Shape {
             .flatten()
             .collect();
         let now = Now::of(session);
-        let times = Times::of(session, request);
+        let times = Times::of(&session.variables, request);
         let mut fields = Vec::with_capacity(names.len());
         let mut wanted = Vec::new();
         let mut absent = Vec::new();

@@ -19,9 +19,9 @@ use dipper_ingest::request::{Format, StreamLoadRequest};
 use dipper_sql::functions::datetime::{DAY_MICROS, Zone, in_range};
 use dipper_text::parse::{date_fixed, timestamp_fixed};
 use dipper_text::{BadValues, CsvDialect, Cx, InvalidUtf8, Span, Strings, TextBlock, csv_converter};
+use dipper_variables::Variables;
 
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::session::Session;
 
 /// Type of a DATETIME.
 const DATETIME: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
@@ -40,8 +40,8 @@ pub(super) struct Times {
 
 impl Times {
     /// `None` where the readers of text do it by themselves: the session's zone is UTC, or no text is read.
-    pub(super) fn of(session: &Session, request: &StreamLoadRequest) -> Option<Self> {
-        Self::in_zone(&session.variables.time_zone(), request)
+    pub(super) fn of(variables: &Variables, request: &StreamLoadRequest) -> Option<Self> {
+        Self::in_zone(&variables.time_zone(), request)
     }
 
     /// The same for a zone by its name.

@@ -1,8 +1,9 @@
 //! Native tables in queries and statements.
 //!
-//! - `background.rs`: compaction, vacuum, dynamic partitions
+//! - `background.rs`: compaction, vacuum, dynamic partitions · `dropped.rs`: the end of tables
 
 mod background;
+pub(crate) mod dropped;
 
 pub(crate) use background::dynamic_partitions;
 use dipper_dialect::statement::QueryText;
@@ -20,8 +21,8 @@ use dipper_store::table::TableState;
 use dipper_store::table::schema::Model;
 use futures::future::{Either, select};
 
+use crate::context::QueryContext;
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::query::QueryContext;
 
 /// Stands before the partitions of the table that a statement changes where the statement mentions the table again.
 pub(crate) const CHANGED: &str = "\u{1}";

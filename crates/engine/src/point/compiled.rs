@@ -21,8 +21,9 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use dipper_sql::charter::session::VarValue;
 use dipper_sql::functions::LostValues;
 
+use crate::context::QueryContext;
 use crate::error::Result;
-use crate::query::{Planned, QueryContext};
+use crate::query::Planned;
 use crate::result::Column;
 use dipper_variables::Variables;
 

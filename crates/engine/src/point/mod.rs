@@ -7,6 +7,7 @@
 //! | `plan.rs` | what is planned once; how is it run? |
 //! | `residual.rs` | conditions and expressions over the rows found |
 //! | `compiled.rs` | the same without a plan, if one was made before |
+//! | `shared.rs` | what is kept between statements |
 //! | `explain.rs` | why is a query none, that looks like one? |
 //!
 //! Plans are shared by all sessions and remembered by text without constants, database and sql_mode. A plan holds names and
@@ -22,39 +23,31 @@ mod plan;
 mod recognise;
 mod residual;
 mod scan;
+pub(crate) mod shared;
 
+use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use dipper_base::preempt;
 use dipper_dialect::statement::{QueryText, Statement};
-use dipper_point::{PointTable, Points, Value};
+use dipper_point::{PointTable, Value};
 use dipper_sql::charter::session::VarValue;
 use dipper_store::catalog::TableId;
-use dipper_store::segment::Readers;
 use futures::future::BoxFuture;
-use parking_lot::RwLock;
-use quick_cache::sync::{Cache, DefaultLifecycle};
-use quick_cache::{OptionsBuilder, Weighter};
 
-pub(crate) use plan::Scratch;
 pub use plan::{PointPlan, PointRows};
 pub(crate) use scan::{Slot, scan};
 
+use crate::context::QueryContext;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::query::QueryContext;
 use crate::result::Rows;
 use crate::session::Session;
+use shared::{Definition, Kept, Since, Times};
 
-/// Bytes of remembered statements.
-const STATEMENTS_BYTES: u64 = 16 << 20;
-/// Bytes of a plan, about.
-const PLAN_BYTES: u64 = 2048;
-/// The same for what is computed of the rows found, mostly the settings that functions keep.
-const COMPILED_BYTES: u64 = 16 << 10;
 /// How often the tables that are read are brought up to date.
 const REFRESH_EVERY: Duration = Duration::from_millis(400);
 /// Tables that nobody has looked into for so long are left alone.
@@ -63,103 +56,31 @@ const IDLE: Duration = Duration::from_secs(10);
 /// How exactly it is known when a table was last asked for, in milliseconds.
 const USED_EVERY: u64 = 100;
 
-/// What is remembered of a statement.
-#[derive(Debug, Clone)]
+/// What is known of a statement.
 enum Known {
     Plan(Arc<PointPlan>),
-    /// It is no look-up, perhaps with a reason to tell.
+    /// The statement is no look-up, perhaps with a reason to tell.
     Not(Since, Option<Arc<str>>),
 }
 
-/// The state by which a statement was found to be no look-up.
-#[derive(Debug, Clone, Copy)]
-struct Since {
-    /// Version of the catalog.
-    catalog: u64,
-    /// `None`: no table was looked at.
-    definition: Option<plan::Definition>,
-}
-
-impl Since {
-    /// Whether it is as it was.
-    fn is_now(&self, engine: &Engine) -> bool {
-        let has = |(table, version): plan::Definition| {
-            engine.native.opened(table).is_some_and(|table| table.snapshot().schema().version == version)
-        };
-        self.catalog == engine.catalog.version() && self.definition.is_none_or(has)
-    }
-}
-
-#[derive(Debug, Clone)]
-struct Size;
-
-impl Weighter<String, Known> for Size {
-    fn weight(&self, text: &String, known: &Known) -> u64 {
-        let plan = match known {
-            Known::Plan(plan) if plan.computes() => PLAN_BYTES + COMPILED_BYTES,
-            Known::Plan(_) => PLAN_BYTES,
-            Known::Not(..) => 0,
-        };
-        text.len() as u64 + plan + 128
-    }
-}
-
-/// What look-ups of a process share.
-pub(crate) struct PointEngine {
-    pub(crate) lookups: Points,
-    statements: Cache<String, Known, Size>,
-    begun: Instant,
-    /// When the catalog was last read, in milliseconds since `begun`.
-    catalog_read: AtomicU64,
-    /// When tables were last read, and last asked for.
-    tables: RwLock<std::collections::HashMap<TableId, Arc<Times>>>,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Times {
-    read: AtomicU64,
-    used: AtomicU64,
-}
-
-impl std::fmt::Debug for PointEngine {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PointEngine").field("lookups", &self.lookups).finish_non_exhaustive()
-    }
-}
-
-impl PointEngine {
-    pub(crate) fn new(readers: Arc<Readers>, row_cache_bytes: u64) -> Self {
-        let options = OptionsBuilder::new()
-            .estimated_items_capacity(4096)
-            .weight_capacity(STATEMENTS_BYTES)
-            .build()
-            .expect("both capacities are given");
-        PointEngine {
-            lookups: Points::new(readers, row_cache_bytes),
-            statements: Cache::with_options(options, Size, Default::default(), DefaultLifecycle::default()),
-            begun: Instant::now(),
-            catalog_read: AtomicU64::new(0),
-            tables: RwLock::default(),
+impl From<Kept> for Known {
+    fn from(kept: Kept) -> Known {
+        match kept {
+            Kept::Plan(plan) => {
+                let plan: Arc<dyn Any + Send + Sync> = plan;
+                Known::Plan(plan.downcast().expect("no other plans are kept"))
+            }
+            Kept::Not(since, why) => Known::Not(since, why),
         }
     }
+}
 
-    /// Milliseconds since the engine began; never 0, which stands for never.
-    fn now(&self) -> u64 {
-        self.begun.elapsed().as_millis() as u64 + 1
-    }
-
-    fn times(&self, id: TableId) -> Arc<Times> {
-        if let Some(times) = self.tables.read().get(&id) {
-            return Arc::clone(times);
-        }
-        Arc::clone(self.tables.write().entry(id).or_default())
-    }
-
-    /// Forgets a table that was dropped.
-    pub(crate) fn forget(&self, id: TableId) {
-        self.lookups.forget(id);
-        self.tables.write().remove(&id);
-    }
+/// Whether the state by which a statement was found to be no look-up is still the engine's.
+fn is_now(since: &Since, engine: &Engine) -> bool {
+    let has = |(table, version): Definition| {
+        engine.native.opened(table).is_some_and(|table| table.snapshot().schema().version == version)
+    };
+    since.catalog == engine.catalog.version() && since.definition.is_none_or(has)
 }
 
 /// Doris's configuration of the row cache; false for another name.
@@ -312,21 +233,21 @@ impl Session {
     async fn known_or_planned(&mut self, text: &str) -> Result<Known> {
         let engine = Arc::clone(&self.engine);
         let points = engine.points();
-        match points.statements.get(text) {
+        match points.statements.get(text).map(Known::from) {
             Some(Known::Plan(plan)) if plan.current(self).is_some() => return Ok(Known::Plan(plan)),
-            Some(Known::Not(since, why)) if since.is_now(&engine) => return Ok(Known::Not(since, why)),
+            Some(Known::Not(since, why)) if is_now(&since, &engine) => return Ok(Known::Not(since, why)),
             _ => {}
         }
         let catalog = engine.catalog.version();
         let planned = self.plan_point(text).await;
-        let known = match planned {
-            Ok(plan::Planned::Plan(plan)) => Known::Plan(Arc::from(plan)),
-            Ok(plan::Planned::No(why, definition)) => Known::Not(Since { catalog, definition }, why.map(Arc::from)),
+        let kept = match planned {
+            Ok(plan::Planned::Plan(plan)) => Kept::Plan(Arc::<PointPlan>::from(plan)),
+            Ok(plan::Planned::No(why, definition)) => Kept::Not(Since { catalog, definition }, why.map(Arc::from)),
             // The ordinary way says what is wrong with it, in its own words.
             Err(_) => return Ok(Known::Not(Since { catalog, definition: None }, None)),
         };
-        points.statements.insert(text.to_string(), known.clone());
-        Ok(known)
+        points.statements.insert(text.to_string(), kept.clone());
+        Ok(kept.into())
     }
 
     async fn plan_point(&self, text: &str) -> Result<plan::Planned> {
@@ -455,7 +376,7 @@ impl Session {
         text.clear();
         key(self.database(), &options, &mut text);
         let slots = scan(sql, &options, &mut text);
-        let known = slots.as_ref().and_then(|_| self.engine.points().statements.get(text.as_str()));
+        let known = slots.as_ref().and_then(|_| self.engine.points().statements.get(text.as_str()).map(Known::from));
         self.point_text = text;
         let (Some(slots), Some(Known::Plan(plan))) = (slots, known) else { return Ok(Poll::Pending) };
         // A placeholder in a text has no value.

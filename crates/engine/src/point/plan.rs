@@ -17,12 +17,12 @@ use dipper_store::segment::WriteOptions;
 use dipper_store::table::schema::TableSchema;
 use futures::StreamExt;
 
-use super::Times;
 use super::recognise::{Condition, Found, Item, Lookup, No, Source};
 use super::residual::Residual;
+use super::shared::{Definition, Remembered, Scratch, Times};
 use crate::access::{self, Object};
+use crate::context::QueryContext;
 use crate::error::{EngineError, Result};
-use crate::query::QueryContext;
 use crate::result::{Column, Rows};
 use crate::session::Session;
 
@@ -102,22 +102,12 @@ struct Lists<'v> {
     keys: usize,
 }
 
-/// Memory that look-ups of a session use again.
-#[derive(Debug, Default)]
-pub(crate) struct Scratch {
-    keys: Vec<u8>,
-    key: Vec<u8>,
-}
-
 /// What planning has found.
 pub(super) enum Planned {
     Plan(Box<PointPlan>),
     /// Why not, and the definition that it follows from, if one was looked at.
     No(No, Option<Definition>),
 }
-
-/// A table, and the version of its definition.
-pub(super) type Definition = (TableId, u64);
 
 /// Plans a query whose constants are placeholders.
 pub(super) async fn plan(
@@ -238,6 +228,12 @@ fn columns(schema: &TableSchema, found: &Found<'_>) -> Vec<usize> {
     needed
 }
 
+impl Remembered for PointPlan {
+    fn computes(&self) -> bool {
+        matches!(self.output, Output::Residual(_))
+    }
+}
+
 impl PointPlan {
     /// The columns of the result.
     pub fn columns(&self) -> &[Column] {
@@ -251,11 +247,6 @@ impl PointPlan {
     pub fn front<T: Send + Sync + 'static>(&self, make: impl FnOnce(&[Column]) -> T) -> &T {
         let front = self.front.get_or_init(|| Box::new(make(&self.columns)));
         front.downcast_ref().expect("a process has one protocol in front of its plans")
-    }
-
-    /// Whether there are conditions or expressions over the rows found.
-    pub(super) fn computes(&self) -> bool {
-        matches!(self.output, Output::Residual(_))
     }
 
     /// Whether all columns of a row are sent as they are.

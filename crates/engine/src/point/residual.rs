@@ -21,8 +21,9 @@ use sqlparser::ast::{BinaryOperator, Expr as AstExpr, SetExpr, Value, ValueWithS
 
 use super::compiled::Compiled;
 use super::recognise::placeholder;
+use crate::context::QueryContext;
 use crate::error::{EngineError, Result};
-use crate::query::{self, QueryContext};
+use crate::query;
 use crate::result::Column;
 use crate::tables::TableSet;
 

@@ -14,9 +14,10 @@ use dipper_load::LoadProfile;
 use futures::{Stream, StreamExt};
 
 use super::{Operator, Profile, Task};
+use crate::context::QueryContext;
 use crate::engine::Engine;
 use crate::error::{EngineError, Result};
-use crate::query::{QueryContext, QueryStream};
+use crate::query::QueryStream;
 
 /// Bytes of a statement that are kept, and of what an operator says of itself.
 const TEXT_BYTES: usize = 4096;

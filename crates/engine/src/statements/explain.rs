@@ -14,9 +14,10 @@ use dipper_sql::charter::session::VarValue;
 use futures::StreamExt;
 use serde_json::json;
 
+use crate::context::QueryContext;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::profile::{Recorder, Task};
-use crate::query::{self, QueryContext};
+use crate::query;
 use crate::result::{Column, Outcome, Rows};
 use crate::session::Session;
 

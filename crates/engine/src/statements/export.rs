@@ -24,10 +24,11 @@ use dipper_text::write::CsvWriter;
 use futures::StreamExt;
 
 use super::insert::files::{PARTITIONS_MAX, groups};
+use crate::context::QueryContext;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::partitions::directory_name;
 use crate::files::stores::{StoreProperties, is_s3_property, store_properties};
-use crate::query::{self, QueryContext};
+use crate::query;
 use crate::result::{Column, Done, Outcome, Rows};
 use crate::session::Session;
 

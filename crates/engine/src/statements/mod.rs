@@ -21,11 +21,10 @@ mod volumes;
 use dipper_base::names;
 use dipper_dialect::statement::{Name, Parsed, QueryText, Statement};
 use dipper_exec::on_cpu::on_cpu;
-pub(crate) use insert::{Misfit, no_column, stored};
-pub(crate) use native::{Now, changed_at, default_value, drop_tables, range_text};
+pub(crate) use insert::columns::{Misfit, stored};
+pub(crate) use native::{Now, changed_at, default_value};
 pub use show::like;
-pub(crate) use show::{bytes_text, partition_rows, tablet_id};
-pub(crate) use transaction::{Transaction, check as check_transaction};
+pub(crate) use transaction::check as check_transaction;
 
 use std::borrow::Cow;
 use std::collections::HashSet;

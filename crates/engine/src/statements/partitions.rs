@@ -11,12 +11,12 @@ use dipper_lake::files::define;
 use dipper_store::catalog::{CatalogChange, ExternalTable, Partition, Table};
 
 use super::ddl::{absolute, commit, external, partition_values, reachable};
+use crate::context::QueryContext;
 use crate::error::{EngineError, Result};
 use crate::files::partitions::directory_name;
 use crate::files::remote::PartitionFiles;
 use crate::files::stores::is_remote;
 use crate::files::{cannot, local_path};
-use crate::query::QueryContext;
 use crate::result::{Done, Outcome};
 use crate::session::Session;
 

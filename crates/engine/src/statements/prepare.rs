@@ -6,8 +6,8 @@ use dipper_dialect::parser::ParseOptions;
 use dipper_dialect::statement::{Parsed, PrepareSource, Statement};
 use dipper_sql::charter::session::VarValue;
 
+use crate::context::var_value;
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::query::var_value;
 use crate::result::Outcome;
 use crate::session::{Session, TextPrepared};
 

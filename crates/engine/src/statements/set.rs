@@ -14,8 +14,9 @@ use futures::StreamExt;
 
 use super::catalogs;
 use crate::access::Object;
+use crate::context::QueryContext;
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::query::{self, QueryContext};
+use crate::query;
 use crate::result::Outcome;
 use crate::session::Session;
 use dipper_variables::charset;

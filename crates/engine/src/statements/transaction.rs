@@ -5,59 +5,21 @@
 //! their users know no COMMIT. Every statement outside of BEGIN takes effect by itself, and a ROLLBACK that cannot take rows
 //! back says so (warning 1196). So do temporary tables within a transaction: they are made, filled and dropped at once.
 
-use std::sync::Arc;
-
 use dipper_dialect::statement::{Assignment, Name, ObjectKind, SetValue, Statement};
 use dipper_ingest::answer::txn_number;
 use dipper_ingest::records::{LoadHeader, LoadKind};
-use dipper_ingest::uncommitted::{Mark, Uncommitted};
+use dipper_ingest::uncommitted::Uncommitted;
 use dipper_sql::charter::table_refs;
-use dipper_store::catalog::{Table as CatalogTable, TableId};
-use dipper_store::table::TableState;
+use dipper_store::catalog::Table as CatalogTable;
 
 use super::{native, qualified, writes};
 use crate::error::{EngineError, Result};
 use crate::result::{Done, Outcome};
 use crate::session::Session;
+use crate::transaction::Transaction;
 
 /// `ER_WARNING_NOT_COMPLETE_ROLLBACK`.
 const NOT_ROLLED_BACK: u16 = 1196;
-
-/// What a session keeps of the transaction that it has begun.
-#[derive(Debug, Default)]
-pub(crate) struct Transaction {
-    label: Option<String>,
-    written: Option<Box<Uncommitted>>,
-    /// The table that it writes to, as `database.table`.
-    place: String,
-    savepoints: Vec<(String, Option<Mark>)>,
-}
-
-impl Transaction {
-    /// The table that it has written to, as it sees it; `None` where that was not computed since.
-    pub(crate) fn known(&self) -> Option<(TableId, Arc<TableState>)> {
-        self.written.as_ref()?.known().map(|(id, state)| (id, Arc::clone(state)))
-    }
-
-    /// Whether it has written anything.
-    pub(crate) fn has_written(&self) -> bool {
-        self.written.as_ref().is_some_and(|written| !written.is_empty())
-    }
-
-    /// The transaction's label, once it has written.
-    pub(in crate::statements) fn label(&self) -> Option<&str> {
-        self.written.as_ref().map(|written| written.label.as_str())
-    }
-
-    /// What it has written, of a statement that has [entered](enter).
-    ///
-    /// # Errors
-    /// None has.
-    pub(in crate::statements) fn written(&mut self) -> Result<&mut Uncommitted> {
-        let written = self.written.as_deref_mut();
-        written.ok_or_else(|| EngineError::new(crate::error::ErrorKind::Internal, "a transaction without a table"))
-    }
-}
 
 impl Session {
     /// Begins a transaction of that label, as BEGIN WITH LABEL does.

@@ -12,9 +12,10 @@ use dipper_node::tables::volumes::{ENABLED, is_enabled};
 use dipper_store::catalog::{CatalogChange, Database, TableId, Volume};
 use dipper_store::volumes::STORAGE_VOLUME;
 
+use crate::context::QueryContext;
 use crate::error::{EngineError, Result};
 use crate::files::stores::{USUAL_NAMES, is_s3, is_s3_property};
-use crate::query::{self, QueryContext};
+use crate::query;
 use crate::result::Outcome;
 use crate::secrets::is_secret;
 use crate::session::Session;

@@ -12,8 +12,9 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use sqlparser::ast::{Expr, SelectItem, SetExpr};
 
+use crate::context::QueryContext;
 use crate::error::{EngineError, Result};
-use crate::query::{self, QueryContext};
+use crate::query;
 
 /// The state that a statement asks for.
 ///

@@ -24,14 +24,21 @@ use dipper_store::catalog::{CatalogState, Table, TableDef};
 
 use crate::access::{self, Object};
 use crate::catalogs::{self, Place};
+use crate::context::QueryContext;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::info_schema::functions;
-use crate::load::http_stream;
-use crate::query::QueryContext;
+use crate::load::body_table;
 
 /// Whether a database of this name is there: one of the catalog, `default`, or one of the virtual ones.
 pub(crate) fn database_exists(state: &CatalogState, name: &str) -> bool {
     state.database(name).is_some() || name == DEFAULT_DATABASE || crate::info_schema::is_virtual(state, name)
+}
+
+/// A statement names a column that the table does not have. `known`: the columns that the table has.
+pub(crate) fn no_column<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> EngineError {
+    let near = dipper_base::near::closest(name, known);
+    let hint = near.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
+    EngineError::new(ErrorKind::NoColumn, format!("Unknown column '{name}' in 'field list'{hint}"))
 }
 
 /// Schema under which the planner knows tables that are paths or calls of table functions.
@@ -122,7 +129,7 @@ impl TableSet {
                     let provider = files::from_function(&context.read(), name, properties).await?;
                     Found::unnamed(format!("{name}#{i}"), provider)
                 }
-                TableRef::Function { name, properties, .. } if name == http_stream::FUNCTION => {
+                TableRef::Function { name, properties, .. } if name == body_table::FUNCTION => {
                     let Some(body) = &context.body else {
                         return Err(EngineError::invalid(format!(
                             "{name}(...) reads the body of PUT /api/_http_stream"

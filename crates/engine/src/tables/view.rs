@@ -10,8 +10,9 @@ use dipper_dialect::statement::Statement;
 use dipper_sql::charter::wide::WIDE;
 use dipper_store::catalog::View;
 
+use crate::context::QueryContext;
 use crate::error::{EngineError, Result};
-use crate::query::{QueryContext, plan};
+use crate::query::plan;
 
 /// Views over views deeper than this are taken for a cycle.
 const DEPTH_MAX: usize = 32;

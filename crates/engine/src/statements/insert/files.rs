@@ -26,13 +26,15 @@ use dipper_store::catalog::{ExternalTable, PartitionValues};
 use dipper_text::source::Compression;
 use futures::StreamExt;
 
+use super::columns::{cast, check_width, is_strict, misfit, twice};
 use super::partitions::{Partitions, text, texts};
-use super::{cast, check_width, is_strict, misfit, no_column};
+use crate::context::QueryContext;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::FileAccess;
 use crate::files::partitions::NULL_PARTITION;
-use crate::query::{self, QueryContext};
+use crate::query;
 use crate::session::Session;
+use crate::tables::no_column;
 
 /// Most partitions that one thread of a statement has open files in.
 pub(in crate::statements) const PARTITIONS_MAX: usize = 1_000;
@@ -126,7 +128,7 @@ impl Target {
                 return Err(EngineError::invalid(format!("'{name}' in PARTITION (...) is no partition column")));
             }
             if dynamic.contains(&i) || !matches!(sources[i], Source::Null) {
-                return Err(super::twice(name));
+                return Err(twice(name));
             }
             match value {
                 None => dynamic.push(i),
@@ -157,7 +159,7 @@ impl Target {
             for name in &insert.columns {
                 let i = at(name)?;
                 if !matches!(sources[i], Source::Null) {
-                    return Err(super::twice(name));
+                    return Err(twice(name));
                 }
                 sources[i] = next();
             }

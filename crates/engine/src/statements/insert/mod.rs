@@ -1,21 +1,14 @@
 //! INSERT: into tables over files, and into native ones.
 
+pub(super) mod columns;
 pub(super) mod files;
 mod partitions;
 
-use std::fmt;
-use std::sync::Arc;
-
-use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::datatypes::{DataType, Field};
 use dipper_dialect::statement::Insert;
-use dipper_sql::charter::casts::cast_values;
 use dipper_sql::charter::session::VarValue;
-use dipper_sql::functions::LostValues;
-use dipper_text::{BadValues, CsvDialect, Cx, InvalidUtf8, Span, Strings, TextBlock, csv_converter};
 
 use super::ddl::table_named;
-use crate::error::{EngineError, ErrorKind, Result};
+use crate::error::{EngineError, Result};
 use crate::result::{Done, Outcome};
 use crate::session::Session;
 
@@ -36,145 +29,4 @@ pub(super) async fn insert(session: &mut Session, insert: &Insert, params: Vec<V
     };
     session.wrote();
     Ok(Outcome::Done(done))
-}
-
-/// Whether a value that does not fit is an error. Else it is NULL.
-pub(super) fn is_strict(session: &Session, insert: &Insert) -> bool {
-    !insert.ignore && session.variables.flag("enable_insert_strict")
-}
-
-/// The array as the column's type. A value that does not fit is an error, or NULL and counted among those that are `lost`.
-pub(super) fn cast(array: &ArrayRef, field: &Field, lost: Option<&LostValues>) -> Result<ArrayRef> {
-    let (stored, misfits) = stored(array, field)?;
-    if let Some(row) = misfits.first() {
-        let value = arrow::util::display::array_value_to_string(array, *row).unwrap_or_default();
-        match lost {
-            None => return Err(misfit(field, &value)),
-            Some(lost) => lost.add(misfits.len(), || incorrect(field, &value)),
-        }
-    }
-    Ok(stored)
-}
-
-/// The array as the column's type, by the charter's casts, with NULL where a value does not fit, and the rows of those
-/// values. The one conversion of everything that is stored and was not read as the column's type already.
-///
-/// # Errors
-/// Types between which there is no conversion.
-pub(crate) fn stored(array: &ArrayRef, field: &Field) -> Result<(ArrayRef, Vec<usize>)> {
-    let (from, to) = (array.data_type(), field.data_type());
-    if from == to {
-        return Ok((Arc::clone(array), Vec::new()));
-    }
-    let text = matches!(from, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
-    if text && matches!(to, DataType::List(_) | DataType::Map(..) | DataType::Struct(_)) {
-        return nested_of_text(array, field);
-    }
-    let Ok(cast) = cast_values(array, to) else {
-        return Err(EngineError::invalid(format!(
-            "column {}: a value of type {} cannot be stored as {}; cast it",
-            field.name(),
-            sql_type(&Field::new("", from.clone(), true)),
-            sql_type(field)
-        )));
-    };
-    let misfits = match cast.null_count() > array.logical_null_count() {
-        true => {
-            let nulls = array.logical_nulls();
-            let given = |row: usize| nulls.as_ref().is_none_or(|n| n.is_valid(row));
-            (0..array.len()).filter(|row| cast.is_null(*row) && given(*row)).collect()
-        }
-        false => Vec::new(),
-    };
-    Ok((cast, misfits))
-}
-
-/// `[1,2]` and `{"a":1}`, read as loads of text read them. Arrow's cast would make a list of one NULL of it.
-fn nested_of_text(array: &ArrayRef, field: &Field) -> Result<(ArrayRef, Vec<usize>)> {
-    let views = arrow::compute::cast(array, &DataType::Utf8View)?;
-    let mut bytes = Vec::new();
-    let mut cells = Vec::with_capacity(array.len());
-    let place = |at: usize| {
-        u32::try_from(at).map_err(|_| {
-            EngineError::new(ErrorKind::Resources, format!("column {}: 4 GiB of text in one batch", field.name()))
-        })
-    };
-    for value in views.as_string_view() {
-        let start = place(bytes.len())?;
-        cells.push(match value {
-            None => Span::MISSING,
-            Some(value) => {
-                bytes.extend_from_slice(value.as_bytes());
-                Span::new(start, place(bytes.len())?)
-            }
-        });
-    }
-    let block = TextBlock::from_vec(bytes);
-    let mut bad = BadValues::new(true);
-    let mut cx =
-        Cx { strings: Strings::View, invalid_utf8: InvalidUtf8::Replace, batch: 0..block.bytes().len(), bad: &mut bad };
-    let dialect = CsvDialect { quote: None, null_values: Vec::new(), ..CsvDialect::default() };
-    let array = csv_converter(field, &dialect)?.convert(&block, &cells, &mut cx)?;
-    let mut misfits: Vec<usize> = bad.entries().iter().map(|b| b.row).collect();
-    misfits.sort_unstable();
-    misfits.dedup();
-    Ok((array, misfits))
-}
-
-fn sql_type(field: &Field) -> String {
-    dipper_lake::types::type_text(field).to_uppercase()
-}
-
-fn incorrect(field: &Field, value: &str) -> String {
-    format!("Incorrect {} value: '{value}' for column '{}'", sql_type(field), field.name())
-}
-
-/// A value that a strict INSERT does not take.
-#[derive(Debug)]
-pub(crate) struct Misfit {
-    /// What is wrong, with the value.
-    what: String,
-}
-
-impl Misfit {
-    /// What is wrong, and what to do about it, where `lenient` stores NULL instead.
-    pub(crate) fn way_out(&self, lenient: &str) -> String {
-        format!("{}; cast or correct it, or {lenient} to store NULL", self.what)
-    }
-}
-
-impl fmt::Display for Misfit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.way_out("SET enable_insert_strict = false"))
-    }
-}
-
-impl std::error::Error for Misfit {}
-
-fn misfit(field: &Field, value: &str) -> EngineError {
-    EngineError::of(ErrorKind::BadValue, Misfit { what: incorrect(field, value) })
-}
-
-/// The query must give as many columns as are to be filled.
-pub(super) fn check_width(wanted: usize, given: usize) -> Result<()> {
-    if wanted == given {
-        return Ok(());
-    }
-    Err(EngineError {
-        code: 1136,
-        sqlstate: "21S01",
-        ..EngineError::invalid(format!(
-            "Column count doesn't match value count: {wanted} columns to fill, the query gives {given}"
-        ))
-    })
-}
-
-pub(crate) fn no_column<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> EngineError {
-    let near = dipper_base::near::closest(name, known);
-    let hint = near.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
-    EngineError::new(ErrorKind::NoColumn, format!("Unknown column '{name}' in 'field list'{hint}"))
-}
-
-pub(super) fn twice(name: &str) -> EngineError {
-    EngineError { code: 1110, ..EngineError::invalid(format!("Column '{name}' specified twice")) }
 }

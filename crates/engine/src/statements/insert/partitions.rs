@@ -15,9 +15,9 @@ use dipper_lake::sink::Place;
 use dipper_sql::charter::casts::cast_values;
 use dipper_store::catalog::{ExternalTable, PartitionValues};
 
+use crate::context::QueryContext;
 use crate::error::Result;
 use crate::files::partitions::directory_name;
-use crate::query::QueryContext;
 
 /// Where the partitions of a table are.
 #[derive(Debug)]

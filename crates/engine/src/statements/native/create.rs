@@ -82,7 +82,7 @@ pub(in crate::statements) async fn create_table(session: &mut Session, create: &
         None => Ok(0),
     };
     if filled.is_err() {
-        super::drop_tables(&session.engine, vec![(database, made)]).await?;
+        crate::native::dropped::drop_tables(&session.engine, vec![(database, made)]).await?;
     } else if create.temporary {
         session.wrote_alone |= session.in_transaction;
         // Not before it is filled: the query may read another table of the name.

@@ -112,28 +112,3 @@ fn bound(values: Option<&Values>, max: bool, columns: usize) -> Vec<PartitionVal
     }
     all
 }
-
-/// A partition's values as SHOW PARTITIONS of Doris has them.
-pub(crate) fn range_text(schema: &TableSchema, bounds: &Bounds) -> String {
-    let Some(by) = &schema.partition_by else { return String::new() };
-    let types: Vec<String> = (by.columns.iter())
-        .filter_map(|id| schema.position(*id))
-        .map(|at| schema.columns[at].data_type.to_string().to_uppercase())
-        .collect();
-    let types = types.join(", ");
-    let keys = |values: &Values, rest: &str| {
-        let mut all: Vec<&str> = values.iter().map(|v| v.as_deref().unwrap_or("NULL")).collect();
-        all.resize(by.columns.len().max(all.len()), rest);
-        format!("types: [{types}]; keys: [{}]; ", all.join(", "))
-    };
-    match bounds {
-        Bounds::All => String::new(),
-        Bounds::Range { lower, upper, lower_max, upper_max } => {
-            let rest = |max: bool| if max { "MAXVALUE" } else { "MINVALUE" };
-            let lower = lower.as_ref().map_or_else(|| keys(&Vec::new(), "MINVALUE"), |v| keys(v, rest(*lower_max)));
-            let upper = upper.as_ref().map_or_else(|| keys(&Vec::new(), "MAXVALUE"), |v| keys(v, rest(*upper_max)));
-            format!("[{lower}..{upper})")
-        }
-        Bounds::List(rows) => rows.iter().map(|row| format!("[{}]", keys(row, "NULL"))).collect::<Vec<_>>().join(","),
-    }
-}

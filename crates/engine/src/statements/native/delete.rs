@@ -22,9 +22,10 @@ use sqlparser::ast;
 
 use super::shape::Now;
 use super::update::{Changed, rewrite};
+use crate::context::{ChangedTable, QueryContext};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::native::CHANGED;
-use crate::query::{self, ChangedTable, QueryContext};
+use crate::query;
 use crate::result::{Done, Outcome};
 use crate::session::Session;
 use crate::statements::{ddl, transaction};

@@ -7,7 +7,7 @@ use sqlparser::ast;
 
 use super::write::NewKeys;
 use crate::error::{EngineError, Result};
-use crate::statements::insert::no_column;
+use crate::tables::no_column;
 
 /// What becomes of rows whose keys are there.
 #[derive(Debug)]

@@ -22,15 +22,16 @@ use super::duplicates::{Duplicates, duplicates};
 use super::shape::{Now, Shape};
 use super::values;
 use super::write::{Kept, NewKeys, Patience, Target, Written, run};
+use crate::context::QueryContext;
 use crate::defaults::{self, Known};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::load::body_table::Inserted;
 use crate::native;
 use crate::profile::{Recorder, Task};
-use crate::query::{self, QueryContext};
+use crate::query;
 use crate::result::Done;
 use crate::session::{LastInsert, Session};
-use crate::statements::insert::is_strict;
+use crate::statements::insert::columns::is_strict;
 use crate::statements::transaction;
 
 /// How often an INSERT is computed that reads its table while others change it: INSERT OVERWRITE from itself, INSERT IGNORE.

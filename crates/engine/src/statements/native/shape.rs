@@ -19,7 +19,8 @@ use sqlparser::ast;
 
 use crate::error::{EngineError, Result};
 use crate::session::Session;
-use crate::statements::insert::{cast, no_column, twice};
+use crate::statements::insert::columns::{cast, twice};
+use crate::tables::no_column;
 
 /// Where a column of the table gets its values.
 #[derive(Debug, Clone)]

@@ -19,12 +19,14 @@ use super::ATTEMPTS_MAX;
 use super::delete::{Addresses, changing, column, with_items};
 use super::shape::{Now, Shape, default_expr, now_expr};
 use super::write::{Kept, Target, run};
+use crate::context::ChangedTable;
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::query::{self, ChangedTable};
+use crate::query;
 use crate::result::{Done, Outcome};
 use crate::session::Session;
-use crate::statements::insert::{no_column, twice};
+use crate::statements::insert::columns::twice;
 use crate::statements::{ddl, transaction};
+use crate::tables::no_column;
 
 pub(in crate::statements) async fn update(
     session: &mut Session,

@@ -31,7 +31,7 @@ use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::profile::Recorder;
 use crate::query::Planned;
-use crate::statements::insert::check_width;
+use crate::statements::insert::columns::check_width;
 
 /// Chooses among the rows of a query, as they come.
 type Select = Arc<dyn Fn(&RecordBatch) -> Result<RecordBatch> + Send + Sync>;

@@ -10,11 +10,11 @@ use dipper_store::catalog::{ExternalCatalog, Table, TableDef};
 
 use super::{ddl, external, native};
 use crate::catalogs::{self, Place};
+use crate::context::QueryContext;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::partitions::directory_name;
 use crate::info_schema::facts::Facts;
 use crate::info_schema::{self, columns};
-use crate::query::QueryContext;
 use crate::session::Session;
 use crate::statements::qualified;
 use crate::tables;

@@ -15,7 +15,6 @@ use dipper_dialect::parser::ParseOptions;
 use dipper_dialect::statement::{QueryText, Show, ShowFilter, ShowKind, Statement};
 use dipper_exec::on_cpu::on_cpu;
 use dipper_lake::sheet::{self, Kind, Sheet};
-pub(crate) use native::{bytes_text, partition_rows, tablet_id};
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

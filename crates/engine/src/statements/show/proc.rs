@@ -3,7 +3,7 @@
 use dipper_lake::sheet::{Cell, Sheet};
 use dipper_store::catalog::Database;
 
-use super::{access, catalog, external, native, server};
+use super::{access, catalog, external, server};
 use crate::error::{EngineError, Result};
 use crate::session::Session;
 
@@ -146,7 +146,8 @@ async fn tables(session: &Session, id: &str) -> Result<Sheet> {
             true => {
                 let state = session.engine.native.newest(table.id).await?;
                 let by = state.schema().partition_by.as_ref();
-                let column = by.map(|by| native::columns(&state, &by.columns)).unwrap_or_default();
+                let column =
+                    by.map(|by| crate::info_schema::partitions::columns(&state, &by.columns)).unwrap_or_default();
                 let tablets: u64 = state.partitions().map(|p| u64::from(p.buckets)).sum();
                 row.extend([
                     "1".into(),

@@ -1,6 +1,6 @@
 //! GET_LOCK and its kin: locks by name, which a session holds until it gives them back or ends.
 //!
-//! A lock is of this process: sessions of other nodes on the same data do not see it. Who waits holds no thread.
+//! A lock belongs to this process: sessions of other nodes on the same data do not see it. A session that waits holds no thread.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,19 +12,18 @@ use async_trait::async_trait;
 use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::logical_expr::async_udf::{AsyncScalarUDF, AsyncScalarUDFImpl};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
+use dipper_node::error::{EngineError, ErrorKind};
 use dipper_sql::functions::SessionInfo;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
-
-use crate::error::{EngineError, ErrorKind};
 
 /// Longest name of a lock, in characters.
 const NAME_CHARS_MAX: usize = 64;
 
 /// The locks of a process.
 #[derive(Debug, Default)]
-pub(crate) struct UserLocks {
+pub struct UserLocks {
     state: Mutex<State>,
     /// Told whenever a lock is free again.
     freed: Notify,
@@ -135,7 +134,7 @@ impl UserLocks {
     }
 
     /// Gives back all that a session holds; how often it held them.
-    pub(crate) fn release_all(&self, session: u64) -> u64 {
+    fn release_all(&self, session: u64) -> u64 {
         let mut state = self.state.lock();
         let mut released = 0;
         state.held.retain(|_, (owner, times)| {
@@ -157,19 +156,19 @@ impl UserLocks {
 
 /// Gives back what a session holds when it is dropped.
 #[derive(Debug)]
-pub(crate) struct HeldLocks {
+pub struct HeldLocks {
     locks: Arc<UserLocks>,
     session: u64,
 }
 
 impl HeldLocks {
     /// Those of the session with this CONNECTION_ID().
-    pub(crate) fn new(locks: Arc<UserLocks>, session: u32) -> Self {
+    pub fn new(locks: Arc<UserLocks>, session: u32) -> Self {
         HeldLocks { locks, session: session.into() }
     }
 
     /// Gives all of them back now.
-    pub(crate) fn release(&self) {
+    pub fn release(&self) {
         self.locks.release_all(self.session);
     }
 }
@@ -213,7 +212,7 @@ impl std::hash::Hash for LockFunction {
 }
 
 /// The functions for the registry.
-pub(crate) fn functions(locks: &Arc<UserLocks>) -> Vec<ScalarUDF> {
+pub fn functions(locks: &Arc<UserLocks>) -> Vec<ScalarUDF> {
     let kinds = [Kind::Get, Kind::Release, Kind::IsFree, Kind::IsUsed, Kind::ReleaseAll];
     let function = |kind| {
         let arguments = match kind {

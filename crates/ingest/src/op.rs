@@ -3,26 +3,26 @@
 
 use std::borrow::Cow;
 
-use dipper_ingest::request::{ColumnItem, MergeType, StreamLoadRequest};
+use dipper_node::error::{EngineError, Result};
 use dipper_store::table::schema::{DELETE_SIGN, TableSchema};
 
-use crate::error::{EngineError, Result};
+use crate::request::{ColumnItem, MergeType, StreamLoadRequest};
 
 /// The column's name.
-pub(super) const OP: &str = "__op";
+pub const OP: &str = "__op";
 
 /// Whether the name is the column's.
-pub(super) fn is_op(name: &str) -> bool {
+pub fn is_op(name: &str) -> bool {
     name.eq_ignore_ascii_case(OP)
 }
 
 /// Whether rows of the table can be deleted by the column: one of its own of that name is a column like others.
-pub(super) fn applies(table: &TableSchema) -> bool {
+pub fn applies(table: &TableSchema) -> bool {
     table.columns.iter().any(|c| c.name == DELETE_SIGN) && !table.columns.iter().any(|c| is_op(&c.name))
 }
 
 /// The delete sign that an operation means. One that is none gives NULL, which refuses its row.
-pub(super) fn sign(operation: &str) -> String {
+pub fn sign(operation: &str) -> String {
     let word = format!("lower(trim(CAST(({operation}) AS STRING)))");
     format!(
         "CASE WHEN ({operation}) IS NULL THEN 0 WHEN {word} IN ('0', 'upsert') THEN 0 WHEN {word} IN ('1', 'delete') THEN 1 END"
@@ -47,7 +47,7 @@ fn constant(expression: &str) -> Option<bool> {
 ///
 /// # Errors
 /// `merge_type` says what rows do, too.
-pub(super) fn resolved<'a>(table: &TableSchema, request: &'a StreamLoadRequest) -> Result<Cow<'a, StreamLoadRequest>> {
+pub fn resolved<'a>(table: &TableSchema, request: &'a StreamLoadRequest) -> Result<Cow<'a, StreamLoadRequest>> {
     let named = |item: &ColumnItem| match item {
         ColumnItem::Body(name) | ColumnItem::Derived { name, .. } => is_op(name),
     };

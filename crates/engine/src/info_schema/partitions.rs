@@ -1,0 +1,154 @@
+//! Partitions and tablets of native tables as SHOW and the virtual tables tell of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use dipper_lake::sheet::{Cell, Kind, Sheet, wall_clock_text};
+use dipper_store::table::schema::{Bounds, Distribution, Partition, PartitionId, TableSchema, Values};
+use dipper_store::table::{SegmentRef, TableState};
+
+/// Rows and bytes of some segments.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Size {
+    pub(crate) rows: u64,
+    pub(crate) bytes: u64,
+    pub(crate) segments: u64,
+}
+
+impl Size {
+    pub(crate) fn add(&mut self, s: &SegmentRef<'_>) {
+        self.rows += s.live_rows();
+        self.bytes += s.segment.bytes;
+        self.segments += 1;
+    }
+
+    /// The rows and bytes of `segments` together.
+    pub(crate) fn of<'a>(segments: impl Iterator<Item = SegmentRef<'a>>) -> Size {
+        let mut size = Size::default();
+        segments.for_each(|s| size.add(&s));
+        size
+    }
+}
+
+/// `1.234 KB`, as Doris writes sizes.
+pub(crate) fn bytes_text(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    let mut unit = "";
+    for next in ["KB", "MB", "GB", "TB"] {
+        if value < 1024.0 {
+            break;
+        }
+        (value, unit) = (value / 1024.0, next);
+    }
+    format!("{value:.3} {unit}")
+}
+
+/// A number that a column of BIGINT holds.
+pub(crate) fn int(n: u64) -> Cell {
+    Cell::Int(i64::try_from(n).unwrap_or(i64::MAX))
+}
+
+/// Names of the columns with these ids.
+pub(crate) fn columns(state: &TableState, ids: &[u32]) -> String {
+    let schema = state.schema();
+    let names = ids.iter().filter_map(|id| schema.position(*id)).map(|at| schema.columns[at].name.as_str());
+    names.collect::<Vec<_>>().join(", ")
+}
+
+/// The rows of SHOW PARTITIONS of a table whose chain has come to `version`.
+pub(crate) fn partition_rows(state: &TableState, version: u64, zone: &str, temporary: bool) -> Sheet {
+    let mut sheet = Sheet::new(&[
+        ("PartitionId", Kind::Int),
+        ("PartitionName", Kind::Text),
+        ("VisibleVersion", Kind::Int),
+        ("VisibleVersionTime", Kind::Text),
+        ("State", Kind::Text),
+        ("PartitionKey", Kind::Text),
+        ("Range", Kind::Text),
+        ("DistributionKey", Kind::Text),
+        ("Buckets", Kind::Int),
+        ("ReplicationNum", Kind::Int),
+        ("StorageMedium", Kind::Text),
+        ("CooldownTime", Kind::Text),
+        ("RemoteStoragePolicy", Kind::Text),
+        ("LastConsistencyCheckTime", Kind::Text),
+        ("DataSize", Kind::Text),
+        ("IsInMemory", Kind::Text),
+        ("ReplicaAllocation", Kind::Text),
+        ("IsMutable", Kind::Text),
+        ("SyncWithBaseTables", Kind::Text),
+        ("UnsyncTables", Kind::Text),
+        ("CommittedVersion", Kind::Int),
+        ("RowCount", Kind::Int),
+    ]);
+    let mut sizes: BTreeMap<PartitionId, Size> = BTreeMap::new();
+    state.all_segments().for_each(|s| sizes.entry(s.segment.tablet.partition).or_default().add(&s));
+    let schema = state.schema();
+    let key = schema.partition_by.as_ref().map(|by| columns(state, &by.columns)).unwrap_or_default();
+    let distribution = match &schema.distribution {
+        Distribution::Hash(ids) => columns(state, ids),
+        Distribution::Random => "RANDOM".to_string(),
+    };
+    let push = |p: &Arc<Partition>| {
+        let size = sizes.get(&p.id).copied().unwrap_or_default();
+        sheet.push([
+            Cell::Int(i64::from(p.id)),
+            (&p.name).into(),
+            int(version),
+            wall_clock_text(state.changed_ms(), zone),
+            "NORMAL".into(),
+            (&key).into(),
+            range_text(schema, &p.bounds).into(),
+            (&distribution).into(),
+            Cell::Int(i64::from(p.buckets)),
+            Cell::Int(1),
+            Cell::Null,
+            Cell::Null,
+            "".into(),
+            Cell::Null,
+            bytes_text(size.bytes).into(),
+            "false".into(),
+            "tag.location.default: 1".into(),
+            "true".into(),
+            "true".into(),
+            Cell::Null,
+            int(version),
+            int(size.rows),
+        ]);
+    };
+    match temporary {
+        true => state.temporary_partitions().for_each(push),
+        false => state.partitions().for_each(push),
+    }
+    sheet
+}
+
+/// A number for a tablet that no other tablet of its table has.
+pub(crate) fn tablet_id(partition: PartitionId, bucket: u32) -> Cell {
+    Cell::Int((i64::from(partition) << 24) + i64::from(bucket) + 10_000)
+}
+
+/// A partition's values as SHOW PARTITIONS of Doris has them.
+pub(crate) fn range_text(schema: &TableSchema, bounds: &Bounds) -> String {
+    let Some(by) = &schema.partition_by else { return String::new() };
+    let types: Vec<String> = (by.columns.iter())
+        .filter_map(|id| schema.position(*id))
+        .map(|at| schema.columns[at].data_type.to_string().to_uppercase())
+        .collect();
+    let types = types.join(", ");
+    let keys = |values: &Values, rest: &str| {
+        let mut all: Vec<&str> = values.iter().map(|v| v.as_deref().unwrap_or("NULL")).collect();
+        all.resize(by.columns.len().max(all.len()), rest);
+        format!("types: [{types}]; keys: [{}]; ", all.join(", "))
+    };
+    match bounds {
+        Bounds::All => String::new(),
+        Bounds::Range { lower, upper, lower_max, upper_max } => {
+            let rest = |max: bool| if max { "MAXVALUE" } else { "MINVALUE" };
+            let lower = lower.as_ref().map_or_else(|| keys(&Vec::new(), "MINVALUE"), |v| keys(v, rest(*lower_max)));
+            let upper = upper.as_ref().map_or_else(|| keys(&Vec::new(), "MAXVALUE"), |v| keys(v, rest(*upper_max)));
+            format!("[{lower}..{upper})")
+        }
+        Bounds::List(rows) => rows.iter().map(|row| format!("[{}]", keys(row, "NULL"))).collect::<Vec<_>>().join(","),
+    }
+}

@@ -1,0 +1,132 @@
+//! What look-ups keep between statements: the remembered statements and the age of each table for all sessions, and reused
+//! buffers for each session.
+//!
+//! The engine holds this. Plans are kept behind [`Remembered`], so that the engine need not know what a plan is.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
+
+use dipper_point::Points;
+use dipper_store::catalog::TableId;
+use dipper_store::segment::Readers;
+use parking_lot::RwLock;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{OptionsBuilder, Weighter};
+
+/// Bytes of remembered statements.
+const STATEMENTS_BYTES: u64 = 16 << 20;
+/// Bytes of a plan, about.
+const PLAN_BYTES: u64 = 2048;
+/// The same for what is computed of the rows found, mostly the settings that functions keep.
+const COMPILED_BYTES: u64 = 16 << 10;
+
+/// The plan of a look-up, as the statements keep it.
+pub(super) trait Remembered: Any + Send + Sync + fmt::Debug {
+    /// Whether the look-up computes something of the rows that it finds.
+    fn computes(&self) -> bool;
+}
+
+/// A table, and the version of its definition.
+pub(super) type Definition = (TableId, u64);
+
+/// Buffers that the look-ups of a session reuse.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    pub(super) keys: Vec<u8>,
+    pub(super) key: Vec<u8>,
+}
+
+/// What is remembered of a statement.
+#[derive(Debug, Clone)]
+pub(super) enum Kept {
+    /// A look-up.
+    Plan(Arc<dyn Remembered>),
+    /// It is no look-up, perhaps with a reason to tell.
+    Not(Since, Option<Arc<str>>),
+}
+
+/// The state by which a statement was found to be no look-up.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Since {
+    /// Version of the catalog.
+    pub(super) catalog: u64,
+    /// `None`: no table was looked at.
+    pub(super) definition: Option<Definition>,
+}
+
+/// Weighs what is kept of a statement, in bytes.
+#[derive(Debug, Clone)]
+pub(super) struct Size;
+
+impl Weighter<String, Kept> for Size {
+    fn weight(&self, text: &String, known: &Kept) -> u64 {
+        let plan = match known {
+            Kept::Plan(plan) if plan.computes() => PLAN_BYTES + COMPILED_BYTES,
+            Kept::Plan(_) => PLAN_BYTES,
+            Kept::Not(..) => 0,
+        };
+        text.len() as u64 + plan + 128
+    }
+}
+
+/// What look-ups of a process share.
+pub(crate) struct PointEngine {
+    pub(crate) lookups: Points,
+    pub(super) statements: Cache<String, Kept, Size>,
+    begun: Instant,
+    /// When the catalog was last read, in milliseconds since `begun`.
+    pub(super) catalog_read: AtomicU64,
+    /// When tables were last read, and last asked for.
+    tables: RwLock<HashMap<TableId, Arc<Times>>>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Times {
+    pub(super) read: AtomicU64,
+    pub(super) used: AtomicU64,
+}
+
+impl fmt::Debug for PointEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PointEngine").field("lookups", &self.lookups).finish_non_exhaustive()
+    }
+}
+
+impl PointEngine {
+    pub(crate) fn new(readers: Arc<Readers>, row_cache_bytes: u64) -> Self {
+        let options = OptionsBuilder::new()
+            .estimated_items_capacity(4096)
+            .weight_capacity(STATEMENTS_BYTES)
+            .build()
+            .expect("both capacities are given");
+        PointEngine {
+            lookups: Points::new(readers, row_cache_bytes),
+            statements: Cache::with_options(options, Size, Default::default(), DefaultLifecycle::default()),
+            begun: Instant::now(),
+            catalog_read: AtomicU64::new(0),
+            tables: RwLock::default(),
+        }
+    }
+
+    /// Milliseconds since the engine began; never 0, which stands for never.
+    pub(super) fn now(&self) -> u64 {
+        self.begun.elapsed().as_millis() as u64 + 1
+    }
+
+    pub(super) fn times(&self, id: TableId) -> Arc<Times> {
+        if let Some(times) = self.tables.read().get(&id) {
+            return Arc::clone(times);
+        }
+        Arc::clone(self.tables.write().entry(id).or_default())
+    }
+
+    /// Forgets a table that was dropped.
+    pub(crate) fn forget(&self, id: TableId) {
+        self.lookups.forget(id);
+        self.tables.write().remove(&id);
+    }
+}
