@@ -5,6 +5,7 @@
 //!
 //! This crate must not know I/O, tokio, parquet and DataFusion.
 
+mod bitmap_doris;
 mod bitmap_ops;
 mod bitmap_union;
 pub mod calendar;

@@ -21,6 +21,7 @@
 //! Example: the set of the one hash `0xC000000000000001` at p = 12 is `48 01 0C 01 34 00 03`: register 0xC00, value
 //! 52 (51 zeros after the first 12 bits, plus one).
 
+pub use crate::bitmap_doris::{from_doris, to_doris};
 pub use crate::bitmap_ops::{exclude, set_of, unite};
 /// A set of 64-bit integers, as in BITMAP values.
 pub use crate::bitmap_union::{BitmapUnion, bitmap_of_one, few_members};

@@ -9,6 +9,7 @@
 pub mod chains;
 pub mod error;
 pub mod explode;
+pub mod full_text;
 pub mod internal;
 pub mod parser;
 pub mod statement;

@@ -12,10 +12,11 @@ use sqlparser::ast::{
 use sqlparser::dialect::{Dialect, MySqlDialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
-use sqlparser::tokenizer::{Span, Token, TokenWithSpan, Word};
+use sqlparser::tokenizer::{Span, Token, Word};
 
 use super::types::{UNSUPPORTED, parse_type};
 use super::{ParseOptions, lambdas};
+use crate::full_text;
 
 /// The name under which a type of our own travels through `sqlparser::ast::DataType::Custom`; its one modifier is the
 /// type's text, which [`super::parse_type`] reads back.
@@ -188,8 +189,8 @@ impl Dialect for DipperDialect {
                 false => Expr::IsDistinctFrom(Box::new(expr.clone()), Box::new(right)),
             }));
         }
-        if let Some(operator) = match_operator(parser) {
-            return Some(Err(ParserError::ParserError(operator)));
+        if let Some((negated, function)) = match_operator(parser) {
+            return Some(parse_match(parser, expr, precedence, negated, function));
         }
         let op = match &parser.peek_token_ref().token {
             Token::Word(w) if w.keyword == Keyword::DIV => BinaryOperator::MyIntegerDivide,
@@ -352,17 +353,44 @@ fn parse_braces(parser: &mut Parser) -> Result<Expr, ParserError> {
     Ok(crate::tree::call(if is_map == Some(true) { "map" } else { "struct" }, values))
 }
 
-/// Why Doris's operator of full-text search that is next is refused; `None` where none is.
-fn match_operator(parser: &Parser) -> Option<String> {
-    const OPERATORS: [&str; 7] =
-        ["MATCH", "MATCH_ANY", "MATCH_ALL", "MATCH_PHRASE", "MATCH_PHRASE_PREFIX", "MATCH_PHRASE_EDGE", "MATCH_REGEXP"];
-    let at = usize::from(is_word(&parser.peek_token_ref().token, "NOT"));
-    let TokenWithSpan { token, span } = parser.peek_nth_token_ref(at);
-    let operator = OPERATORS.iter().find(|word| is_word(token, word))?;
-    if !is_text(&parser.peek_nth_token_ref(at + 1).token) {
-        return None;
+/// Doris's operator of full-text search that is next: whether it is negated, and the function behind it.
+fn match_operator(parser: &Parser) -> Option<(bool, &'static str)> {
+    let negated = is_word(&parser.peek_token_ref().token, "NOT");
+    let at = usize::from(negated);
+    let token = &parser.peek_nth_token_ref(at).token;
+    let (_, function) = full_text::OPERATORS.iter().find(|(word, _)| is_word(token, word))?;
+    let asked = &parser.peek_nth_token_ref(at + 1).token;
+    (is_text(asked) || matches!(asked, Token::Placeholder(_))).then_some((negated, *function))
+}
+
+/// `column MATCH 'words'`, at the operator. A cast of the column says nothing of how its texts are cut.
+fn parse_match(
+    parser: &mut Parser,
+    expr: &Expr,
+    precedence: u8,
+    negated: bool,
+    function: &str,
+) -> Result<Expr, ParserError> {
+    let mut column = expr;
+    while let Expr::Cast { expr, .. } | Expr::Nested(expr) = column {
+        column = expr;
     }
-    Some(format!("{UNSUPPORTED}{operator} is not supported yet; LIKE and REGEXP look for text{}", span.start))
+    let is_column = matches!(
+        column,
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::CompoundFieldAccess { .. } | Expr::JsonAccess { .. }
+    );
+    if !is_column {
+        let at = parser.peek_token_ref().span.start;
+        let message = format!("{UNSUPPORTED}MATCH is not supported for other values than columns{at}");
+        return Err(ParserError::ParserError(message));
+    }
+    (0..1 + usize::from(negated)).for_each(|_| parser.advance_token());
+    let asked = parser.parse_subexpr(precedence)?;
+    let call = crate::tree::call(function, vec![column.clone(), asked]);
+    Ok(match negated {
+        true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(Expr::Nested(Box::new(call))) },
+        false => call,
+    })
 }
 
 fn is_text(token: &Token) -> bool {

@@ -91,8 +91,11 @@ impl Residual {
         rows_max: usize,
     ) -> Result<(Vec<Column>, Vec<RecordBatch>)> {
         let definition = shape.schema();
-        let fields: Vec<Field> =
-            shape.columns().iter().map(|c| dipper_exec::native::field(&definition.columns[*c])).collect();
+        let fields: Vec<Field> = shape
+            .columns()
+            .iter()
+            .map(|c| dipper_exec::native::field_of(definition, &definition.columns[*c]))
+            .collect();
         let schema = Arc::new(Schema::new(fields));
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch = RecordBatch::try_new_with_options(schema, columns, &options)

@@ -15,7 +15,7 @@ mod settings;
 mod statistics;
 
 pub use aggregate::merged;
-pub use columns::{by_age, field};
+pub use columns::{by_age, field, field_of};
 pub use provider::{Columns, NativeProvider, ROW_COLUMN, SEGMENT_COLUMN};
 pub use scan::NativeScanExec;
 pub use settings::ScanSettings;

@@ -23,11 +23,12 @@ use super::bytes::is_bytes;
 use super::datetime::parse::{datetime_from_number, parse_datetime_in};
 use super::datetime::zone::Zone;
 use super::datetime::{format_datetime, split_micros};
-use super::func::DATETIME;
+use super::func::{DATETIME, JSON};
 use super::growth::Growth;
 use super::lost::LostValues;
 use crate::charter::text::format_datetime_to;
 use crate::charter::{digits_of, with_texts};
+use crate::metadata::TYPE_KEY;
 
 /// A column of `rows` values, or one value that stands for all rows.
 pub struct Col<A> {
@@ -135,6 +136,16 @@ impl<'a> Args<'a> {
     /// Digits behind the second of DATETIME values of argument `k`; `None`: shown where there are any.
     pub fn digits(&self, k: usize) -> Option<u8> {
         self.fields.get(k).and_then(|field| digits_of(field))
+    }
+
+    /// What the field of argument `k` says under a key.
+    pub fn metadata(&self, k: usize, key: &str) -> Option<&str> {
+        self.fields.get(k)?.metadata().get(key).map(String::as_str)
+    }
+
+    /// Whether argument `k` is of the SQL type JSON.
+    pub fn is_json(&self, k: usize) -> bool {
+        self.metadata(k, TYPE_KEY) == Some(JSON)
     }
 
     /// Argument `k` as it came; `one` says that it is a constant.

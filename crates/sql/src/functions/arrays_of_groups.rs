@@ -131,6 +131,20 @@ pub(super) const SPECS: &[Spec] = &[
         nothing: empty,
         finish: percentiles,
     },
+    Spec {
+        name: "percentile_approx_weighted",
+        aliases: &[],
+        arity: (3, 4),
+        takes: |name, types| match types.iter().find(|t| t.is_nested() || t.is_temporal()) {
+            Some(t) => plan_err!("{name} takes numbers, found {t}"),
+            None => Ok(vec![DataType::Float64; types.len()]),
+        },
+        returns: |_| Ok(DataType::Float64),
+        declared: None,
+        counts: Counts::Complete,
+        nothing: null,
+        finish: weighted_percentile,
+    },
 ];
 
 /// What an argument that bounds the result is called in errors.
@@ -276,4 +290,39 @@ fn percentiles(rows: &Rows<'_>) -> Result<ScalarValue> {
     });
     let found: ArrayRef = Arc::new(found.collect::<Result<Float64Array>>()?);
     list(&found, 0..found.len() as u64)
+}
+
+/// PERCENTILE_APPROX_WEIGHTED: each value stands in the middle of its weight, and lines are drawn between them. No value is
+/// merged with others, so that the compression has no effect.
+fn weighted_percentile(rows: &Rows<'_>) -> Result<ScalarValue> {
+    let column = |k: usize| rows.columns[k].as_primitive::<Float64Type>().values();
+    let (values, weights) = (column(0), column(1));
+    let share = match constant(rows.name, "share", rows.columns[2].as_primitive::<Float64Type>().iter())? {
+        Some(Some(share)) if (0.0..=1.0).contains(&share) => share,
+        other => {
+            let other = other.flatten().map_or("NULL".to_string(), |share| share.to_string());
+            return exec_err!("{}: expected a share from 0 to 1, found {other}", rows.name);
+        }
+    };
+    if let Some(bad) = weights.iter().find(|weight| !(0.0..f64::INFINITY).contains(*weight)) {
+        return exec_err!("{}: expected weights from 0 on, found {bad}", rows.name);
+    }
+    let mut points: Vec<(f64, f64)> =
+        values.iter().copied().zip(weights.iter().copied()).filter(|(_, weight)| *weight > 0.0).collect();
+    points.sort_unstable_by(|(x, _), (y, _)| x.total_cmp(y));
+    let place = share * points.iter().map(|(_, weight)| weight).sum::<f64>();
+    let (mut before, mut last): (f64, Option<(f64, f64)>) = (0.0, None);
+    for (value, weight) in points {
+        let middle = before + weight / 2.0;
+        match last {
+            _ if place > middle => {}
+            Some((low, at)) if value != low && middle > at => {
+                return Ok(ScalarValue::Float64(Some(low + (value - low) * ((place - at) / (middle - at)))));
+            }
+            _ => return Ok(ScalarValue::Float64(Some(value))),
+        }
+        before += weight;
+        last = Some((value, middle));
+    }
+    Ok(ScalarValue::Float64(last.map(|(value, _)| value)))
 }

@@ -17,11 +17,18 @@ use datafusion::logical_expr::{
 };
 
 use super::args::Args;
+use super::tokens::ANALYZER_KEY;
 use crate::class::charter_type;
 use crate::metadata::TYPE_KEY;
 
 /// `DATETIME`: microseconds since 1970-01-01 without a zone.
 pub const DATETIME: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
+
+/// Name of the function that takes a part out of a document.
+pub(super) const PART_OF_JSON: &str = "json_extract_string";
+
+/// The SQL type of text that is JSON.
+pub(super) const JSON: &str = "json";
 
 /// How the result type follows from the arguments.
 #[derive(Clone, Copy)]
@@ -30,6 +37,8 @@ pub enum Ret {
     Text,
     /// Text whose bytes may be no UTF-8: BINARY, which a table that is made of it has as STRING.
     Bytes,
+    /// Text that is JSON.
+    Json,
     /// A set of this type, BITMAP or HLL.
     Set(&'static str),
     /// BIGINT.
@@ -175,7 +184,7 @@ impl ScalarUDFImpl for Fun {
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         super::still_wanted()?;
         let data_type = match self.def.ret {
-            Ret::Text => DataType::Utf8View,
+            Ret::Text | Ret::Json => DataType::Utf8View,
             Ret::Bytes | Ret::Set(_) => DataType::BinaryView,
             Ret::Int => DataType::Int64,
             Ret::Double => DataType::Float64,
@@ -192,8 +201,16 @@ impl ScalarUDFImpl for Fun {
         let field = Field::new(self.def.name, data_type, true);
         let declared = match self.def.ret {
             Ret::Bytes => "string",
+            Ret::Json => JSON,
             Ret::Set(name) => name,
-            _ => return Ok(Arc::new(field)),
+            _ => {
+                // A part of a document is cut into tokens as the index of its column says.
+                let analyzer = args.arg_fields.first().and_then(|field| field.metadata().get(ANALYZER_KEY));
+                return Ok(Arc::new(match analyzer.filter(|_| self.def.name == PART_OF_JSON) {
+                    Some(text) => field.with_metadata([(ANALYZER_KEY.to_string(), text.clone())].into()),
+                    None => field,
+                }));
+            }
         };
         Ok(Arc::new(field.with_metadata([(TYPE_KEY.to_string(), declared.to_string())].into())))
     }

@@ -8,23 +8,24 @@ use dipper_dialect::explode::JSON_ELEMENTS;
 use serde_json::Value;
 
 use super::args::{Args, Col};
-use super::func::{Def, MANY, Ret, def};
+use super::func::{Def, MANY, PART_OF_JSON, Ret, def};
 use super::json_path::{
     Kind, Leg, compact, document, is_many, kind, members, parse_bare_path, parse_path, select, select_over_arrays,
     unquote,
 };
 use super::search::{text_list, text_lists};
 use super::whole::{LARGEINT, large};
+use crate::charter::nested;
 
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
-    def("json_extract", &["jsonb_extract", "json_query"], (2, MANY), Ret::Text, json_extract),
+    def("json_extract", &["jsonb_extract", "json_query"], (2, MANY), Ret::Json, json_extract),
     def("json_extract_no_quotes", &["jsonb_extract_no_quotes"], (2, MANY), Ret::Text, json_extract_no_quotes),
     def("json_unquote", &[], (1, 1), Ret::Text, json_unquote),
     def("json_quote", &[], (1, 1), Ret::Text, json_quote),
     def("json_valid", &["jsonb_valid"], (1, 1), Ret::Int, json_valid),
-    def("json_parse", &["jsonb_parse", "parse_json"], (1, 1), Ret::Text, |a| json_parse(a, true)),
-    def("json_parse_error_to_null", &["jsonb_parse_error_to_null"], (1, 1), Ret::Text, |a| json_parse(a, false)),
+    def("json_parse", &["jsonb_parse", "parse_json"], (1, 1), Ret::Json, |a| json_parse(a, true)),
+    def("json_parse_error_to_null", &["jsonb_parse_error_to_null"], (1, 1), Ret::Json, |a| json_parse(a, false)),
     def("json_length", &[], (1, 2), Ret::Int, json_length),
     def("json_type", &["jsonb_type"], (1, 2), Ret::Text, json_type),
     def("json_keys", &["jsonb_keys"], (1, 2), Ret::By(text_list), json_keys),
@@ -34,30 +35,34 @@ pub const DEFS: &[Def] = &[
     def("json_exists_path", &["jsonb_exists_path", "json_exists"], (2, 2), Ret::Bool, |a| {
         at_path(a).bools(|v| Some(v.is_some()))
     }),
-    def("json_array", &["jsonb_array"], (0, MANY), Ret::Text, json_array),
-    def("json_object", &["jsonb_object"], (0, MANY), Ret::Text, json_object),
+    def("json_array", &["jsonb_array"], (0, MANY), Ret::Json, json_array),
+    def("json_object", &["jsonb_object"], (0, MANY), Ret::Json, json_object),
     def("get_json_string", &[], (2, 2), Ret::Text, get_json_string),
     JSON_VALUE,
     def("get_json_int", &["json_extract_int", "jsonb_extract_int"], (2, 2), Ret::Int, |a| {
-        at_path(a).ints(|v| i32::try_from(integer(v?)?).ok().map(i64::from))
+        at_path(a).ints(|v| i32::try_from(whole(v?)?).ok().map(i64::from))
     }),
     def("get_json_bigint", &["json_extract_bigint", "jsonb_extract_bigint"], (2, 2), Ret::Int, |a| {
-        at_path(a).ints(|v| integer(v?))
+        at_path(a).ints(|v| i64::try_from(whole(v?)?).ok())
     }),
     def("json_extract_largeint", &["jsonb_extract_largeint"], (2, 2), Ret::By(|_| Ok(LARGEINT)), |a| {
-        let values = at_path(a).collect(|v| v.filter(|v| kind(v) == Kind::Integer)?.parse::<i128>().ok())?;
+        let values = at_path(a).collect(|v| whole(v?))?;
         large(a, |i| Ok(values[i]))
     }),
     def("get_json_double", &["json_extract_double", "jsonb_extract_double"], (2, 2), Ret::Double, |a| {
         at_path(a).doubles(|v| {
             let v = v?;
-            matches!(kind(v), Kind::Integer | Kind::Double).then(|| v.parse().ok()).flatten()
+            match kind(v) {
+                Kind::Integer | Kind::Double => v.parse().ok(),
+                Kind::Bool => Some(f64::from(u8::from(v == "true"))),
+                _ => None,
+            }
         })
     }),
     def("get_json_bool", &["json_extract_bool", "jsonb_extract_bool"], (2, 2), Ret::Bool, |a| {
-        at_path(a).bools(|v| match v? {
-            "true" => Some(true),
-            "false" => Some(false),
+        at_path(a).bools(|v| match (kind(v?), v?) {
+            (Kind::Bool, v) => Some(v == "true"),
+            (Kind::Integer | Kind::Double, v) => v.parse::<f64>().ok().map(|v| v != 0.0),
             _ => None,
         })
     }),
@@ -154,9 +159,14 @@ impl AtPath<'_> {
     }
 }
 
-/// A number without fraction.
-fn integer(v: &str) -> Option<i64> {
-    if kind(v) == Kind::Integer { v.parse().ok() } else { None }
+/// A number without its fraction; true is 1.
+fn whole(v: &str) -> Option<i128> {
+    match kind(v) {
+        Kind::Integer => v.parse().ok(),
+        Kind::Double => super::whole::truncated(v.parse().ok()?),
+        Kind::Bool => Some((v == "true").into()),
+        _ => None,
+    }
 }
 
 /// The only path of a one-path call, or all values of several paths, as JSON.
@@ -232,7 +242,7 @@ fn value_text(v: &str) -> Option<String> {
     }
 }
 
-const JSON_VALUE: Def = def("json_extract_string", &["jsonb_extract_string"], (2, 2), Ret::Text, json_extract_string);
+const JSON_VALUE: Def = def(PART_OF_JSON, &["jsonb_extract_string"], (2, 2), Ret::Text, json_extract_string);
 
 /// The function behind `j['name']` of JSON.
 pub fn json_value_udf() -> ScalarUDF {
@@ -457,15 +467,37 @@ fn json_contains_path(a: &Args) -> Result<ArrayRef> {
 /// A column whose values can be written as JSON.
 pub struct Values {
     text: Col<StringViewArray>,
-    quoted: bool,
-    boolean: bool,
+    form: Form,
+}
+
+/// What the text of a value is.
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    /// Characters, which are quoted.
+    Text,
+    /// A document, or characters where it is none.
+    Json,
+    /// 1 and 0 for true and false.
+    Boolean,
+    /// JSON as it is.
+    Written,
 }
 
 impl Values {
     pub fn of(a: &Args, k: usize) -> Result<Values> {
         let t = a.data_type(k);
-        let boolean = *t == DataType::Boolean;
-        Ok(Values { text: a.text(k)?, quoted: !(t.is_numeric() || boolean), boolean })
+        if t.is_nested() {
+            let values = a.raw(k);
+            let text = nested::json(&values.array, a.digits(k))?;
+            return Ok(Values { text: Col { array: text, one: values.one }, form: Form::Written });
+        }
+        let form = match t {
+            DataType::Boolean => Form::Boolean,
+            t if t.is_numeric() => Form::Written,
+            _ if a.is_json(k) => Form::Json,
+            _ => Form::Text,
+        };
+        Ok(Values { text: a.text(k)?, form })
     }
 
     /// Row `i` is not NULL.
@@ -474,12 +506,16 @@ impl Values {
     }
 
     pub fn write(&self, out: &mut String, i: usize) {
-        match self.text.at(i) {
-            None => out.push_str("null"),
-            Some("1") if self.boolean => out.push_str("true"),
-            Some(_) if self.boolean => out.push_str("false"),
-            Some(s) if self.quoted => write_quoted(out, s),
-            Some(s) => out.push_str(s),
+        match (self.text.at(i), self.form) {
+            (None, _) => out.push_str("null"),
+            (Some("1"), Form::Boolean) => out.push_str("true"),
+            (Some(_), Form::Boolean) => out.push_str("false"),
+            (Some(s), Form::Text) => write_quoted(out, s),
+            (Some(s), Form::Written) => out.push_str(s),
+            (Some(s), Form::Json) => match document(s) {
+                Some(document) => compact(out, document),
+                None => write_quoted(out, s),
+            },
         }
     }
 }

@@ -14,16 +14,16 @@ use super::json_path::{Kind, Leg, compact, document, is_many, key_is, kind, memb
 
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
-    def("json_set", &["jsonb_set"], (3, MANY), Ret::Text, |a| put(a, Mode { insert: true, replace: true })),
-    def("json_insert", &["jsonb_insert"], (3, MANY), Ret::Text, |a| put(a, Mode { insert: true, replace: false })),
-    def("json_replace", &["jsonb_replace"], (3, MANY), Ret::Text, |a| put(a, Mode { insert: false, replace: true })),
-    def("json_remove", &["jsonb_remove"], (2, MANY), Ret::Text, remove),
-    def("json_merge_patch", &[], (2, MANY), Ret::Text, merge_patch),
+    def("json_set", &["jsonb_set"], (3, MANY), Ret::Json, |a| put(a, Mode { insert: true, replace: true })),
+    def("json_insert", &["jsonb_insert"], (3, MANY), Ret::Json, |a| put(a, Mode { insert: true, replace: false })),
+    def("json_replace", &["jsonb_replace"], (3, MANY), Ret::Json, |a| put(a, Mode { insert: false, replace: true })),
+    def("json_remove", &["jsonb_remove"], (2, MANY), Ret::Json, remove),
+    def("json_merge_patch", &[], (2, MANY), Ret::Json, merge_patch),
     def("json_depth", &[], (1, 1), Ret::Int, |a| {
         let docs = a.text(0)?;
         a.ints(|i| document(docs.at(i)?).map(depth))
     }),
-    def("json_search", &[], (3, MANY), Ret::Text, search),
+    def("json_search", &[], (3, MANY), Ret::Json, search),
 ];
 
 /// What happens to places that are there and places that are not.

@@ -10,19 +10,19 @@ use super::json_path::{Kind, compact, document, kind, members, unquote};
 
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
-    def("sort_json_object_keys", &["sort_jsonb_object_keys"], (1, 1), Ret::Text, |a| reformed(a, sorted)),
-    def("normalize_json_numbers_to_double", &["normalize_jsonb_numbers_to_double"], (1, 1), Ret::Text, |a| {
+    def("sort_json_object_keys", &["sort_jsonb_object_keys"], (1, 1), Ret::Json, |a| reformed(a, sorted)),
+    def("normalize_json_numbers_to_double", &["normalize_jsonb_numbers_to_double"], (1, 1), Ret::Json, |a| {
         reformed(a, doubles)
     }),
-    def("strip_null_value", &[], (1, 1), Ret::Text, |a| {
+    def("strip_null_value", &[], (1, 1), Ret::Json, |a| {
         let s = a.text(0)?;
         a.texts(|i, out| {
             let doc = document(s.at(i)?)?;
             (kind(doc) != Kind::Null).then(|| compact(out, doc))
         })
     }),
-    def("json_array_ignore_null", &["jsonb_array_ignore_null"], (0, MANY), Ret::Text, array_ignore_null),
-    def("json_parse_error_to_value", &["jsonb_parse_error_to_value"], (1, 2), Ret::Text, parse_error_to_value),
+    def("json_array_ignore_null", &["jsonb_array_ignore_null"], (0, MANY), Ret::Json, array_ignore_null),
+    def("json_parse_error_to_value", &["jsonb_parse_error_to_value"], (1, 2), Ret::Json, parse_error_to_value),
 ];
 
 fn reformed(a: &Args, f: fn(&mut String, &str)) -> Result<ArrayRef> {

@@ -16,6 +16,8 @@ pub enum Leg {
     AnyKey,
     /// `[*]`.
     AnyIndex,
+    /// `**`: the value itself, and all below it.
+    AnyDepth,
 }
 
 /// What a JSON value is.
@@ -55,6 +57,15 @@ pub fn parse_bare_path(path: &str) -> Option<Vec<Leg>> {
 fn legs(mut rest: &str) -> Option<Vec<Leg>> {
     let mut legs = Vec::new();
     while !rest.is_empty() {
+        if let Some(after) = rest.strip_prefix("**").or_else(|| rest.strip_prefix(".**")) {
+            // What is looked for at any depth must be said.
+            if after.trim().is_empty() {
+                return None;
+            }
+            legs.push(Leg::AnyDepth);
+            rest = after;
+            continue;
+        }
         if let Some(after) = rest.strip_prefix('[').or_else(|| rest.strip_prefix(".[")) {
             let (inside, after) = after.split_once(']')?;
             legs.push(index_leg(inside.trim())?);
@@ -94,7 +105,7 @@ fn index_leg(inside: &str) -> Option<Leg> {
 
 /// The path can lead to several values.
 pub fn is_many(legs: &[Leg]) -> bool {
-    legs.iter().any(|leg| matches!(leg, Leg::AnyKey | Leg::AnyIndex))
+    legs.iter().any(|leg| matches!(leg, Leg::AnyKey | Leg::AnyIndex | Leg::AnyDepth))
 }
 
 fn blanks(b: &[u8], mut at: usize) -> usize {
@@ -283,6 +294,12 @@ pub fn select<'a>(value: &'a str, legs: &[Leg], found: &mut Vec<&'a str>) {
             });
             if let Some(v) = hit {
                 select(v, rest, found);
+            }
+        }
+        Leg::AnyDepth => {
+            select(value, rest, found);
+            for (_, v) in members(value) {
+                select(v, legs, found);
             }
         }
         Leg::AnyKey if kind == Kind::Object => {

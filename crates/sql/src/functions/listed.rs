@@ -51,6 +51,7 @@ pub fn listed() -> Vec<Listed> {
 fn result(ret: Ret) -> String {
     match ret {
         Ret::Text => "text".into(),
+        Ret::Json => "JSON".into(),
         Ret::Bytes => "BINARY".into(),
         Ret::Set(name) => name.to_uppercase(),
         Ret::Int => "BIGINT".into(),

@@ -21,6 +21,7 @@ pub mod args;
 mod array;
 mod array_flags;
 mod array_numbers;
+mod array_order;
 mod array_sets;
 mod array_zip;
 mod arrays_of_groups;
@@ -36,10 +37,12 @@ mod conditional;
 mod copies;
 pub mod datetime;
 pub(crate) mod decimals;
+mod distances;
 pub(crate) mod distinct;
 mod encryption;
 mod extreme;
 mod floats;
+mod full_text;
 mod func;
 mod funnel;
 mod growth;
@@ -81,6 +84,7 @@ mod str_to_map;
 mod string;
 mod taken;
 mod text_codes;
+mod tokens;
 mod top;
 mod unicode;
 mod url;
@@ -115,12 +119,13 @@ pub use rewrite::{rewrite_call, rewrite_calls};
 pub use sketch_aggregate::{bitmap_union, hll_union};
 pub use taken::{TakenOver, taken_over};
 pub(crate) use taken::{is_taken_aggregate, of as taken};
+pub use tokens::{ANALYZER_KEY, described};
 pub(crate) use whole::Operators;
 pub use window_memory::with_window_memory;
 
 /// Every scalar function of this module, by family.
 fn families() -> Vec<(&'static str, Vec<func::Def>)> {
-    let tables: [(&'static str, &[func::Def]); 36] = [
+    let tables: [(&'static str, &[func::Def]); 40] = [
         ("Text", string::DEFS),
         ("Text", search::DEFS),
         ("Text", levenshtein::DEFS),
@@ -130,6 +135,7 @@ fn families() -> Vec<(&'static str, Vec<func::Def>)> {
         ("Text", unicode::DEFS),
         ("Text", text_codes::DEFS),
         ("Text", partition_names::DEFS),
+        ("Text", full_text::DEFS),
         ("Numbers", math::DEFS),
         ("Numbers", floats::DEFS),
         ("Numbers", chance::DEFS),
@@ -154,9 +160,12 @@ fn families() -> Vec<(&'static str, Vec<func::Def>)> {
         ("Arrays", array_sets::DEFS),
         ("Arrays", array_flags::DEFS),
         ("Arrays", array_zip::DEFS),
+        ("Arrays", array_order::DEFS),
+        ("Arrays", distances::DEFS),
         ("Session and server", information::DEFS),
         ("BITMAP and HLL", sketch::DEFS),
         ("Internal", ordered::DEFS),
+        ("Internal", full_text::OPERATORS),
     ];
     let mut all = vec![("Dates and times", datetime::defs())];
     all.extend(tables.into_iter().map(|(family, defs)| (family, defs.to_vec())));

@@ -21,14 +21,14 @@ pub const CAST_JSON: &str = "dipper_cast_json";
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
     def("struct_element", &[], (2, 2), Ret::By(element_type), struct_element),
-    def("to_json", &[], (1, 1), Ret::Text, to_json),
+    def("to_json", &[], (1, 1), Ret::Json, to_json),
     // Text is read as JSON, other values are written as JSON.
-    def(CAST_JSON, &[], (1, 1), Ret::Text, |a| match a.data_type(0) {
+    def(CAST_JSON, &[], (1, 1), Ret::Json, |a| match a.data_type(0) {
         t if t.is_string() || t.is_binary() => json_parse(a, false),
         DataType::Null => Ok(a.nulls()),
         _ => to_json(a),
     }),
-    def(JSON_MEMBERS, &[], (2, 2), Ret::Text, json_members),
+    def(JSON_MEMBERS, &[], (2, 2), Ret::Json, json_members),
 ];
 
 fn to_json(a: &Args) -> Result<ArrayRef> {

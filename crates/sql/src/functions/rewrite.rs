@@ -519,6 +519,23 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
         }
         "retention" if !list.args.is_empty() => return retention(function),
         "grouping_id" => rename(function, "grouping"),
+        // Those of three arrays and more.
+        "array_union" | "array_intersect" if list.args.len() > 2 => {
+            let mut arrays = Vec::with_capacity(list.args.len());
+            for k in 0..list.args.len() {
+                arrays.push(take(arg_mut(list, k)?));
+            }
+            return arrays.into_iter().reduce(|left, right| call(&name, vec![left, right]));
+        }
+        // The names of fields in Doris.
+        "struct" | "row" if !list.args.is_empty() => {
+            let mut fields = Vec::with_capacity(2 * list.args.len());
+            for k in 0..list.args.len() {
+                fields.push(text(&format!("col{}", k + 1)));
+                fields.push(take(arg_mut(list, k)?));
+            }
+            return Some(call("named_struct", fields));
+        }
         // The set of the members of sets of one member.
         "bitmap_agg" if list.args.len() == 1 => {
             let member = take(arg_mut(list, 0)?);

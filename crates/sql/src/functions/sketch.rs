@@ -9,11 +9,13 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, BinaryViewArray, BooleanArray, Int64Array, ListBuilder, StringViewArray};
 use arrow::datatypes::{DataType, UInt64Type};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use datafusion::common::{DataFusionError, Result, exec_err};
 use datafusion::logical_expr::ReturnFieldArgs;
 use dipper_base::sketch::{
     HLL_PRECISION, HyperLogLog, RoaringTreemap, SketchError, bitmap_from_bytes, bitmap_of_one, bitmap_to_bytes,
-    exclude, hash_bytes, set_of, unite,
+    exclude, from_doris, hash_bytes, set_of, to_doris, unite,
 };
 
 use super::args::{Args, Col, lenient_cast};
@@ -102,6 +104,19 @@ pub const DEFS: &[Def] = &[
             let members = set.iter().skip_while(|member| *member < start).take_while(|member| *member < end);
             (start < end).then(|| members.collect())
         })
+    }),
+    def("bitmap_to_base64", &[], (1, 1), Ret::Text, |a| {
+        let maps = Maps::of(a, 0)?;
+        let texts = (0..a.rows).map(|i| Ok(maps.at(i)?.map(|map| STANDARD.encode(to_doris(&map)))));
+        let texts = texts.collect::<Result<Vec<_>>>()?;
+        a.texts(|i, out| {
+            out.push_str(texts[i].as_deref()?);
+            Some(())
+        })
+    }),
+    def("bitmap_from_base64", &[], (1, 1), BITMAP, |a| {
+        let s = a.text(0)?;
+        made(a, |i| from_doris(&STANDARD.decode(s.at(i)?.trim()).ok()?))
     }),
     def("bitmap_count", &[], (1, 1), Ret::Int, |a| {
         let maps = Maps::of(a, 0)?;

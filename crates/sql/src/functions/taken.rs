@@ -39,15 +39,13 @@ const fn taken(name: &'static str, aliases: &'static [&'static str], asks: Asks,
 }
 
 /// The functions, ordered by name.
-const TAKEN: [Taken; 19] = [
+const TAKEN: [Taken; 17] = [
     taken("array_distinct", &[], Asks::Arguments, "Doris, StarRocks"),
     taken("array_except", &[], Asks::Arguments, "Doris"),
     taken("array_intersect", &[], Asks::Arguments, "Doris, StarRocks"),
     taken("array_sort", &[], Asks::Arguments, "Doris, StarRocks"),
     taken("array_union", &[], Asks::Arguments, "Doris"),
     taken("coalesce", &[], Asks::InCharter, "standard SQL"),
-    taken("cosine_distance", &[], Asks::Arguments, "Doris"),
-    taken("inner_product", &[], Asks::Arguments, "Doris"),
     taken("isnan", &[], Asks::Nothing, "Doris"),
     taken("make_array", &["array"], Asks::InCharter, "Doris, as `array`; what `[a, b]` is"),
     taken("map", &[], Asks::Arguments, "Doris, StarRocks"),

@@ -189,7 +189,7 @@ fn url_encode(a: &Args) -> Result<ArrayRef> {
     a.texts(|i, out| {
         for b in s.at(i)?.bytes() {
             match b {
-                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(b as char),
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'*' => out.push(b as char),
                 _ => {
                     out.push('%');
                     for nibble in [b >> 4, b & 15] {

@@ -50,6 +50,10 @@ pub(super) fn add(session: &mut Session, schema: &mut TableSchema, if_not_exists
                 format!("index {name} is kept, and has no effect: zone maps of every column serve queries"),
             );
         }
+        "inverted" | "gin" => {
+            let how = "is not built yet: MATCH reads the texts, cut as the index says";
+            session.note(1105, format!("index {name} is kept, and {how}"));
+        }
         kind => {
             let kind = kind.to_uppercase();
             session.note(1105, format!("index {name} is kept, and has no effect yet: no query uses {kind} indexes"));

@@ -1,0 +1,62 @@
+//! Distances and products of vectors, which are arrays of numbers. The results are FLOAT, as in Doris.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, Float32Array};
+use arrow::datatypes::DataType;
+use datafusion::common::{Result, exec_err};
+
+use super::args::{Args, to_double};
+use super::array::{lists, span};
+use super::func::{Def, Ret, def};
+
+const FLOAT: Ret = Ret::By(|_| Ok(DataType::Float32));
+
+/// Functions of this file.
+pub const DEFS: &[Def] = &[
+    def("l1_distance", &[], (2, 2), FLOAT, |a| over_pairs(a, |pairs| pairs.map(|(x, y)| (x - y).abs()).sum())),
+    def("l2_distance", &["l2_distance_approximate"], (2, 2), FLOAT, |a| {
+        over_pairs(a, |pairs| pairs.map(|(x, y)| (x - y) * (x - y)).sum::<f64>().sqrt())
+    }),
+    def("inner_product", &["inner_product_approximate"], (2, 2), FLOAT, |a| {
+        over_pairs(a, |pairs| pairs.map(|(x, y)| x * y).sum())
+    }),
+    def("cosine_distance", &[], (2, 2), FLOAT, |a| {
+        over_pairs(a, |pairs| {
+            let (mut product, mut left, mut right) = (0.0, 0.0, 0.0);
+            for (x, y) in pairs {
+                product += x * y;
+                left += x * x;
+                right += y * y;
+            }
+            // Nothing is further apart than vectors of which one has no direction.
+            if left == 0.0 || right == 0.0 { 2.0 } else { 1.0 - product / (left.sqrt() * right.sqrt()) }
+        })
+    }),
+];
+
+/// NULL where an array or an element is NULL.
+fn over_pairs(a: &Args, f: fn(&mut dyn Iterator<Item = (f64, f64)>) -> f64) -> Result<ArrayRef> {
+    let (left, right) = (lists(a, 0)?, lists(a, 1)?);
+    let (xs, ys) = (to_double(a.name, left.array.values())?, to_double(a.name, right.array.values())?);
+    let mut found = Vec::with_capacity(a.rows);
+    for row in 0..a.rows {
+        let Some((here, there)) = span(&left, row).zip(span(&right, row)) else {
+            found.push(None);
+            continue;
+        };
+        if here.len() != there.len() {
+            return exec_err!(
+                "{}: expected arrays of one length, found {} and {} elements",
+                a.name,
+                here.len(),
+                there.len()
+            );
+        }
+        let valid = here.clone().all(|at| xs.is_valid(at)) && there.clone().all(|at| ys.is_valid(at));
+        let mut pairs = here.zip(there).map(|(x, y)| (xs.value(x), ys.value(y)));
+        // The sum of nothing is -0.
+        found.push(valid.then(|| f(&mut pairs) as f32 + 0.0));
+    }
+    Ok(Arc::new(Float32Array::from(found)))
+}
