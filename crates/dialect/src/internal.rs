@@ -14,6 +14,9 @@ use crate::walk::{self, Look, Step};
 /// What the names of these functions begin with.
 pub const PREFIX: &str = "dipper_";
 
+/// What the names of temporary partitions begin with where a query reads them.
+pub const TEMPORARY: &str = "\u{2}";
+
 /// Whether a name is one of these functions'.
 pub fn is_internal(name: &str) -> bool {
     name.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `JOIN [shuffle] t`, `OVER ([hash] PARTITION BY a)`, `FROM t [PREAGGOPEN]` | the same without the hint: it says how, not what |
 //! | `FROM t PARTITION p`, `FROM t PARTITIONS (p)` | `FROM t PARTITION (p)` |
-//! | `SELECT * REPLACE (..)`, `FROM t TEMPORARY PARTITION (p)`, `FROM t TABLET (1)`, `FROM t TABLESAMPLE (..)`, `FROM t INDEX r`, `FROM t[_META_]` | refused by name |
+//! | `FROM t TEMPORARY PARTITION p` | the same, the name behind [`TEMPORARY`] |
+//! | `SELECT * REPLACE (..)`, `FROM t TABLET (1)`, `FROM t TABLESAMPLE (..)`, `FROM t INDEX r`, `FROM t[_META_]` | refused by name |
 
 use std::ops::Range;
 
@@ -13,6 +14,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
 use super::cursor::{Source, is_word};
 use crate::error::SqlError;
+use crate::internal::TEMPORARY;
 
 /// Statements whose own readers take these words.
 const OTHERS: [&str; 5] = ["ALTER", "SHOW", "ADMIN", "ANALYZE", "RECOVER"];
@@ -103,6 +105,7 @@ fn table(
     at: usize,
 ) -> Result<Option<usize>, SqlError> {
     let Some(mut end) = name_end(tokens, at) else { return Ok(None) };
+    let mut is_temporary = false;
     // DELETE has temporary partitions, too.
     let is_read = !tokens.first().is_some_and(|first| is_word(&first.token, "DELETE"));
     let refuse = |ranges: &[Range<usize>], at: usize, message: &str| {
@@ -118,12 +121,10 @@ fn table(
         && word(tokens, end, "TEMPORARY")
         && (word(tokens, end + 1, "PARTITION") || word(tokens, end + 1, "PARTITIONS"))
     {
-        return refuse(
-            ranges,
-            end,
-            "reading temporary partitions is not supported; ALTER TABLE ... REPLACE PARTITION puts them in place first",
-        );
+        remove(tokens, ranges, end..end + 1);
+        is_temporary = true;
     }
+    let names = end + 1;
     if word(tokens, end, "PARTITION") || word(tokens, end, "PARTITIONS") {
         tokens[end].token = Token::make_keyword("PARTITION");
         match tokens.get(end + 1).map(|t| &t.token) {
@@ -140,6 +141,14 @@ fn table(
                 end = close.map_or(tokens.len(), |close| close + 1);
             }
             _ => return Ok(None),
+        }
+    }
+    if is_temporary {
+        for token in &mut tokens[names..end] {
+            if let Token::Word(name) = &mut token.token {
+                let value = format!("{TEMPORARY}{}", name.value);
+                *name = Word { value, quote_style: Some('`'), keyword: Keyword::NoKeyword };
+            }
         }
     }
     if word(tokens, end, "TABLET") && opens(tokens, end + 1) {

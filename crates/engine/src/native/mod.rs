@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use datafusion::catalog::TableProvider;
+use dipper_dialect::internal::TEMPORARY;
 use dipper_sql::charter::session::TableRef;
 use dipper_sql::charter::table_refs;
 use dipper_store::catalog::{CatalogState, Table as CatalogTable, TableId};
@@ -51,8 +52,11 @@ pub(crate) async fn provider(
         (None, true) => Columns::All,
         (None, false) => Columns::Visible,
     };
-    let partitions = partitions.iter().filter(|name| *name != CHANGED).cloned().collect();
-    let provider = NativeProvider::new(&table.name, handle, state, readers, columns, partitions, after);
+    let names = || partitions.iter().filter(|name| *name != CHANGED);
+    let temporary = names().any(|name| name.starts_with(TEMPORARY));
+    let names = names().map(|name| name.strip_prefix(TEMPORARY).unwrap_or(name).to_string()).collect();
+    let provider =
+        NativeProvider::new(&table.name, handle, state, readers, columns, names, after).of_temporary(temporary);
     match merge {
         true => merged(provider),
         false => Ok(Arc::new(provider)),

@@ -43,6 +43,8 @@ pub struct NativeProvider {
     readers: Arc<Readers>,
     /// Names of the partitions that are read; empty for all.
     partitions: Vec<String>,
+    /// They are temporary ones.
+    temporary: bool,
     /// Only segments that were added after this commit; 0 for all.
     after: u64,
     schema: SchemaRef,
@@ -61,14 +63,19 @@ impl NativeProvider {
     ) -> Self {
         let mut fields: Vec<Field> = (state.schema().columns.iter())
             .filter(|c| columns != Columns::Visible || !c.hidden)
-            .map(super::field)
+            .map(|c| super::field_of(state.schema(), c))
             .collect();
         if columns == Columns::Addressed {
             fields.push(Field::new(SEGMENT_COLUMN, DataType::UInt32, false));
             fields.push(Field::new(ROW_COLUMN, DataType::UInt32, false));
         }
         let schema = Arc::new(Schema::new(fields));
-        NativeProvider { name: name.to_string(), table, state, readers, partitions, after, schema }
+        NativeProvider { name: name.to_string(), table, state, readers, partitions, temporary: false, after, schema }
+    }
+
+    /// The partitions are temporary ones.
+    pub fn of_temporary(self, temporary: bool) -> Self {
+        NativeProvider { temporary, ..self }
     }
 
     /// Whether a column is part of the key; within, whether no two rows share that key.
@@ -107,7 +114,8 @@ impl TableProvider for NativeProvider {
         limit: Option<usize>,
     ) -> DfResult<Arc<dyn ExecutionPlan>> {
         let projection = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
-        let wanted = prune::tablets(&self.state, &self.partitions, filters).map_err(EngineError::into_datafusion)?;
+        let wanted = prune::tablets(&self.state, &self.partitions, self.temporary, filters)
+            .map_err(EngineError::into_datafusion)?;
         let (table, readers) = (&self.table, &self.readers);
         let spec = NativeScanSpec::new(
             &self.name,

@@ -27,13 +27,17 @@ impl Tablets {
     }
 }
 
-/// The tablets that can hold rows which pass all filters, of the partitions with these names (all if there are none).
-pub(super) fn tablets(state: &TableState, names: &[String], filters: &[Expr]) -> Result<Tablets> {
+/// The tablets that can hold rows which pass all filters, of the partitions with these names (all if there are none), which are
+/// `temporary` ones.
+pub(super) fn tablets(state: &TableState, names: &[String], temporary: bool, filters: &[Expr]) -> Result<Tablets> {
     let schema = state.schema();
-    let partitions: Vec<_> = state.partitions().cloned().collect();
+    let partitions: Vec<_> = match temporary {
+        true => state.temporary_partitions().cloned().collect(),
+        false => state.partitions().cloned().collect(),
+    };
     let router = match names.is_empty() {
         true => Router::try_new(schema, &partitions),
-        false => Router::try_named(schema, &partitions, names, false),
+        false => Router::try_named(schema, &partitions, names, temporary),
     };
     let mut known: Vec<Known> = Vec::new();
     for filter in filters {

@@ -126,7 +126,7 @@ impl NativeScanSpec {
             })
             .collect();
         let all = super::by_age(state);
-        let segments_total = all.len();
+        let segments_total = state.segments().count();
         let segments = (all.into_iter().enumerate())
             .filter(|(_, s)| s.added > after && wanted.contains(s.segment.tablet))
             .map(|(age, s)| ScanSegment {

@@ -165,8 +165,8 @@ async fn insert_once(
         };
         let read = context.snapshots.lock().get(&id).cloned();
         if let Some(read) = read.filter(|_| overwrite) {
-            let reads = Reads { seq: read.seq(), rows: replaced_rows(&read, &target.replaces) };
-            target.reads = Some(Box::new(move || reads));
+            target.reads =
+                Some(Box::new(move |replaces| Reads { seq: read.seq(), rows: replaced_rows(&read, replaces) }));
         }
         run(&engine, planned, target).await
     })
@@ -258,7 +258,11 @@ fn aim(target: &mut Target, session: &Session, insert: &Insert) -> Result<()> {
         true => 0.0,
         false => session.variables.get("insert_max_filter_ratio").and_then(|v| v.parse().ok()).unwrap_or(1.0),
     };
-    if insert.overwrite {
+    // Doris's words for the partitions that the rows fall into.
+    if insert.overwrite && !insert.temporary && target.partitions == ["*"] {
+        target.partitions.clear();
+        target.replaces_its_own = true;
+    } else if insert.overwrite {
         target.replaces = match target.partitions.is_empty() {
             true => Replace::All,
             false => Replace::Partitions(super::partition_ids(&target.state, &target.partitions)?),

@@ -87,7 +87,7 @@ pub(super) async fn rewrite(
             let new = first.lock().add(batch, width);
             filter_record_batch(batch, &new.into()).map_err(|e| EngineError::invalid(e.to_string()))
         }));
-        target.reads = Some(Box::new(move || Reads { seq: state.seq(), rows: read.lock().len() }));
+        target.reads = Some(Box::new(move |_| Reads { seq: state.seq(), rows: read.lock().len() }));
         if is_within {
             target.enter(session.transaction.written()?)?;
         }

@@ -1,6 +1,6 @@
 //! What INSERT, UPDATE and DELETE write: the batches of a plan, pushed into one load and committed.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -57,6 +57,8 @@ pub(super) struct Target {
     /// They are temporary ones.
     pub(super) temporary: bool,
     pub(super) replaces: Replace,
+    /// It takes the place of the partitions that its rows fall into.
+    pub(super) replaces_its_own: bool,
     pub(super) label: Option<String>,
     pub(super) max_filter_ratio: f64,
     /// Rows that the table has keep the columns that the query does not give.
@@ -68,8 +70,8 @@ pub(super) struct Target {
     pub(super) recorder: Option<Recorder>,
     /// Called for each batch of the query, before it is shaped.
     pub(super) select: Option<Select>,
-    /// The rows that the new ones were computed from, asked when all are read.
-    pub(super) reads: Option<Box<dyn FnOnce() -> Reads + Send>>,
+    /// The rows that the new ones were computed from, asked when all are read and it is known which are replaced.
+    pub(super) reads: Option<Box<dyn FnOnce(&Replace) -> Reads + Send>>,
     /// The statement is one of a transaction, to which it gives what it writes.
     within: Option<Place>,
 }
@@ -84,6 +86,7 @@ impl Target {
             partitions: Vec::new(),
             temporary: false,
             replaces: Replace::None,
+            replaces_its_own: false,
             label: None,
             max_filter_ratio: 0.0,
             partial: None,
@@ -330,6 +333,7 @@ async fn write(
     };
     let Target { handle, state, txn, shape, partitions, temporary, replaces, label, max_filter_ratio, .. } = target;
     let (select, reads, within) = (target.select, target.reads, target.within);
+    let replaces_its_own = target.replaces_its_own;
     let defaults = LoadOptions::default();
     let quota = Quota::under(&planned.state).and_then(|quota| quota.bytes());
     let options = LoadOptions {
@@ -423,11 +427,18 @@ async fn write(
     let written = rejects.lock().written();
     written.check(max_filter_ratio)?;
     let mut rowset = block_in_place(|| load.finish())?;
-    rowset.replaces = replaces;
+    rowset.replaces = match replaces_its_own {
+        true => {
+            let segments = rowset.objects.iter().flat_map(|object| &object.segments);
+            let partitions: BTreeSet<_> = segments.map(|segment| segment.tablet.partition).collect();
+            Replace::Partitions(partitions.into_iter().collect())
+        }
+        false => replaces,
+    };
     rowset.label = label;
     rowset.reads = match (&partial, reads) {
         (Some((partial, _)), _) => Some(partial.reads()),
-        (None, reads) => reads.map(|reads| reads()).or(unread),
+        (None, reads) => reads.map(|reads| reads(&rowset.replaces)).or(unread),
     };
     if within.is_some() {
         let pipeline = Some((load.profile(), Duration::ZERO));
