@@ -6,8 +6,8 @@
 //! [`settle`] takes NULL and what is no literal out of the lists and says itself what an empty list means. Then the
 //! lists that DataFusion joins are those that may be joined.
 //!
-//! Which lists are about the same column is only seen when each of them is as simple as it gets: of `k IN ('1')`, which is
-//! `CAST(k AS DOUBLE) IN (1.0)`, DataFusion makes `k IN (1)`, and then joins it with `k IN (2)`.
+//! Which lists are about the same column is only seen when each of them is as simple as it gets: of
+//! `CAST(k AS BIGINT) IN (1)` and of `k + 0 IN (1)` DataFusion makes `k IN (1)`, and then joins it with `k IN (2)`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -392,7 +392,8 @@ mod tests {
     fn settle(expr: Expr, wanted: Wanted) -> Result<Expr> {
         let columns = ["k", "b", "p"].map(|name| Field::new(name, DataType::Int64, true));
         let text = Field::new("s", DataType::Utf8View, true);
-        let schema = Schema::new(columns.into_iter().chain([text]).collect::<Vec<_>>());
+        let narrow = Field::new("i", DataType::Int32, true);
+        let schema = Schema::new(columns.into_iter().chain([text, narrow]).collect::<Vec<_>>());
         let schema = Arc::new(DFSchema::try_from(schema)?);
         let simplifier = ExprSimplifier::new(SimplifyContext::builder().with_schema(schema).build());
         super::settle(expr, wanted, &simplifier)
@@ -425,21 +426,22 @@ mod tests {
 
     #[test]
     fn lists_that_are_about_one_column_once_they_are_simple() {
-        let k = || col("k");
-        let as_double = |values: &[f64], negated: bool| {
-            cast(k(), DataType::Float64).in_list(values.iter().map(|v| lit(*v)).collect(), negated)
+        let i = || col("i");
+        let wide = |values: &[i64], negated: bool| {
+            cast(i(), DataType::Int64).in_list(values.iter().map(|v| lit(*v)).collect(), negated)
         };
+        let list = |values: &[i32], negated: bool| i().in_list(values.iter().map(|v| lit(*v)).collect(), negated);
         let exact = |e: Expr| settle(e, Wanted::Exact).unwrap();
         // A list of one value is a comparison by then, which DataFusion joins with nothing.
-        let either = as_double(&[1.0], true).or(is_outside(&[2]));
-        assert_eq!(exact(either), k().not_eq(lit(1i64)).or(is_outside(&[2])));
-        assert_eq!(exact(as_double(&[1.0, 2.0, 3.0, 4.0], true).or(is_outside(&[5]))), always(k()));
-        assert_eq!(exact(as_double(&[1.0, 2.0, 3.0, 4.0], false).and(is_in(&[5]))), never(k()));
+        let either = wide(&[1], true).or(list(&[2], true));
+        assert_eq!(exact(either), i().not_eq(lit(1i32)).or(list(&[2], true)));
+        assert_eq!(exact(wide(&[1, 2, 3, 4], true).or(list(&[5], true))), always(i()));
+        assert_eq!(exact(wide(&[1, 2, 3, 4], false).and(list(&[5], false))), never(i()));
         // The lists have a value in common.
-        let kept = is_outside(&[1, 2, 3, 4]).or(is_outside(&[4]));
-        assert_eq!(exact(as_double(&[1.0, 2.0, 3.0, 4.0], true).or(is_outside(&[4]))), kept);
-        let comparisons = cast(k(), DataType::Float64).eq(lit(1.0)).or(cast(k(), DataType::Float64).eq(lit(2.0)));
-        assert_eq!(exact(comparisons.and(is_in(&[3, 4]))), never(k()));
+        let kept = list(&[1, 2, 3, 4], true).or(list(&[4], true));
+        assert_eq!(exact(wide(&[1, 2, 3, 4], true).or(list(&[4], true))), kept);
+        let comparisons = cast(i(), DataType::Int64).eq(lit(1i64)).or(cast(i(), DataType::Int64).eq(lit(2i64)));
+        assert_eq!(exact(comparisons.and(list(&[3, 4], false))), never(i()));
     }
 
     #[test]
