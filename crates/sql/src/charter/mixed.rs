@@ -139,8 +139,8 @@ pub(super) fn arguments(function: ScalarFunction, schema: &DFSchema) -> Transfor
     Transformed::yes(Expr::ScalarFunction(ScalarFunction { func: function.func, args }))
 }
 
-/// `VALUES` whose rows have values of several kinds in one column becomes a UNION ALL of its rows: DataFusion gives
-/// the columns of VALUES their types before any rule could, and refuses declared types that differ.
+/// `VALUES` whose rows have literals of several kinds in one column becomes a UNION ALL of its rows: DataFusion gives
+/// the columns of VALUES their types before any rule could.
 pub(super) fn values(query: &mut ast::Query) {
     struct Mixed;
     impl Change for Mixed {
@@ -180,32 +180,6 @@ pub(super) fn kind(expr: &ast::Expr) -> Option<Kind> {
     }
 }
 
-/// What a value says of its type before it is planned.
-#[derive(PartialEq)]
-enum Shape {
-    Literal(Kind),
-    Cast(String),
-    /// A function and the number of its arguments: NOW() and NOW(6) have different digits.
-    Call(String, usize),
-}
-
-/// The shape of a value; `None`: NULL, and expressions that are left to the planner.
-fn shape(expr: &ast::Expr) -> Option<Shape> {
-    match expr {
-        ast::Expr::Cast { data_type, .. } => Some(Shape::Cast(data_type.to_string())),
-        ast::Expr::TypedString(typed) => Some(Shape::Cast(typed.data_type.to_string())),
-        ast::Expr::Function(function) => {
-            let count = match &function.args {
-                ast::FunctionArguments::List(list) => list.args.len(),
-                _ => 0,
-            };
-            Some(Shape::Call(function.name.to_string().to_lowercase(), count))
-        }
-        ast::Expr::Nested(expr) => shape(expr),
-        expr => kind(expr).map(Shape::Literal),
-    }
-}
-
 /// A row of VALUES as a SELECT; the columns have the names that VALUES gives them.
 fn row_select(row: Vec<ast::Expr>) -> ast::SetExpr {
     let item = |(at, expr)| ast::SelectItem::ExprWithAlias { expr, alias: format!("column{}", at + 1).as_str().into() };
@@ -222,9 +196,9 @@ fn rows_as_union(body: &mut ast::SetExpr) {
         ast::SetExpr::Values(values) => {
             let width = values.rows.iter().map(|row| row.len()).min().unwrap_or(0);
             let mixed = |at: usize| {
-                let mut shapes = values.rows.iter().filter_map(|row| shape(&row[at]));
-                let first = shapes.next();
-                shapes.any(|shape| Some(shape) != first)
+                let mut kinds = values.rows.iter().filter_map(|row| kind(&row[at]));
+                let first = kinds.next();
+                kinds.any(|k| Some(k) != first)
             };
             // Rows of several lengths are the planner's to refuse.
             if values.rows.iter().any(|row| row.len() != width) || !(0..width).any(mixed) {
