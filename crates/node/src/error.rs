@@ -491,9 +491,6 @@ fn from_datafusion(e: &DataFusionError) -> EngineError {
         DataFusionError::Execution(m) => with_code(m, ErrorKind::Invalid),
         DataFusionError::Internal(m) => EngineError::new(ErrorKind::Internal, m),
         DataFusionError::ObjectStore(inner) => EngineError::new(ErrorKind::File, inner.to_string()),
-        DataFusionError::ParquetError(inner) => {
-            EngineError::new(ErrorKind::File, format!("cannot read Parquet file: {inner}"))
-        }
         DataFusionError::IoError(inner) => from_io(inner),
         other => EngineError::new(ErrorKind::Invalid, other.strip_backtrace()),
     }
