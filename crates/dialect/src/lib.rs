@@ -12,6 +12,7 @@ pub mod explode;
 pub mod full_text;
 pub mod internal;
 pub mod parser;
+pub mod rows;
 pub mod statement;
 pub mod topics;
 pub mod tree;

@@ -14,7 +14,7 @@ use sqlparser::ast::{self, Cte, Query, SelectItem, SetExpr, TableFactor, TableWi
 use super::compute::ItemPlanner;
 use super::names::duplicate_name;
 use super::wide::{Picking, WIDE};
-use super::{tables, unions, wide_marks};
+use super::{tables, unions, values, wide_marks};
 
 /// Makes a derived table of each common table expression with `*`: [`DerivedPlanner`] sees only those.
 pub(super) fn expressions(query: &mut Query) {
@@ -53,8 +53,8 @@ fn has_wildcard_over_several(body: &SetExpr) -> bool {
     }
 }
 
-/// Looks at the columns of derived tables once they are known, and hands set operations and tables of very many columns to
-/// those who plan them.
+/// Looks at the columns of derived tables once they are known, and hands set operations, VALUES of several types and tables
+/// of very many columns to those who plan them.
 #[derive(Debug)]
 pub(super) struct DerivedPlanner;
 
@@ -65,6 +65,10 @@ impl RelationPlanner for DerivedPlanner {
         context: &mut dyn RelationPlannerContext,
     ) -> Result<RelationPlanning> {
         match relation {
+            TableFactor::Derived { lateral: false, subquery, alias, sample: None } if values::are_all(&subquery) => {
+                let plan = values::plan(*subquery.body, context)?;
+                Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias))))
+            }
             TableFactor::Derived { lateral: false, subquery, alias, .. }
                 if unions::is_set_operation(&subquery.body) =>
             {

@@ -1,4 +1,4 @@
-//! Values of several types that have one column: those of CASE, COALESCE, an array, VALUES, a UNION.
+//! Values of several types that have one column: those of CASE, COALESCE, an array, VALUES (`values.rs`), a UNION.
 //!
 //! | side by side | become |
 //! |---|---|
@@ -12,8 +12,6 @@
 //! makes decimals of floats, which loses digits of some doubles and fails for others. What it does as Doris does is left
 //! to it. (Doris: `TypeCoercionUtils.findWiderTypeForTwo`.)
 
-use std::collections::VecDeque;
-
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};
@@ -22,7 +20,6 @@ use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
 use datafusion::logical_expr::{Case, Expr, ExprSchemable};
 use dipper_dialect::chains::CHAIN;
 use dipper_dialect::error::SqlError;
-use dipper_dialect::tree;
 use dipper_dialect::walk::{self, Change};
 use sqlparser::ast;
 
@@ -139,22 +136,8 @@ pub(super) fn arguments(function: ScalarFunction, schema: &DFSchema) -> Transfor
     Transformed::yes(Expr::ScalarFunction(ScalarFunction { func: function.func, args }))
 }
 
-/// `VALUES` whose rows have literals of several kinds in one column becomes a UNION ALL of its rows: DataFusion gives
-/// the columns of VALUES their types before any rule could.
-pub(super) fn values(query: &mut ast::Query) {
-    struct Mixed;
-    impl Change for Mixed {
-        fn query(&mut self, query: &mut ast::Query) -> std::result::Result<(), SqlError> {
-            rows_as_union(&mut query.body);
-            Ok(())
-        }
-    }
-    // Rewriting cannot fail.
-    let _ = walk::change(query, &mut Mixed);
-}
-
 /// What a literal is.
-#[derive(PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 pub(super) enum Kind {
     Text,
     Number,
@@ -177,55 +160,5 @@ pub(super) fn kind(expr: &ast::Expr) -> Option<Kind> {
         },
         ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } | ast::Expr::Nested(expr) => kind(expr),
         _ => None,
-    }
-}
-
-/// A row of VALUES as a SELECT; the columns have the names that VALUES gives them.
-fn row_select(row: Vec<ast::Expr>) -> ast::SetExpr {
-    let item = |(at, expr)| ast::SelectItem::ExprWithAlias { expr, alias: format!("column{}", at + 1).as_str().into() };
-    let items = row.into_iter().enumerate().map(item).collect();
-    *tree::select(items, Vec::new()).body
-}
-
-fn rows_as_union(body: &mut ast::SetExpr) {
-    match body {
-        ast::SetExpr::SetOperation { left, right, .. } => {
-            rows_as_union(left);
-            rows_as_union(right);
-        }
-        ast::SetExpr::Values(values) => {
-            let width = values.rows.iter().map(|row| row.len()).min().unwrap_or(0);
-            let mixed = |at: usize| {
-                let mut kinds = values.rows.iter().filter_map(|row| kind(&row[at]));
-                let first = kinds.next();
-                kinds.any(|k| Some(k) != first)
-            };
-            // Rows of several lengths are the planner's to refuse.
-            if values.rows.iter().any(|row| row.len() != width) || !(0..width).any(mixed) {
-                return;
-            }
-            let rows = std::mem::take(&mut values.rows).into_iter();
-            let mut parts: VecDeque<Box<ast::SetExpr>> = rows.map(|row| Box::new(row_select(row.content))).collect();
-            // A balanced tree: each level of it is one of the planner's recursion.
-            while parts.len() > 1 {
-                let mut level = VecDeque::with_capacity(parts.len().div_ceil(2));
-                while let Some(left) = parts.pop_front() {
-                    level.push_back(match parts.pop_front() {
-                        Some(right) => Box::new(ast::SetExpr::SetOperation {
-                            op: ast::SetOperator::Union,
-                            set_quantifier: ast::SetQuantifier::All,
-                            left,
-                            right,
-                        }),
-                        None => left,
-                    });
-                }
-                parts = level;
-            }
-            if let Some(union) = parts.pop_front() {
-                *body = *union;
-            }
-        }
-        _ => {}
     }
 }

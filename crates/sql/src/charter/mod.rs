@@ -61,6 +61,7 @@ mod totals;
 pub(crate) mod typed;
 pub mod types;
 mod unions;
+mod values;
 pub mod wide;
 mod wide_marks;
 mod wide_unions;
@@ -253,7 +254,7 @@ pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepare
         // Columns that are items by their own names have become values of groups, and ORDER BY may mean the columns.
         order_aliases::rename(&mut ast);
     }
-    mixed::values(&mut ast);
+    values::with_queries(&mut ast);
     rewrite::rewrite(&mut ast)?;
     rewrite::own_names(&mut ast);
     mixed::mark(&mut ast);

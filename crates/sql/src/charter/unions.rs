@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::ptr;
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::{DFSchema, Result, plan_err};
 use datafusion::logical_expr::expr_rewriter::coerce_plan_expr_for_schema;
 use datafusion::logical_expr::planner::RelationPlannerContext;
@@ -26,11 +26,12 @@ use sqlparser::ast::{
 use super::names::MARK;
 use super::terms::cast_to;
 use super::typed::Typed;
-use super::{tables, wide_marks};
+use super::{tables, values, wide_marks};
 use crate::class::charter_type;
 use crate::metadata::TYPE_KEY;
 
-/// Makes a relation of each set operation, except those that the planner knows as the two halves of a recursion.
+/// Makes a relation of each set operation, except those that the planner knows as the two halves of a recursion, and of
+/// each VALUES that [`values`] plans.
 pub(super) fn relations(query: &mut Query) {
     #[derive(Default)]
     struct Relations {
@@ -46,9 +47,10 @@ pub(super) fn relations(query: &mut Query) {
         }
 
         fn after_query(&mut self, query: &mut Query) -> Result<(), SqlError> {
-            if !self.recursive.contains(&ptr::from_ref(query)) {
-                let is_wide = wide_marks::is_marked(query);
-                relation(&mut query.body, is_wide);
+            let is_wide = wide_marks::is_marked(query);
+            match self.recursive.contains(&ptr::from_ref(query)) {
+                true => halves(&mut query.body, is_wide),
+                false => relation(&mut query.body, is_wide),
             }
             Ok(())
         }
@@ -101,13 +103,27 @@ fn compared(body: &SetExpr) -> Option<SetOperator> {
     }
 }
 
+/// Makes relations of the sides of a set operation that stays one.
+fn halves(body: &mut SetExpr, is_wide: bool) {
+    match body {
+        SetExpr::SetOperation { left, right, .. } => {
+            halves(left, is_wide);
+            halves(right, is_wide);
+        }
+        SetExpr::Values(rows) if values::are_mixed(rows) => relation(body, is_wide),
+        _ => {}
+    }
+}
+
 fn relation(body: &mut SetExpr, is_wide: bool) {
-    if is_set_operation(body) {
+    if is_set_operation(body) || matches!(body, SetExpr::Values(rows) if values::are_mixed(rows)) {
         let empty =
             SetExpr::Values(sqlparser::ast::Values { explicit_row: false, value_keyword: false, rows: Vec::new() });
         let operation = derived(std::mem::replace(body, empty), is_wide);
         let from = TableWithJoins { relation: operation, joins: Vec::new() };
         *body = *tree::select(vec![SelectItem::Wildcard(Default::default())], vec![from]).body;
+    } else {
+        halves(body, is_wide);
     }
 }
 
@@ -217,7 +233,8 @@ fn of_one_type(op: SetOperator, inputs: Vec<LogicalPlan>) -> Result<Vec<Arc<Logi
         charter_type(types.into_iter())
     };
     let wanted: Vec<Option<DataType>> = (0..width).map(common).collect();
-    let declared: Vec<Option<String>> = (0..width).map(|column| declared(&inputs, column)).collect();
+    let fields = |column: usize| inputs.iter().map(move |input| input.schema().field(column));
+    let declared: Vec<Option<String>> = (0..width).map(|column| declared(fields(column))).collect();
     let charter = inputs.into_iter().map(|input| {
         let input = without_booleans(input, &wanted)?;
         let fields = input.schema().iter().zip(&wanted).map(|((table, field), wanted)| {
@@ -282,13 +299,13 @@ fn coerced(input: LogicalPlan, schema: &DFSchema) -> Result<LogicalPlan> {
 }
 
 /// The SQL type of a column whose inputs declare different ones; `None` where they say the same. NULL is of any type.
-fn declared(inputs: &[LogicalPlan], column: usize) -> Option<String> {
-    let fields = inputs.iter().map(|input| input.schema().field(column));
+pub(super) fn declared<'a>(fields: impl ExactSizeIterator<Item = &'a FieldRef>) -> Option<String> {
+    let inputs = fields.len();
     let values = fields.filter(|field| *field.data_type() != DataType::Null);
     let all: Vec<Option<String>> = values.map(|field| field.metadata().get(TYPE_KEY).cloned()).collect();
     let first = all.first()?;
     if all.iter().all(|t| t == first) {
-        return first.clone().filter(|_| all.len() < inputs.len());
+        return first.clone().filter(|_| all.len() < inputs);
     }
     let longest = |names: &[&str]| {
         let length = |text: &Option<String>| {

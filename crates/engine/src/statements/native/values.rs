@@ -11,8 +11,8 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int64Array, NullArray, StringViewBuilder};
 use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatch;
-use dipper_dialect::parser::ParseOptions;
-use dipper_dialect::statement::{QueryText, Statement, is_default};
+use dipper_dialect::rows;
+use dipper_dialect::statement::{QueryText, is_default};
 use dipper_sql::charter::session::VarValue;
 use dipper_store::table::schema::TableColumn;
 use sqlparser::ast;
@@ -143,8 +143,13 @@ pub(super) fn prepare(source: &QueryText, targets: &[&TableColumn], now: &Now) -
             row[at] = text;
         }
     }
-    if let Some(selects) = selects(&values.rows)? {
-        query.ast.body = selects;
+    let width = values.rows.first().map_or(0, |row| row.len());
+    if have_query(&values.rows) && values.rows.iter().all(|row| row.len() == width) {
+        // In their order: of rows with one key the last one stays.
+        let rows = std::mem::take(&mut values.rows).into_iter().map(|row| row.content).collect();
+        if let Some(selects) = rows::in_order(rows) {
+            *query.ast.body = ast::SetExpr::Query(Box::new(selects));
+        }
     }
     Ok(query)
 }
@@ -154,8 +159,8 @@ fn default_word() -> ast::Expr {
     ast::Expr::Identifier(ast::Ident::new("DEFAULT"))
 }
 
-/// Rows with subqueries among their values, as SELECTs; `None` of others. The engine has no place for a subquery in VALUES.
-fn selects(rows: &[ast::Parens<Vec<ast::Expr>>]) -> Result<Option<Box<ast::SetExpr>>> {
+/// Whether a row has a subquery among its values: the engine has no place for one in VALUES.
+fn have_query(rows: &[ast::Parens<Vec<ast::Expr>>]) -> bool {
     let has_query = |e: &ast::Expr| {
         ast::visit_expressions(e, |e| match e {
             ast::Expr::Subquery(_) | ast::Expr::Exists { .. } | ast::Expr::InSubquery { .. } => ControlFlow::Break(()),
@@ -163,27 +168,7 @@ fn selects(rows: &[ast::Parens<Vec<ast::Expr>>]) -> Result<Option<Box<ast::SetEx
         })
         .is_break()
     };
-    if !rows.iter().flat_map(|row| row.iter()).any(has_query) {
-        return Ok(None);
-    }
-    let parsed = dipper_dialect::parser::parse("SELECT 1", &ParseOptions::default())?;
-    let Some(Statement::Query(one)) = parsed.into_iter().next().map(|p| p.statement) else { return Ok(None) };
-    let select = |row: &ast::Parens<Vec<ast::Expr>>| {
-        let mut body = one.ast.body.clone();
-        if let ast::SetExpr::Select(select) = body.as_mut() {
-            select.projection = row.iter().cloned().map(ast::SelectItem::UnnamedExpr).collect();
-        }
-        body
-    };
-    let all = |left, right| {
-        Box::new(ast::SetExpr::SetOperation {
-            op: ast::SetOperator::Union,
-            set_quantifier: ast::SetQuantifier::All,
-            left,
-            right,
-        })
-    };
-    Ok(rows.iter().map(select).reduce(all))
+    rows.iter().flat_map(|row| row.iter()).any(has_query)
 }
 
 /// Kinds of literals between which no type is best.
