@@ -5,7 +5,7 @@ use dipper_node::error::Result;
 use dipper_store::catalog::{Column, ExternalTable};
 
 use crate::files::define;
-use crate::types::type_text;
+use dipper_sql::type_text::type_text;
 
 /// One column.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,95 +1,4 @@
-//! What columns are called in SQL: `int`, `varchar(10)`, `array<string>`.
-
-use arrow::datatypes::{DataType, Field, FieldRef};
-use dipper_base::types::SqlType;
-use dipper_dialect::parser::parse_type as parse_sql_type;
-use dipper_sql::charter::DIGITS_KEY;
-use dipper_text::hive::TYPE_KEY;
-
-/// The SQL type of a field as text. The field's own `dipper.type` counts first, then the digits that it says.
-pub fn type_text(field: &Field) -> String {
-    match field.metadata().get(TYPE_KEY) {
-        Some(text) => text.to_lowercase(),
-        None => {
-            let declared = field.metadata().get(DIGITS_KEY).and_then(|text| parse_sql_type(text).ok());
-            arrow_type_text(field.data_type(), declared.as_ref())
-        }
-    }
-}
-
-/// The text of a part of a type, of which `declared` says the digits of DATETIME.
-fn part_text(field: &Field, declared: Option<&SqlType>) -> String {
-    match declared {
-        Some(_) if !field.metadata().contains_key(TYPE_KEY) => arrow_type_text(field.data_type(), declared),
-        _ => type_text(field),
-    }
-}
-
-fn arrow_type_text(data_type: &DataType, declared: Option<&SqlType>) -> String {
-    match data_type {
-        DataType::Timestamp(..) if matches!(declared, Some(SqlType::DateTime(_))) => {
-            declared.map_or_else(String::new, ToString::to_string)
-        }
-        DataType::Boolean => "boolean".into(),
-        DataType::Int8 => "tinyint".into(),
-        DataType::Int16 => "smallint".into(),
-        DataType::Int32 => "int".into(),
-        DataType::Int64 => "bigint".into(),
-        DataType::UInt8 => "tinyint unsigned".into(),
-        DataType::UInt16 => "smallint unsigned".into(),
-        DataType::UInt32 => "int unsigned".into(),
-        DataType::UInt64 => "bigint unsigned".into(),
-        DataType::Float16 | DataType::Float32 => "float".into(),
-        DataType::Float64 => "double".into(),
-        DataType::Decimal256(39, 0) => "largeint".into(),
-        DataType::Decimal32(p, s)
-        | DataType::Decimal64(p, s)
-        | DataType::Decimal128(p, s)
-        | DataType::Decimal256(p, s) => format!("decimal({p},{s})"),
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => "string".into(),
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
-            "binary".into()
-        }
-        DataType::Date32 | DataType::Date64 => "date".into(),
-        // Parquet files say the precision; tables that declare their columns have microseconds and say it in metadata.
-        DataType::Timestamp(unit, _) => match unit {
-            arrow::datatypes::TimeUnit::Second => "datetime".into(),
-            arrow::datatypes::TimeUnit::Millisecond => "datetime(3)".into(),
-            _ => "datetime(6)".into(),
-        },
-        DataType::Time32(_) | DataType::Time64(_) | DataType::Duration(_) => "time".into(),
-        DataType::Interval(_) => "interval".into(),
-        DataType::List(item)
-        | DataType::LargeList(item)
-        | DataType::ListView(item)
-        | DataType::LargeListView(item)
-        | DataType::FixedSizeList(item, _) => {
-            let of = if let Some(SqlType::Array(of)) = declared { Some(&**of) } else { None };
-            format!("array<{}>", part_text(item, of))
-        }
-        DataType::Map(entries, _) => match entries.data_type() {
-            DataType::Struct(fields) if fields.len() == 2 => {
-                let (key, value) = match declared {
-                    Some(SqlType::Map(key, value)) => (Some(&**key), Some(&**value)),
-                    _ => (None, None),
-                };
-                format!("map<{},{}>", part_text(&fields[0], key), part_text(&fields[1], value))
-            }
-            _ => "map".into(),
-        },
-        DataType::Struct(fields) => {
-            let of = |at: usize| match declared {
-                Some(SqlType::Struct(of)) if of.len() == fields.len() => Some(&of[at].1),
-                _ => None,
-            };
-            let text = |(at, f): (usize, &FieldRef)| format!("{}:{}", f.name(), part_text(f, of(at)));
-            format!("struct<{}>", fields.iter().enumerate().map(text).collect::<Vec<_>>().join(","))
-        }
-        DataType::Dictionary(_, value) => arrow_type_text(value, None),
-        DataType::RunEndEncoded(_, values) => type_text(values),
-        DataType::Union(..) => "union".into(),
-    }
-}
+//! The numbers that an SQL type's text gives: precision, scale, characters.
 
 /// What a type's text says in numbers, for the columns of information_schema that repeat it.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -147,7 +56,7 @@ impl Facts {
 /// Longest string in bytes, as Doris shows it.
 const STRING_BYTES_MAX: i64 = 2_147_483_643;
 
-/// What `column_type`, a text of [`type_text`], says.
+/// The facts in `column_type`, a text of [`type_text`](dipper_sql::type_text::type_text).
 pub fn facts(column_type: &str) -> Facts {
     let end = column_type.find(['(', '<', ' ']).unwrap_or(column_type.len());
     let data_type = column_type[..end].to_string();
@@ -186,6 +95,7 @@ pub fn facts(column_type: &str) -> Facts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dipper_sql::type_text::type_text;
     use dipper_text::hive::parse_type;
 
     #[test]

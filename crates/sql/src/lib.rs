@@ -15,3 +15,4 @@ pub mod charter;
 mod class;
 pub mod functions;
 mod metadata;
+pub mod type_text;

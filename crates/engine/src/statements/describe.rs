@@ -3,7 +3,7 @@
 use dipper_dialect::statement::{DescribeTarget, Name};
 use dipper_exec::on_cpu::on_cpu;
 use dipper_lake::sheet::{Cell, Sheet};
-use dipper_lake::types::type_text;
+use dipper_sql::type_text::type_text;
 
 use super::qualified;
 use super::show::like;

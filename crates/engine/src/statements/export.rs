@@ -15,9 +15,9 @@ use dipper_lake::sink::{
     MadeDirectories, MySqlDialect, NewFile, OutputFormat, Place, parquet_codec, publish_drawn, text_compression,
     unique_suffix,
 };
-use dipper_lake::types::type_text;
 use dipper_sql::charter::as_shown;
 use dipper_sql::charter::casts::cast_values;
+use dipper_sql::type_text::type_text;
 use dipper_text::dialect::{CsvDialect, HiveDialect, LineEnd};
 use dipper_text::source::Compression;
 use dipper_text::write::CsvWriter;

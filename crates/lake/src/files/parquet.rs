@@ -32,7 +32,7 @@ use super::file_set::FileSet;
 use super::parquet_statistics::statistics;
 use super::widen::united;
 use crate::read::ReadContext;
-use crate::types::type_text;
+use dipper_sql::type_text::type_text;
 
 /// Files whose footers are read at once.
 const OPENED_AT_ONCE: usize = 16;

@@ -32,6 +32,7 @@ use crate::class::{Class, DATETIME, LARGEINT_CLASS};
 use crate::functions::decimals::{is_wide_product, is_wide_quotient};
 use crate::functions::whole::LARGEINT;
 use crate::functions::{Operators, element_at_udf, is_bytes, json_value_udf};
+use crate::type_text::Sql;
 
 /// Plans operators and aggregates as the charter says.
 #[derive(Debug)]
@@ -587,7 +588,11 @@ impl ExprPlanner for CharterPlanner {
         let value = nested_names.iter().try_fold(column, |of, name| {
             let t = of.get_type(&schema)?;
             self.field(of, &t, name).map_err(|_| {
-                plan_datafusion_err!("Unknown column '{name}' in {}: its type {t} has no such field", field.name())
+                plan_datafusion_err!(
+                    "Unknown column '{name}' in {}: its type {} has no such field",
+                    field.name(),
+                    Sql(t)
+                )
             })
         })?;
         Ok(PlannerResult::Planned(value))

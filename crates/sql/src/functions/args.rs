@@ -29,6 +29,7 @@ use super::lost::LostValues;
 use crate::charter::text::format_datetime_to;
 use crate::charter::{digits_of, with_texts};
 use crate::metadata::TYPE_KEY;
+use crate::type_text::Sql;
 
 /// A column of `rows` values, or one value that stands for all rows.
 pub struct Col<A> {
@@ -394,7 +395,7 @@ pub fn to_text_of(name: &str, array: &ArrayRef, digits: Option<u8>) -> Result<St
             builder.finish()
         }
         T::List(_) | T::LargeList(_) | T::FixedSizeList(..) | T::Map(..) | T::Struct(_) | T::Union(..) => {
-            return exec_err!("{name}: expected text, found {}; take an element of it first", array.data_type());
+            return exec_err!("{name}: expected text, found {}; take an element of it first", Sql(array.data_type()));
         }
         t if is_bytes(t) => {
             let texts = lenient_cast(array, &T::Utf8View)?.as_string_view().clone();
@@ -446,7 +447,9 @@ pub fn to_int(name: &str, array: &ArrayRef) -> Result<Int64Array> {
                 })
                 .collect()
         }
-        t if t.is_nested() => return exec_err!("{name}: expected a number, found {t}; take an element of it first"),
+        t if t.is_nested() => {
+            return exec_err!("{name}: expected a number, found {}; take an element of it first", Sql(t));
+        }
         t if is_bytes(t) => return no_number(name),
         _ => lenient_cast(array, &T::Int64)?.as_primitive::<Int64Type>().clone(),
     })
@@ -467,7 +470,9 @@ pub fn to_double(name: &str, array: &ArrayRef) -> Result<Float64Array> {
             to_text(name, array)?.iter().map(|v| v?.trim().parse::<f64>().ok().filter(|v| v.is_finite())).collect()
         }
         T::Date32 | T::Date64 | T::Timestamp(..) => to_int(name, array)?.iter().map(|v| v.map(|v| v as f64)).collect(),
-        t if t.is_nested() => return exec_err!("{name}: expected a number, found {t}; take an element of it first"),
+        t if t.is_nested() => {
+            return exec_err!("{name}: expected a number, found {}; take an element of it first", Sql(t));
+        }
         t if is_bytes(t) => return no_number(name),
         _ => lenient_cast(array, &T::Float64)?.as_primitive::<Float64Type>().clone(),
     })
@@ -498,7 +503,9 @@ pub fn to_datetime(name: &str, array: &ArrayRef, session: Zone) -> Result<Timest
         T::Utf8 | T::LargeUtf8 | T::Utf8View => {
             to_text(name, array)?.iter().map(|v| parse_datetime_in(v?.as_bytes(), session)).collect()
         }
-        t if t.is_nested() => return exec_err!("{name}: expected a date, found {t}; take an element of it first"),
+        t if t.is_nested() => {
+            return exec_err!("{name}: expected a date, found {}; take an element of it first", Sql(t));
+        }
         _ => to_int(name, array)?.iter().map(|v| datetime_from_number(v?)).collect(),
     })
 }

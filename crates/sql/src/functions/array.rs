@@ -12,6 +12,7 @@ use datafusion::logical_expr::{ReturnFieldArgs, ScalarUDF};
 use super::args::{Args, Col, lenient_cast, to_text_of};
 use super::func::{Def, Ret, common_type, def};
 use super::growth::bytes_of;
+use crate::type_text::Sql;
 
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
@@ -50,7 +51,7 @@ pub const DEFS: &[Def] = &[
     // The keys of a MAP are different.
     def("deduplicate_map", &[], (1, 1), Ret::Arg(0), |a| match a.data_type(0) {
         DataType::Map(..) | DataType::Null => a.full(0),
-        t => exec_err!("{}: expected a MAP, found {t}", a.name),
+        t => exec_err!("{}: expected a MAP, found {}", a.name, Sql(t)),
     }),
 ];
 
@@ -136,7 +137,7 @@ pub fn as_list(name: &str, array: &ArrayRef) -> Result<ListArray> {
             lenient_cast(array, &DataType::List(Arc::clone(item)))?.as_list::<i32>().clone()
         }
         DataType::Null => new_null_array(&list_of(&DataType::Null), array.len()).as_list::<i32>().clone(),
-        t => return exec_err!("{name}: expected an ARRAY, found {t}"),
+        t => return exec_err!("{name}: expected an ARRAY, found {}", Sql(t)),
     })
 }
 
@@ -204,10 +205,10 @@ pub fn element_type(args: &ReturnFieldArgs) -> Result<DataType> {
         }
         DataType::Map(entries, _) => match entries.data_type() {
             DataType::Struct(fields) if fields.len() == 2 => Ok(fields[1].data_type().clone()),
-            t => plan_err!("element_at: expected a MAP of keys and values, found {t}"),
+            t => plan_err!("element_at: expected a MAP of keys and values, found {}", Sql(t)),
         },
         DataType::Null => Ok(DataType::Null),
-        t => plan_err!("element_at: expected an ARRAY or MAP, found {t}"),
+        t => plan_err!("element_at: expected an ARRAY or MAP, found {}", Sql(t)),
     }
 }
 
@@ -255,7 +256,7 @@ fn map_contains(a: &Args, key: bool) -> Result<ArrayRef> {
     let maps = match raw.array.data_type() {
         DataType::Map(..) => raw.array.as_map(),
         DataType::Null => return Ok(a.nulls()),
-        t => return exec_err!("{}: expected a MAP, found {t}", a.name),
+        t => return exec_err!("{}: expected a MAP, found {}", a.name, Sql(t)),
     };
     let at = map_find(a, maps, raw.one, if key { maps.keys() } else { maps.values() })?;
     a.bools(|i| maps.is_valid(if raw.one { 0 } else { i }).then(|| at[i].is_some()))
@@ -267,7 +268,7 @@ fn map_contains_entry(a: &Args) -> Result<ArrayRef> {
     let maps = match raw.array.data_type() {
         DataType::Map(..) => raw.array.as_map(),
         DataType::Null => return Ok(a.nulls()),
-        t => return exec_err!("{}: expected a MAP, found {t}", a.name),
+        t => return exec_err!("{}: expected a MAP, found {}", a.name, Sql(t)),
     };
     // Whether an entry's part is that of a row.
     let equal = |inside: &ArrayRef, wanted: Col<ArrayRef>| -> Result<Box<dyn Fn(usize, usize) -> bool>> {

@@ -16,6 +16,7 @@ use super::args::{Args, Col};
 use super::array::{list_of, lists, pick, span};
 use super::func::{Def, Ret, def};
 use crate::charter::casts::cast_values;
+use crate::type_text::Sql;
 
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
@@ -44,7 +45,7 @@ fn split_type(args: &ReturnFieldArgs) -> Result<DataType> {
     match args.arg_fields[0].data_type() {
         list @ DataType::List(_) => Ok(list_of(list)),
         DataType::Null => Ok(list_of(&list_of(&DataType::Null))),
-        t => plan_err!("expected an ARRAY, found {t}"),
+        t => plan_err!("expected an ARRAY, found {}", Sql(t)),
     }
 }
 
@@ -221,7 +222,7 @@ pub fn filter_map(a: &Args, flags: &Flags) -> Result<ArrayRef> {
     }
     let raw = a.raw(0);
     let (DataType::Map(..), DataType::Map(entries, sorted)) = (raw.array.data_type(), &a.ret) else {
-        return exec_err!("{}: expected a MAP, found {}", a.name, raw.array.data_type());
+        return exec_err!("{}: expected a MAP, found {}", a.name, Sql(raw.array.data_type()));
     };
     let maps = raw.array.as_map();
     let (mut places, mut lengths) = (Vec::new(), Vec::with_capacity(a.rows));

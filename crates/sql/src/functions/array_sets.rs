@@ -20,6 +20,7 @@ use super::growth::bytes_of;
 use super::kept::one_zero;
 use crate::charter::casts::cast_values;
 use crate::charter::compare::comparison_type;
+use crate::type_text::Sql;
 
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
@@ -137,7 +138,7 @@ fn item(name: &str, t: &DataType) -> Result<Option<DataType>> {
             Ok(Some(item.data_type().clone()).filter(|t| !t.is_null()))
         }
         DataType::Null => Ok(None),
-        t => plan_err!("{name}: expected an ARRAY, found {t}"),
+        t => plan_err!("{name}: expected an ARRAY, found {}", Sql(t)),
     }
 }
 
@@ -168,7 +169,9 @@ fn appended_type(args: &ReturnFieldArgs) -> Result<DataType> {
 
 /// The first `arrays` arguments behind one another, and the others as elements in front of them or behind; NULL where an array is.
 fn joined(a: &Args, arrays: usize, in_front: bool) -> Result<ArrayRef> {
-    let DataType::List(field) = &a.ret else { return plan_err!("{}: expected an ARRAY, found {}", a.name, a.ret) };
+    let DataType::List(field) = &a.ret else {
+        return plan_err!("{}: expected an ARRAY, found {}", a.name, Sql(&a.ret));
+    };
     let lists = (0..arrays).map(|k| lists(a, k)).collect::<Result<Vec<_>>>()?;
     let rest: Vec<Col<ArrayRef>> = (arrays..a.len()).map(|k| a.raw(k)).collect();
     let parts = lists.iter().map(|l| l.array.values()).chain(rest.iter().map(|r| &r.array));
@@ -251,7 +254,9 @@ fn flatten(a: &Args) -> Result<ArrayRef> {
         a.made((picked.len() - before).saturating_mul(each))?;
         valid.push(levels[0].is_valid(row));
     }
-    let DataType::List(item) = &a.ret else { return plan_err!("array_flatten: expected an ARRAY, found {}", a.ret) };
+    let DataType::List(item) = &a.ret else {
+        return plan_err!("array_flatten: expected an ARRAY, found {}", Sql(&a.ret));
+    };
     let values = levels.last().map_or_else(|| new_empty_array(&DataType::Null), |l| Arc::clone(l.values()));
     let values = take(&values, &UInt64Array::from(picked), None)?;
     let offsets = OffsetBuffer::from_lengths(lengths);
@@ -278,10 +283,10 @@ fn entries_type(args: &ReturnFieldArgs) -> Result<DataType> {
     match args.arg_fields[0].data_type() {
         DataType::Map(entries, _) => match entries.data_type() {
             DataType::Struct(parts) if parts.len() == 2 => Ok(list_of(&DataType::Struct(entry(parts)))),
-            t => plan_err!("map_entries: expected a MAP of keys and values, found {t}"),
+            t => plan_err!("map_entries: expected a MAP of keys and values, found {}", Sql(t)),
         },
         DataType::Null => Ok(DataType::Null),
-        t => plan_err!("map_entries: expected a MAP, found {t}"),
+        t => plan_err!("map_entries: expected a MAP, found {}", Sql(t)),
     }
 }
 

@@ -17,6 +17,7 @@ use super::func::{Def, MANY, Ret, common_type, def};
 use super::kept::one_zero;
 use super::lambda_rows::{Elements, as_lists, elements, lengths};
 use crate::charter::casts::cast_values;
+use crate::type_text::Sql;
 
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
@@ -31,7 +32,7 @@ fn item(t: &DataType) -> Result<DataType> {
             Ok(item.data_type().clone())
         }
         DataType::Null => Ok(DataType::Null),
-        t => plan_err!("expected an ARRAY, found {t}"),
+        t => plan_err!("expected an ARRAY, found {}", Sql(t)),
     }
 }
 

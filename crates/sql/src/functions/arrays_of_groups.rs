@@ -18,6 +18,7 @@ use super::collected::{Counts, Rows, Spec, count_type, empty, null};
 use super::funnel::constant;
 use super::kept::one_zero;
 use super::percentile;
+use crate::type_text::Sql;
 
 /// Functions of this file.
 pub(super) const SPECS: &[Spec] = &[
@@ -55,7 +56,9 @@ pub(super) const SPECS: &[Spec] = &[
         aliases: &["map_agg_v1", "map_agg_v2"],
         arity: (2, 2),
         takes: |name, types| match &types[0] {
-            t if t.is_nested() => plan_err!("{name} takes a key that is a number, text or a date, found {t}"),
+            t if t.is_nested() => {
+                plan_err!("{name} takes a key that is a number, text or a date, found {}", Sql(t))
+            }
             _ => Ok(types.to_vec()),
         },
         returns: |types| Ok(map_type(&types[0], &types[1])),
@@ -136,7 +139,7 @@ pub(super) const SPECS: &[Spec] = &[
         aliases: &[],
         arity: (3, 4),
         takes: |name, types| match types.iter().find(|t| t.is_nested() || t.is_temporal()) {
-            Some(t) => plan_err!("{name} takes numbers, found {t}"),
+            Some(t) => plan_err!("{name} takes numbers, found {}", Sql(t)),
             None => Ok(vec![DataType::Float64; types.len()]),
         },
         returns: |_| Ok(DataType::Float64),
@@ -156,7 +159,7 @@ fn value_and_number(name: &'static str, types: &[DataType]) -> Result<Vec<DataTy
 
 fn plain(name: &str, t: &DataType) -> Result<DataType> {
     match t {
-        t if t.is_nested() => plan_err!("{name} takes numbers, text or dates, found {t}"),
+        t if t.is_nested() => plan_err!("{name} takes numbers, text or dates, found {}", Sql(t)),
         t => Ok(t.clone()),
     }
 }
@@ -168,7 +171,7 @@ fn arrays(name: &'static str, types: &[DataType]) -> Result<Vec<DataType>> {
             Ok(vec![list_of(item.data_type())])
         }
         DataType::Null => Ok(vec![list_of(&DataType::Null)]),
-        t => plan_err!("{name} takes an ARRAY of numbers, text or dates, found {t}"),
+        t => plan_err!("{name} takes an ARRAY of numbers, text or dates, found {}", Sql(t)),
     }
 }
 

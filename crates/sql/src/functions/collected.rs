@@ -19,6 +19,7 @@ use super::func::MANY;
 use super::kept::{RowList, can_keep};
 use super::{arrays_of_groups, funnel, histograms, intersections, sequence};
 use crate::metadata::TYPE_KEY;
+use crate::type_text::Sql;
 
 /// The functions.
 fn all() -> impl Iterator<Item = &'static Spec> {
@@ -49,7 +50,7 @@ pub(super) fn count_type(name: &str, what: &str, t: &DataType) -> Result<DataTyp
     match t {
         DataType::Decimal128(_, 0) | DataType::Decimal256(_, 0) | DataType::Null => Ok(DataType::Int64),
         t if t.is_integer() || t.is_string() => Ok(DataType::Int64),
-        t => plan_err!("{name} takes a whole number as the {what}, found {t}"),
+        t => plan_err!("{name} takes a whole number as the {what}, found {}", Sql(t)),
     }
 }
 
@@ -181,7 +182,7 @@ impl AggregateUDFImpl for Function {
         };
         let types = (self.spec.takes)(name, &types.iter().map(plain).collect::<Vec<_>>())?;
         match types.iter().find(|t| !can_keep(std::slice::from_ref(t))) {
-            Some(t) => plan_err!("{name} does not take values of type {t}"),
+            Some(t) => plan_err!("{name} does not take values of type {}", Sql(t)),
             None => Ok(types),
         }
     }

@@ -11,6 +11,7 @@ use datafusion::logical_expr::ReturnFieldArgs;
 use super::args::{Args, Col, lenient_cast};
 use super::func::{Def, Ret, def};
 use crate::charter::checked::out_of_range;
+use crate::type_text::Sql;
 
 /// `*`
 pub const MULTIPLY: Def = def("decimal_multiply", &[], (2, 2), Ret::By(product_type), |a| {
@@ -116,7 +117,7 @@ fn computed(
     far: impl Fn(i256, i256) -> Option<i256>,
 ) -> Result<ArrayRef> {
     let DataType::Decimal128(precision, scale) = a.ret else {
-        return plan_err!("{operator}: expected a decimal, found {}", a.ret);
+        return plan_err!("{operator}: expected a decimal, found {}", Sql(&a.ret));
     };
     let (x, y) = (column(a, 0)?, column(a, 1)?);
     let end = 10_i128.pow(u32::from(precision));

@@ -13,6 +13,7 @@ use super::collected::{Counts, Rows, Spec, count_type};
 use super::func::MANY;
 use super::funnel::constant;
 use super::json::write_quoted;
+use crate::type_text::Sql;
 
 /// Buckets of a histogram, unless another number is asked for.
 const BUCKETS: i64 = 128;
@@ -27,7 +28,9 @@ pub(super) const SPECS: &[Spec] = &[
         aliases: &["hist"],
         arity: (1, 2),
         takes: |name, types| match &types[0] {
-            t if t.is_nested() || t.is_binary() => plan_err!("{name} takes numbers, text or dates, found {t}"),
+            t if t.is_nested() || t.is_binary() => {
+                plan_err!("{name} takes numbers, text or dates, found {}", Sql(t))
+            }
             t => {
                 let counts = types[1..].iter().map(|counts| count_type(name, "number of buckets", counts));
                 std::iter::once(Ok(t.clone())).chain(counts).collect()
@@ -45,7 +48,7 @@ pub(super) const SPECS: &[Spec] = &[
         arity: (2, 3),
         takes: |name, types| match &types[0] {
             t if t.is_numeric() || t.is_null() => Ok(vec![DataType::Float64; types.len()]),
-            t => plan_err!("{name} takes numbers, found {t}"),
+            t => plan_err!("{name} takes numbers, found {}", Sql(t)),
         },
         returns: |_| Ok(DataType::Utf8View),
         declared: None,
@@ -58,7 +61,7 @@ pub(super) const SPECS: &[Spec] = &[
         aliases: &[],
         arity: (1, MANY),
         takes: |name, types| match types.iter().find(|t| t.is_nested()) {
-            Some(t) => plan_err!("{name} takes text, found {t}"),
+            Some(t) => plan_err!("{name} takes text, found {}", Sql(t)),
             None => Ok(vec![DataType::Utf8View; types.len()]),
         },
         returns: |_| Ok(DataType::Utf8View),

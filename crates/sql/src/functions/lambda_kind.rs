@@ -6,6 +6,7 @@ use arrow::datatypes::{DataType, FieldRef, Fields};
 use datafusion::common::{Result, plan_err};
 
 use super::array::list_of;
+use crate::type_text::Sql;
 
 /// What a function makes of arrays, or of a MAP, and a lambda.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -182,11 +183,11 @@ impl LambdaKind {
                 DataType::List(item) if !self.is_of_maps() => fields.push(Arc::clone(item)),
                 DataType::Map(entries, _) if self.is_of_maps() => match entries.data_type() {
                     DataType::Struct(parts) => fields.extend(parts.iter().cloned()),
-                    t => return plan_err!("{name}: expected a MAP of keys and values, found {t}"),
+                    t => return plan_err!("{name}: expected a MAP of keys and values, found {}", Sql(t)),
                 },
                 t => {
                     let wanted = if self.is_of_maps() { "a MAP" } else { "an ARRAY" };
-                    return plan_err!("{name}: expected {wanted}, found {t}");
+                    return plan_err!("{name}: expected {wanted}, found {}", Sql(t));
                 }
             }
         }
@@ -232,7 +233,11 @@ impl LambdaKind {
                     entries(Some(pair[0].data_type()), Some(pair[1].data_type()))
                 }
                 t => {
-                    return plan_err!("{}: expected a lambda that makes a key and a value, found {t}", self.name());
+                    return plan_err!(
+                        "{}: expected a lambda that makes a key and a value, found {}",
+                        self.name(),
+                        Sql(t)
+                    );
                 }
             },
         })

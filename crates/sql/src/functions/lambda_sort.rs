@@ -14,6 +14,7 @@ use datafusion::common::{Result, exec_err};
 use super::args::Args;
 use super::args::lenient_cast;
 use super::lambda_rows::{Body, Elements, as_lists};
+use crate::type_text::Sql;
 
 /// Two runs that become one.
 struct Merge {
@@ -95,7 +96,7 @@ fn asked(a: &Args, elements: &Elements, body: &Body<'_>, from: &[u64], merges: &
                 let numbers = lenient_cast(&results, &DataType::Float64)?;
                 answers.extend(numbers.as_primitive::<Float64Type>().values().iter().map(|n| *n < 0.0));
             }
-            t => return exec_err!("{}: expected a lambda that gives -1, 0 or 1, found {t}", a.name),
+            t => return exec_err!("{}: expected a lambda that gives -1, 0 or 1, found {}", a.name, Sql(t)),
         }
     }
     Ok(answers)

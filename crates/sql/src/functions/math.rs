@@ -10,6 +10,7 @@ use datafusion::logical_expr::ReturnFieldArgs;
 use super::args::{Args, Col, lenient_cast};
 use super::func::{Def, Ret, def};
 use crate::charter::checked::out_of_range;
+use crate::type_text::Sql;
 
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
@@ -341,7 +342,7 @@ fn round(a: &Args, mode: Mode) -> Result<ArrayRef> {
             let from = match raw.array.data_type() {
                 DataType::UInt64 => 0,
                 DataType::Decimal32(_, s) | DataType::Decimal64(_, s) | DataType::Decimal128(_, s) => *s,
-                t => return exec_err!("{}: expected a decimal, found {t}", a.name),
+                t => return exec_err!("{}: expected a decimal, found {}", a.name, Sql(t)),
             };
             let values = lenient_cast(&raw.array, &DataType::Decimal128(38, from))?;
             let x = Col { array: values.as_primitive::<Decimal128Type>().clone(), one: raw.one };

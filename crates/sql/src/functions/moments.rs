@@ -19,6 +19,7 @@ use datafusion::logical_expr::{
 
 use super::adapted::Adapted;
 use super::args::counted;
+use crate::type_text::Sql;
 
 /// The functions and their other names.
 pub(super) fn functions() -> Vec<Arc<AggregateUDF>> {
@@ -164,7 +165,7 @@ impl AggregateUDFImpl for Function {
         }
         let number = |t: &DataType| t.is_numeric() || t.is_string() || t.is_null() || *t == DataType::Boolean;
         match arg_types.iter().find(|t| !number(t)) {
-            Some(other) => plan_err!("{name}: expected a number, found {other}; cast it to DOUBLE"),
+            Some(other) => plan_err!("{name}: expected a number, found {}; cast it to DOUBLE", Sql(other)),
             None => Ok(vec![DataType::Float64; wanted]),
         }
     }

@@ -11,6 +11,7 @@ use super::array::{lists, span};
 use super::func::{Def, Ret, def};
 use super::json::{json_parse, write_quoted};
 use crate::charter::nested;
+use crate::type_text::Sql;
 
 /// Name of the function that makes one JSON object of an array of names and one of values. (Not a name of SQL.)
 pub const JSON_MEMBERS: &str = "dipper_json_members";
@@ -69,7 +70,7 @@ fn element_type(args: &ReturnFieldArgs) -> Result<DataType> {
     match args.arg_fields[0].data_type() {
         DataType::Struct(fields) => Ok(fields[field_at(fields, args.scalar_arguments[1])?].data_type().clone()),
         DataType::Null => Ok(DataType::Null),
-        t => plan_err!("struct_element: expected a STRUCT, found {t}"),
+        t => plan_err!("struct_element: expected a STRUCT, found {}", Sql(t)),
     }
 }
 

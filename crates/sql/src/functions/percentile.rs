@@ -19,6 +19,7 @@ use datafusion_functions_aggregate_common::aggregate::groups_accumulator::accumu
 use super::adapted::Adapted;
 use super::args::counted;
 use super::sorted::Sorted;
+use crate::type_text::Sql;
 
 /// PERCENTILE, also as `PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY x)`.
 pub(super) fn function() -> Arc<AggregateUDF> {
@@ -99,7 +100,9 @@ impl AggregateUDFImpl for Percentile {
         };
         let number = |t: &DataType| t.is_numeric() || t.is_string() || t.is_null() || *t == DataType::Boolean;
         match [value, share].into_iter().find(|t| !number(t)) {
-            Some(other) => plan_err!("percentile: expected a number, found {other}; cast it to DOUBLE"),
+            Some(other) => {
+                plan_err!("percentile: expected a number, found {}; cast it to DOUBLE", Sql(other))
+            }
             None => Ok(vec![DataType::Float64; 2]),
         }
     }

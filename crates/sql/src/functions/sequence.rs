@@ -11,6 +11,7 @@ use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
 use super::collected::{Counts, Rows, Spec, null};
 use super::func::DATETIME;
 use super::funnel::{constant, in_time};
+use crate::type_text::Sql;
 
 /// Most conditions.
 const CONDITIONS_MAX: usize = 32;
@@ -54,7 +55,7 @@ fn takes(name: &'static str, types: &[DataType]) -> Result<Vec<DataType>> {
     match &types[1] {
         DataType::Date32 | DataType::Date64 | DataType::Timestamp(..) | DataType::Null => {}
         t if t.is_string() => {}
-        t => return plan_err!("{name}: expected DATE or DATETIME as the time, found {t}"),
+        t => return plan_err!("{name}: expected DATE or DATETIME as the time, found {}", Sql(t)),
     }
     let conditions = std::iter::repeat_n(DataType::Boolean, types.len() - 2);
     Ok([DataType::Utf8View, DATETIME].into_iter().chain(conditions).collect())

@@ -21,6 +21,7 @@ use dipper_base::sketch::{
 use super::args::{Args, Col, lenient_cast};
 use super::func::{Def, MANY, Ret, def};
 use super::hash::{MURMUR_SEED, murmur3_32, murmur3_64};
+use crate::type_text::Sql;
 
 const HLL: Ret = Ret::Set("hll");
 const BITMAP: Ret = Ret::Set("bitmap");
@@ -201,7 +202,8 @@ pub fn check_set(name: &str, data_type: &DataType) -> Result<()> {
         return Ok(());
     }
     exec_err!(
-        "{name}: expected an HLL or BITMAP value, found {data_type}; make one with hll_hash(), to_bitmap(), bitmap_hash() or bitmap_from_string()"
+        "{name}: expected an HLL or BITMAP value, found {}; make one with hll_hash(), to_bitmap(), bitmap_hash() or bitmap_from_string()",
+        Sql(data_type)
     )
 }
 
@@ -285,7 +287,7 @@ fn from_array(a: &Args) -> Result<ArrayRef> {
         return Ok(a.nulls());
     }
     let Some(lists) = raw.array.as_list_opt::<i32>() else {
-        return exec_err!("{}: expected an array of integers, found {}", a.name, raw.array.data_type());
+        return exec_err!("{}: expected an array of integers, found {}", a.name, Sql(raw.array.data_type()));
     };
     let lists = Col { array: lists.clone(), one: raw.one };
     let sets = (0..a.rows).map(|i| {

@@ -96,7 +96,7 @@ fn nested_of_text(array: &ArrayRef, field: &Field) -> Result<(ArrayRef, Vec<usiz
 }
 
 fn sql_type(field: &Field) -> String {
-    dipper_lake::types::type_text(field).to_uppercase()
+    dipper_sql::type_text::type_text(field).to_uppercase()
 }
 
 fn incorrect(field: &Field, value: &str) -> String {

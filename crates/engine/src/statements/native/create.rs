@@ -213,7 +213,7 @@ async fn columns_of_query(
     }
     (columns.into_iter().enumerate())
         .map(|(i, column)| {
-            let text = dipper_lake::types::type_text(&column.field);
+            let text = dipper_sql::type_text::type_text(&column.field);
             let mut data_type = dipper_dialect::parser::parse_type(&text)?;
             if i == 0 && data_type == SqlType::String {
                 data_type = SqlType::Varchar(Some(65533));

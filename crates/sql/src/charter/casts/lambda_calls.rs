@@ -21,6 +21,7 @@ use datafusion::logical_expr::{
 
 use crate::charter::declared;
 use crate::functions::{Closed, LambdaKind};
+use crate::type_text::Sql;
 
 /// The functions of all kinds.
 pub(in crate::charter) fn functions() -> impl Iterator<Item = Arc<HigherOrderUDF>> {
@@ -81,7 +82,7 @@ impl HigherOrderUDFImpl for Open {
             DataType::Null => Ok(DataType::new_list(DataType::Null, true)),
             t => {
                 let wanted = if self.kind.is_of_maps() { "a MAP" } else { "an ARRAY" };
-                plan_err!("{}: expected {wanted} beside the lambda, found {t}", self.kind.name())
+                plan_err!("{}: expected {wanted} beside the lambda, found {}", self.kind.name(), Sql(t))
             }
         };
         types.iter().map(plain).collect()

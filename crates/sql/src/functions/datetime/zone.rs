@@ -193,7 +193,7 @@ fn precision(args: &[Expr]) -> Result<u32> {
     };
     match n {
         Some(ScalarValue::Int64(Some(n @ 0..=6))) => Ok(n as u32),
-        _ => plan_err!("expected a precision from 0 to 6, found {arg}"),
+        _ => plan_err!("expected a precision from 0 to 6, found {}", arg.human_display()),
     }
 }
 
