@@ -1,4 +1,4 @@
-//! What can go wrong with a chain of versions.
+//! Errors of reading a chain of versions and of committing to it.
 
 /// Why a chain could not be read or a commit did not succeed.
 #[derive(Debug, thiserror::Error)]
@@ -12,15 +12,15 @@ pub enum ChainError {
         /// The store's own error.
         source: object_store::Error,
     },
-    /// An object's bytes are not what was written.
+    /// An object's bytes differ from those that were written.
     #[error("{path}: damaged: {reason}; restore it from a backup")]
     Damaged {
         /// Object.
         path: String,
-        /// What was expected and found, with the position.
+        /// The bytes expected and found, with their position.
         reason: String,
     },
-    /// Written by a newer dipper.
+    /// The object was written by a newer dipper.
     #[error("{path}: format version {found}, this dipper reads up to {supported}; use a newer dipper")]
     Newer {
         /// Object.
@@ -35,11 +35,11 @@ pub enum ChainError {
     Contended {
         /// Prefix of the chain.
         path: String,
-        /// What was tried.
+        /// The operation that was tried.
         what: &'static str,
         /// Attempts made.
         attempts: u32,
-        /// What stood in the way, the last time.
+        /// The obstacle of the last attempt.
         reason: String,
     },
     /// The change may or may not have become part of the chain.
@@ -49,7 +49,7 @@ pub enum ChainError {
         path: String,
         /// Transaction.
         txn: super::TxnId,
-        /// What stood in the way.
+        /// The reason why the outcome is not known.
         reason: String,
     },
     /// Another writer aborted the transaction before it was committed.
@@ -86,7 +86,7 @@ pub enum ChainError {
 /// Why a change was not committed.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError<E: std::fmt::Debug + std::fmt::Display> {
-    /// It does not fit the newest state.
+    /// The change does not fit the newest state.
     #[error("{0}")]
     Refused(E),
     /// The chain or the store below failed.

@@ -1,4 +1,4 @@
-//! Does on an object store what the machines of `protocol.rs` ask for.
+//! Requests of the machines of `protocol.rs` on an object store.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -19,15 +19,16 @@ use crate::local::NotWritten;
 
 /// Objects read at the same time.
 const READS_MAX: usize = 16;
-/// How often a listing is repeated whose objects vanish or change while they are read.
+/// How many times a listing is repeated whose objects vanish or change while they are read.
 const LIST_ATTEMPTS_MAX: u32 = 50;
-/// How often a failing read is repeated.
+/// How many times a failing read is repeated.
 const READ_ATTEMPTS_MAX: u32 = 4;
-/// After so long nothing is read again: clients of remote stores have then repeated what failed, for longer.
+/// After this time nothing is read again: clients of remote stores have then repeated what failed, for longer.
 const READ_AGAIN_WITHIN: Duration = Duration::from_secs(10);
-/// Names that are none of a chain's and are remembered.
+/// Most names of strays that are remembered.
 const STRAYS_MAX: usize = 100;
-/// Records that were put last and need not be read: the one that is being committed, and the one before it.
+/// Most records of this process that are remembered and need not be read: the one that is being committed, and the one
+/// before it.
 const OWN_MAX: usize = 2;
 
 /// A chain's objects.
@@ -37,19 +38,19 @@ pub(super) struct Io<S: State> {
     prefix: Path,
     /// Bytes of records read or put since the last checkpoint that this process saw.
     pub bytes: AtomicU64,
-    /// Number of that checkpoint.
+    /// Version number of that checkpoint.
     pub checkpoint: AtomicU64,
-    /// Its size in bytes.
+    /// Size of that checkpoint and its new parts in bytes.
     pub checkpoint_bytes: AtomicU64,
     /// Bytes of parts written for the next checkpoint.
     part_bytes: AtomicU64,
-    /// Parts by their names, while some state has them.
+    /// Parts by their names, while some state holds them.
     kept: Mutex<HashMap<PartName, Weak<Shared<S::Part>>>>,
-    /// How many there were when those that are gone were taken out last.
+    /// Number of live entries of `kept` when dead ones were last removed.
     kept_live: AtomicUsize,
-    /// What this view put last: refreshes that run beside a commit list its record before the commit is over.
+    /// Records that this view put last. Refreshes that run beside a commit list its record before the commit is over.
     own: Mutex<VecDeque<Own<S>>>,
-    /// Names beside the chain's objects that are none of it.
+    /// Names in the chain's directories that no writer of the chain gives.
     strays: Mutex<BTreeSet<Path>>,
 }
 
@@ -62,12 +63,12 @@ struct Own<S: State> {
 
 /// A put that failed.
 pub(super) struct PutFailed {
-    /// Nothing was written, and nothing will be.
+    /// Whether it is certain that nothing was written and nothing will be.
     pub certain: bool,
     pub error: ChainError,
 }
 
-/// Waits a little, longer after each attempt, never in step with others.
+/// Waits a random time, longer after each attempt, so that writers do not run in step.
 pub(super) async fn pause(attempt: u32) {
     let most_ms = 1u64 << attempt.min(7);
     let ms = rand::rng().random_range(0..=most_ms);
@@ -99,12 +100,12 @@ impl<S: State> Io<S> {
         self.prefix.clone().join(kind)
     }
 
-    /// Zero-padded, so that the order of names is the order of numbers.
+    /// Returns the path of a numbered object. Zeros pad the number, so that the order of names is the order of numbers.
     fn path(&self, kind: &str, number: u64) -> Path {
         self.prefix.clone().join(kind).join(format!("{number:020}"))
     }
 
-    /// Answers what only reads; a put is for [`put_record`](Self::put_record).
+    /// Answers an ask that only reads; a put goes to [`put_record`](Self::put_record).
     pub async fn read(&self, ask: &Ask<S>) -> Result<Answer<S>, ChainError> {
         let (mut attempt, began) = (0, Instant::now());
         loop {
@@ -132,7 +133,7 @@ impl<S: State> Io<S> {
         }
     }
 
-    /// Writes and deletes of a vacuum.
+    /// Performs the writes and deletes of a vacuum.
     pub async fn write(&self, ask: Ask<S>) -> Result<Answer<S>, ChainError> {
         match ask {
             Ask::PutDone(done) => drop(self.put_new(&self.path("done", done.number), &done).await?),
@@ -185,7 +186,7 @@ impl<S: State> Io<S> {
         Ok(Answer::Finished)
     }
 
-    /// Puts a record if its number is free. False: there is something.
+    /// Puts a record if its number is free. Returns false if there is an object of that number.
     pub async fn put_record(&self, record: &Arc<Record<S::Change>>) -> Result<bool, PutFailed> {
         let path = self.path("v", record.number);
         let bytes = encode::<S, _>(&**record).map_err(|e| PutFailed {
@@ -208,7 +209,7 @@ impl<S: State> Io<S> {
                 let certain = match refusal(&e) {
                     Refusal::Certain => true,
                     Refusal::Open => false,
-                    // An earlier try of the client's may have come through, with its answer lost.
+                    // An earlier try of the client may have succeeded although its answer was lost.
                     Refusal::Last => match self.get(record.number).await {
                         Ok(None) => true,
                         Ok(Some(_)) => return Ok(false),
@@ -220,7 +221,7 @@ impl<S: State> Io<S> {
         }
     }
 
-    /// Puts an object if there is none of its name; its size in bytes, and whether this made it.
+    /// Puts an object if there is none of its name. Returns its size in bytes and whether this call made it.
     async fn put_new<T: Stored>(&self, path: &Path, value: &T) -> Result<(u64, bool), ChainError> {
         let bytes = encode::<S, _>(value).map_err(|e| ChainError::Damaged {
             path: path.to_string(),
@@ -229,8 +230,8 @@ impl<S: State> Io<S> {
         let size = bytes.len() as u64;
         match self.store.put_opts(path, bytes.into(), PutMode::Create.into()).await {
             Ok(_) => Ok((size, true)),
-            // Of a done marker: another vacuum wrote what this one would, one for at least the transactions that no
-            // earlier marker has.
+            // For a done marker: another vacuum wrote the one that this one would, or one for at least the transactions
+            // that no earlier marker has.
             Err(Error::AlreadyExists { .. }) => Ok((size, false)),
             Err(e) => Err(store_error(path, e)),
         }
@@ -243,7 +244,7 @@ impl<S: State> Io<S> {
         }
     }
 
-    /// Names below `kind` with numbers above `after`, in order.
+    /// Lists the objects below `kind` with numbers above `after`, in order.
     async fn listed(&self, kind: &str, after: u64) -> Result<Vec<(u64, ObjectMeta)>, ChainError> {
         let dir = self.dir(kind);
         let stream = if after == 0 {
@@ -263,8 +264,8 @@ impl<S: State> Io<S> {
         Ok(found)
     }
 
-    /// Notes a name that no writer of the chain gives. It stands for nothing, so it is left where it is; what has the name
-    /// of a version is one, whatever it holds.
+    /// Notes a name that no writer of the chain gives. The object stands for nothing, so it is left where it is. An
+    /// object with the name of a version is a version, whatever it holds.
     fn stray(&self, path: Path) {
         let mut strays = self.strays.lock();
         if strays.len() < STRAYS_MAX && !strays.contains(&path) {
@@ -273,12 +274,12 @@ impl<S: State> Io<S> {
         }
     }
 
-    /// Names beside the chain's objects that were seen and are none of it.
+    /// Returns the names in the chain's directories that were seen and do not belong to it.
     pub fn strays(&self) -> Vec<Path> {
         self.strays.lock().iter().cloned().collect()
     }
 
-    /// An object with the tag of its content; `None` if there is none.
+    /// Reads an object and the tag of its content; `None` if there is no object.
     async fn fetch<T: Stored>(&self, number: u64, path: &Path) -> Result<Option<(T, Option<String>)>, ChainError> {
         let got = match self.store.get(path).await {
             Ok(got) => got,
@@ -305,11 +306,11 @@ impl<S: State> Io<S> {
         Err(self.contended("reading the newest checkpoint", LIST_ATTEMPTS_MAX, "each vanished before it was read"))
     }
 
-    /// The parts of those names; `None` if one is missing. Those that this process has are not read.
+    /// Reads the parts of those names; `None` if one is missing. Parts that this process holds are not read.
     async fn parts(&self, names: &[PartName]) -> Result<Option<Vec<Arc<Shared<S::Part>>>>, ChainError> {
         let reads = names.iter().copied().map(|name| async move {
             let kept = self.kept.lock().get(&name).and_then(Weak::upgrade);
-            // It may have got another name since.
+            // The part may have got another name since.
             if let Some(part) = kept.filter(|p| p.name() == Some(name)) {
                 return Ok(Some(part));
             }
@@ -324,7 +325,7 @@ impl<S: State> Io<S> {
         Ok(parts.into_iter().collect())
     }
 
-    /// Remembers a part under its name as long as some state has it.
+    /// Remembers a part under its name as long as some state holds it.
     pub fn keep(&self, name: PartName, part: &Arc<Shared<S::Part>>) {
         let mut kept = self.kept.lock();
         if kept.len() >= 2 * self.kept_live.load(Ordering::Relaxed).max(64) {
@@ -338,7 +339,7 @@ impl<S: State> Io<S> {
         self.dir("p").join(name.to_string())
     }
 
-    /// One listing with the contents that were listed: when one has changed since, the listing is repeated.
+    /// Lists records together with the contents that were listed. If one has changed since, the listing is repeated.
     async fn list(&self, after: u64) -> Result<Vec<Arc<Record<S::Change>>>, ChainError> {
         for attempt in 0..LIST_ATTEMPTS_MAX {
             let listed = self.listed("v", after).await?;
@@ -359,7 +360,7 @@ impl<S: State> Io<S> {
         Err(self.contended("listing versions", LIST_ATTEMPTS_MAX, "each time some vanished before they were read"))
     }
 
-    /// The record of that number and tag, if this view put it lately.
+    /// Returns the record of that number and tag, if this view put it lately.
     fn own(&self, number: u64, tag: Option<&str>) -> Option<Arc<Record<S::Change>>> {
         let own = self.own.lock();
         let found = own.iter().find(|o| o.record.number == number && Some(&*o.tag) == tag)?;
@@ -370,7 +371,8 @@ impl<S: State> Io<S> {
         let listed = self.listed("done", 0).await?;
         let reads =
             listed.into_iter().map(|(number, meta)| async move { self.fetch::<Done>(number, &meta.location).await });
-        // One that vanished holds transactions below the horizon; the version that set it is met by whoever goes on.
+        // A marker that vanished holds transactions below the horizon. Whoever goes on meets the version that set the
+        // horizon.
         let markers: Vec<_> = futures::stream::iter(reads).buffered(READS_MAX).try_collect().await?;
         Ok(markers.into_iter().flatten().flat_map(|(done, _)| done.txns).collect())
     }
@@ -390,7 +392,7 @@ impl<S: State> Io<S> {
         let mut deleted = self.store.delete_stream(paths);
         while let Some(one) = deleted.next().await {
             match one {
-                // Another vacuum was here.
+                // Another vacuum deleted it.
                 Ok(_) | Err(Error::NotFound { .. }) => {}
                 Err(e) => return Err(store_error(&dir, e)),
             }
@@ -403,13 +405,14 @@ impl<S: State> Io<S> {
     }
 }
 
-/// The number of a chain's object in the directory of its kind; `None` for parts of checkpoints, and strays.
+/// Returns the number of a chain's object in the directory of its kind; `None` for parts of checkpoints and for strays.
 pub(crate) fn number(dir: &Path, path: &Path) -> Option<u64> {
     let number = path.filename()?.parse().ok().filter(|n| *n > 0)?;
     (dir.clone().join(format!("{number:020}")) == *path).then_some(number)
 }
 
-/// Whether what is in the directory of a kind of a chain's objects has a name that no writer of the chain gives.
+/// Returns whether an object in the directory of a kind of a chain's objects has a name that no writer of the chain
+/// gives.
 pub(crate) fn is_stray(dir: &Path, path: &Path) -> bool {
     let part = path.filename().and_then(PartName::from_text);
     number(dir, path).is_none() && part.is_none_or(|name| dir.clone().join(name.to_string()) != *path)
@@ -419,18 +422,18 @@ fn store_error(path: &Path, source: Error) -> ChainError {
     ChainError::Store { path: path.to_string(), source }
 }
 
-/// True for errors that may be gone the next time.
+/// Returns true for errors that may be gone the next time.
 fn passes(e: &ChainError) -> bool {
     matches!(e, ChainError::Store { source: Error::Generic { .. } | Error::JoinError { .. }, .. })
 }
 
-/// What a failed put says of the object.
+/// Conclusion from a failed put about the object.
 enum Refusal {
-    /// It was not made, and will not be.
+    /// The object was not made, and will not be.
     Certain,
-    /// The last try did not make it. Clients of remote stores repeat what failed, and tell the last answer alone.
+    /// The last try did not make it. Clients of remote stores repeat what failed, and report the last answer only.
     Last,
-    /// Nothing.
+    /// The object may or may not exist.
     Open,
 }
 
@@ -440,7 +443,7 @@ fn refusal(e: &Error) -> Refusal {
         Error::NotFound { source, .. }
         | Error::PermissionDenied { source, .. }
         | Error::Unauthenticated { source, .. } => match source.is::<std::io::Error>() {
-            // Of a system call, which nobody repeats.
+            // The error of a system call, which nobody repeats.
             true => Refusal::Certain,
             false => Refusal::Last,
         },

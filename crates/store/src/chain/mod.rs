@@ -9,11 +9,12 @@
 //! <prefix>/done/<n>    transactions that the checkpoint of version n forgets
 //! ```
 //!
-//! Numbers have 20 digits. Version n exists from the moment its object does; who creates an object that exists fails,
-//! so each number is won by one writer, on any number of nodes, without locks. [`Chain`] is one process's view:
+//! Numbers have 20 digits. Version n exists from the moment its object does. Creating an object that exists fails, so
+//! each number is won by one writer, on any number of nodes, without locks. [`Chain`] is one process's view:
 //! [`snapshot`](Chain::snapshot) costs nothing, [`refresh`](Chain::refresh) is one LIST, [`commit`](Chain::commit) one
 //! PUT and one LIST. Commits of one process that wait at the same time share a version. Every
-//! [`Options::checkpoint_versions`] versions a checkpoint is written behind, and what it replaces is deleted.
+//! [`Options::checkpoint_versions`] versions a checkpoint is written in the background, and the objects that it
+//! replaces are deleted.
 //!
 //! - `record.rs`: formats · `state.rs`: states and how versions follow each other
 //! - `protocol.rs`: the commit protocol as state machines, with its rules · `io.rs`: their requests on a store
@@ -48,9 +49,9 @@ use io::{Io, pause};
 use protocol::{Answer, Ask, Committer, Outcome, Reader, Vacuum};
 use state::Known;
 
-/// How often a listing that does not fit is read again before giving up.
+/// How many times the newest version is read again, when listings do not fit, before giving up.
 const READ_ROUNDS_MAX: u32 = 60;
-/// How often a put that fails is repeated while its number stays free.
+/// How many times a failing put is tried while its number stays free.
 const PUTS_MAX: u32 = 6;
 /// Most transactions in one version.
 const BATCH_MAX: usize = 256;
@@ -58,12 +59,12 @@ const BATCH_MAX: usize = 256;
 /// How a chain is kept.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Versions between checkpoints; up to eight times as many while they are small beside the state.
+    /// Versions between checkpoints. Up to eight times as many while the versions are small beside the state.
     pub checkpoint_versions: u64,
-    /// Bytes of versions between checkpoints; half the last checkpoint's size if that is more.
+    /// Bytes of versions between checkpoints, or half the last checkpoint's size if that is more.
     pub checkpoint_bytes: u64,
-    /// How long a transaction is remembered after it began, so that a writer that was cut off can learn its fate. Also
-    /// the longest time that a commit may take.
+    /// How long a transaction is remembered after it began, so that a writer that was cut off can learn its outcome.
+    /// Also the longest time that a commit may take.
     pub remember: Duration,
 }
 
@@ -93,14 +94,14 @@ struct Inner<S: State> {
     writer: u64,
     /// The newest version known to be true.
     now: RwLock<Known<S>>,
-    /// Number of that version: readers at a high rate ask whether it is another one, and share no lock for it.
+    /// Number of the version in `now`. Readers at a high rate compare it without taking the lock.
     number: AtomicU64,
     queue: Mutex<Queue<S>>,
-    /// One refresh at a time; how many began.
+    /// Held by the refresh that is running, so that only one runs at a time.
     refreshing: tokio::sync::Mutex<()>,
     refreshes_asked: AtomicU64,
     refreshed: AtomicU64,
-    /// When the store was last asked for a newer version than those known.
+    /// When the store was last asked for versions newer than those known.
     asked: Mutex<Instant>,
     vacuuming: AtomicBool,
 }
@@ -108,7 +109,7 @@ struct Inner<S: State> {
 #[derive(Debug)]
 struct Queue<S: State> {
     waiting: Vec<Waiting<S>>,
-    /// A task is draining the queue.
+    /// Whether a task is draining the queue.
     draining: bool,
 }
 
@@ -126,7 +127,8 @@ impl<S: State> Chain<S> {
     /// Reads the newest version. A prefix without objects is the empty chain; nothing is written.
     ///
     /// # Errors
-    /// The store fails, or an object is damaged or of a newer format.
+    /// [`ChainError::Store`] if the store fails, [`ChainError::Damaged`] or [`ChainError::Newer`] if an object is
+    /// damaged or of a newer format, [`ChainError::Contended`] if no consistent state was found in several attempts.
     pub async fn open(store: Arc<dyn ObjectStore>, prefix: Path, options: Options) -> Result<Self, ChainError> {
         let queue = Mutex::new(Queue { waiting: Vec::new(), draining: false });
         let inner = Inner {
@@ -147,7 +149,7 @@ impl<S: State> Chain<S> {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// The newest state that this process knows.
+    /// Returns the newest state that this process knows.
     pub fn snapshot(&self) -> Arc<S> {
         Arc::clone(&self.inner.now.read().state)
     }
@@ -157,15 +159,16 @@ impl<S: State> Chain<S> {
         self.inner.number.load(Ordering::Acquire)
     }
 
-    /// Objects that were seen beside the chain's and are none of it.
+    /// Returns objects that were seen in the chain's directories and do not belong to it.
     pub fn strays(&self) -> Vec<Path> {
         self.inner.io.strays()
     }
 
-    /// The newest state there is: one LIST. Calls that wait at the same time share one that begins after them all.
+    /// Returns the newest state there is: one LIST. Calls that wait at the same time share a LIST that begins after all
+    /// of them.
     ///
     /// # Errors
-    /// As of [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub async fn refresh(&self) -> Result<Arc<S>, ChainError> {
         let inner = &self.inner;
         let ticket = inner.refreshes_asked.fetch_add(1, Ordering::AcqRel) + 1;
@@ -181,35 +184,37 @@ impl<S: State> Chain<S> {
         Ok(self.snapshot())
     }
 
-    /// What others committed longer ago than that, [`snapshot`](Self::snapshot) has.
+    /// Returns the time since the store was last asked for newer versions. Whatever others had committed by then is in
+    /// [`snapshot`](Self::snapshot).
     pub fn staleness(&self) -> Duration {
         self.inner.asked.lock().elapsed()
     }
 
-    /// Commits a change; returns a state that has it. A change that alters nothing makes no version. It is refused only
-    /// on a state that was read after the call.
+    /// Commits a change and returns a state that contains it. A change that alters nothing makes no version. A change
+    /// is refused only on a state that was read after the call.
     ///
     /// # Cancellation
     /// A dropped call goes on: its change may be committed.
     ///
     /// # Errors
-    /// [`CommitError::Refused`]: the change does not fit. [`ChainError::Unknown`]: the outcome is open. All others:
-    /// nothing was changed.
+    /// [`CommitError::Refused`] if the change does not fit. [`ChainError::Unknown`] if it is not known whether the
+    /// change was committed. After all other errors nothing was changed.
     pub async fn commit(&self, change: S::Change) -> Result<Arc<S>, CommitError<S::Error>> {
         loop {
             match self.commit_as(TxnId::fresh(self.horizon()), change.clone()).await {
-                // The horizon passed it before it was ever put: as if it had not begun.
+                // The horizon passed the transaction before it was ever put: this counts as if it had not begun.
                 Err(CommitError::Chain(ChainError::Expired { .. })) => {}
                 other => return other,
             }
         }
     }
 
-    /// As [`commit`](Self::commit), under an id that the caller drew; again with the same id it is the same transaction,
-    /// unless it was refused.
+    /// Commits a change like [`commit`](Self::commit), under an id that the caller drew. Another call with the same id
+    /// is the same transaction, unless it was refused.
     ///
     /// # Errors
-    /// As of [`commit`](Self::commit), and [`ChainError::Expired`] for an id below the horizon.
+    /// The errors of [`commit`](Self::commit), [`ChainError::Expired`] for an id below the horizon, and
+    /// [`ChainError::Aborted`] if another writer aborted the transaction.
     pub async fn commit_as(&self, txn: TxnId, change: S::Change) -> Result<Arc<S>, CommitError<S::Error>> {
         let (outcome, state) = self.run(txn, Op::Commit(change)).await?;
         let path = self.inner.io.prefix();
@@ -222,16 +227,16 @@ impl<S: State> Chain<S> {
         }
     }
 
-    /// Transactions below are forgotten, and never committed any more.
+    /// Returns the id below which transactions are forgotten and can never be committed.
     pub fn horizon(&self) -> TxnId {
         self.inner.now.read().txns.horizon
     }
 
-    /// What is known of a transaction: true for committed, false for aborted. `None`: neither, up to now; or so long ago
-    /// that it is forgotten.
+    /// Returns the outcome of a transaction: true for committed, false for aborted. `None` means that it has neither
+    /// outcome yet, or that it is so old that it is forgotten.
     ///
     /// # Errors
-    /// As of [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub async fn outcome(&self, txn: TxnId) -> Result<Option<bool>, ChainError> {
         self.refresh().await?;
         {
@@ -240,17 +245,18 @@ impl<S: State> Chain<S> {
                 return Ok(Some(txns.committed.contains_key(&txn)));
             }
         }
-        // Read after the state: what a checkpoint forgot is in a marker by then.
+        // Read after the state: transactions that a checkpoint forgot are in a marker by then.
         match self.inner.io.read(&Ask::Done).await? {
             Answer::Done(done) if done.contains(&txn) => Ok(Some(true)),
             _ => Ok(None),
         }
     }
 
-    /// Sees to it that a transaction of any writer is never committed from now on; false if it was before.
+    /// Makes sure that a transaction of any writer is never committed from here on. Returns false if it was committed
+    /// before.
     ///
     /// # Errors
-    /// [`ChainError::Unknown`] also when the horizon has passed the transaction.
+    /// [`ChainError::Unknown`] also if the horizon has passed the transaction.
     pub async fn abort(&self, txn: TxnId) -> Result<bool, ChainError> {
         match self.run(txn, Op::Abort).await?.0 {
             Outcome::Committed => Ok(true),
@@ -267,7 +273,7 @@ impl<S: State> Chain<S> {
             !std::mem::replace(&mut queue.draining, true)
         };
         if drain {
-            // A task of its own: a caller that goes away must not leave the batch half way.
+            // A task of its own: a caller that goes away must not leave the batch unfinished.
             tokio::spawn(Arc::clone(&self.inner).drain());
         }
         match answer.await {
@@ -276,11 +282,11 @@ impl<S: State> Chain<S> {
         }
     }
 
-    /// Writes a checkpoint of the newest version and deletes what it replaces. Runs by itself every
-    /// [`Options::checkpoint_versions`]; a crash in the middle is harmless.
+    /// Writes a checkpoint of the newest version and deletes the objects that it replaces. Runs by itself every
+    /// [`Options::checkpoint_versions`]. A crash in the middle is harmless.
     ///
     /// # Errors
-    /// As of [`open`](Self::open); what was done stays.
+    /// The errors of [`open`](Self::open). Steps that were done before the error stay done.
     pub async fn vacuum(&self) -> Result<(), ChainError> {
         self.inner.vacuum(1).await
     }
@@ -296,11 +302,11 @@ impl<S: State> Inner<S> {
         if head.number > now.number {
             *now = head.clone().rebased(&now.base);
         } else if head.base.ordinal > now.base.ordinal {
-            // Of one version, the state whose parts have names.
+            // Of two states of the same version, keep the one whose parts have names.
             let to = if head.number == now.number { head } else { &*now };
             *now = to.clone().rebased(&head.base);
         }
-        // Under the lock: whoever sees the number finds the state.
+        // Stored under the lock: whoever sees the number finds the state.
         self.number.store(now.number, Ordering::Release);
     }
 
@@ -326,7 +332,7 @@ impl<S: State> Inner<S> {
 
     async fn drain(self: Arc<Self>) {
         let inner = &*self;
-        // If the runtime goes away or a change panics: those who wait hear of it, and the next commit drains again.
+        // If the runtime goes away or a change panics, waiting callers are told so, and the next commit drains again.
         let stopped = OnDrop(|| {
             let mut queue = inner.queue.lock();
             queue.waiting.clear();
@@ -357,8 +363,9 @@ impl<S: State> Inner<S> {
         }
     }
 
-    /// After so many versions or bytes, but not before the versions weigh something beside the checkpoint that they
-    /// would replace: of a large state a commit must not pay for all of it every few versions.
+    /// Returns whether a checkpoint is due: after enough versions or bytes, but not before the versions have some
+    /// weight beside the checkpoint that they would replace. With a large state, commits must not pay for writing all
+    /// of it every few versions.
     fn checkpoint_is_due(&self) -> bool {
         let o = &self.options;
         let behind = self.now.read().number.saturating_sub(self.io.checkpoint.load(Ordering::Acquire));
@@ -368,7 +375,7 @@ impl<S: State> Inner<S> {
         many || behind > 0 && bytes >= o.checkpoint_bytes.max(last / 2)
     }
 
-    /// Brings one batch to its end and tells everyone who waits.
+    /// Brings one batch to its end and sends each waiting caller its outcome.
     async fn batch(&self, batch: Vec<Waiting<S>>) {
         let now_ms = chrono::Utc::now().timestamp_millis();
         let horizon = TxnId::at_ms(now_ms - self.options.remember.as_millis() as i64);
@@ -382,7 +389,7 @@ impl<S: State> Inner<S> {
         let mut committer = Committer::new(known, list, horizon, self.writer, now_ms, |_| RecordId::fresh());
         let failed = self.drive(&mut committer).await.err();
         if !committer.is_fresh() && failed.is_none() {
-            // Committed, as a done marker told: the answer's state must show it.
+            // A done marker says that the transaction is committed: the answer's state must show it.
             if let Ok(head) = self.find(Reader::refresh(committer.confirmed().clone())).await {
                 self.publish(&head);
             }
@@ -391,7 +398,7 @@ impl<S: State> Inner<S> {
         let state = Arc::clone(&self.now.read().state);
         for (txn, outcome) in committer.ended.drain(..) {
             if let Some(reply) = replies.remove(&txn) {
-                // Nobody waits any more: the outcome stands all the same.
+                // If the receiver is gone, the outcome stands all the same.
                 let _ = reply.send(Ok((outcome, Arc::clone(&state))));
             }
         }
@@ -403,7 +410,7 @@ impl<S: State> Inner<S> {
         }
     }
 
-    /// Runs a committer until all its transactions have ended, or the store fails for good.
+    /// Runs a committer until all its transactions have ended, or until the store fails for good.
     async fn drive(&self, committer: &mut Committer<S>) -> Result<(), ChainError> {
         let (mut broken, mut puts) = (0, 0);
         let began = Instant::now();
@@ -442,7 +449,7 @@ impl<S: State> Inner<S> {
         Ok(())
     }
 
-    /// Writes a checkpoint if it replaces at least that many versions.
+    /// Writes a checkpoint if it replaces at least `least` versions.
     async fn vacuum(&self, least: u64) -> Result<(), ChainError> {
         let known = self.now.read().clone();
         let mut vacuum = Vacuum::new(known, |_, _| rand::rng().random());
@@ -493,7 +500,7 @@ impl<F: FnMut()> Drop for OnDrop<F> {
     }
 }
 
-/// The same error for every transaction of a batch; the store's own error is told by its text.
+/// Copies an error for every transaction of a batch. The store's own error is reduced to its text.
 fn copy(e: &ChainError) -> ChainError {
     match e {
         ChainError::Store { path, source } => {

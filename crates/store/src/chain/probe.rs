@@ -1,4 +1,4 @@
-//! Does this store keep its word that one of several creators wins?
+//! A test whether a store keeps its promise that one of several creators of an object wins.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,26 +13,27 @@ use super::ChainError;
 use super::io::pause;
 
 const RACERS: usize = 32;
-/// How often one request of the probe is made while it meets faults.
+/// How many times one request of the probe is tried while it meets faults.
 const ATTEMPTS_MAX: u32 = 8;
-/// After so long nothing is tried again: clients of remote stores have then repeated what failed, for longer.
+/// After this time nothing is tried again: clients of remote stores have then repeated what failed, for longer.
 const AGAIN_WITHIN: Duration = Duration::from_secs(10);
-/// Races that are run until one is clear.
+/// Most races that are run until one is clear.
 const RACES_MAX: u32 = 4;
 
-/// What a store does not do at all, as its client found out: asking again is no use.
+/// The store does not support the request at all, as its client found out: asking again is no use.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct NotDone(pub String);
 
-/// Lets 32 creators race for one object below `prefix` and takes it away again. To be run before the first write to a
+/// Lets 32 creators race for one object below `prefix` and deletes it again. To be run before the first write to a
 /// bucket: on a store that ignores `If-None-Match`, two writers would take the same version for theirs.
 ///
-/// Faults that pass are tried again. A create whose answer was lost may have come through, and may then be told that the
-/// object is there already: who won is read from the object. A race in which too little was told is run anew.
+/// Passing faults are tried again. A create whose answer was lost may have succeeded, and its repetition may then be
+/// told that the object exists already: the winner is therefore read from the object. A race with too few answers is
+/// run anew.
 ///
 /// # Errors
-/// [`ChainError::NoPutIfAbsent`], or the store's own error.
+/// [`ChainError::NoPutIfAbsent`] if not exactly one creator won, [`ChainError::Store`] if the store fails.
 pub async fn probe_put_if_absent(store: &Arc<dyn ObjectStore>, prefix: &Path) -> Result<(), ChainError> {
     let mut race = 1;
     loop {
@@ -52,20 +53,20 @@ pub async fn probe_put_if_absent(store: &Arc<dyn ObjectStore>, prefix: &Path) ->
     }
 }
 
-/// What a race told of the store.
+/// Conclusion from a race.
 enum Told {
-    /// One creator won, and it is known which.
+    /// One creator won, and it is known which one.
     Kept,
-    /// Creators won that must not have.
+    /// More creators won than one, or the wrong one.
     Broken { path: String, winners: usize },
-    /// Not enough: answers were lost.
+    /// Too few answers: some were lost.
     Unclear { path: String, error: Option<Error> },
 }
 
-/// What one creator was told.
+/// Answer to one creator.
 enum Put {
     Made,
-    /// The object is there already: another's, or by an earlier try of this one whose answer was lost.
+    /// The object exists already: another's, or one made by an earlier try of this creator whose answer was lost.
     Refused,
     Failed(Error),
 }
@@ -81,7 +82,7 @@ async fn run(store: &Arc<dyn ObjectStore>, prefix: &Path) -> Result<Told, ChainE
             Put::Made => winners.push(i),
             Put::Refused => refused += 1,
             Put::Failed(e) if is_final(&e) => {
-                // Others may have made it before.
+                // Others may have made the object before.
                 drop(racers);
                 drop(again(|| store.delete(&path)).await);
                 return Err(failed(e));
@@ -96,7 +97,7 @@ async fn run(store: &Arc<dyn ObjectStore>, prefix: &Path) -> Result<Told, ChainE
     };
     if content.is_some() {
         match again(|| store.delete(&path)).await {
-            // An earlier try took it away.
+            // An earlier try deleted it.
             Ok(()) | Err(Error::NotFound { .. }) => {}
             Err(e) => return Err(failed(e)),
         }
@@ -105,14 +106,14 @@ async fn run(store: &Arc<dyn ObjectStore>, prefix: &Path) -> Result<Told, ChainE
     let path = path.to_string();
     Ok(match (&winners[..], found) {
         ([one], Some(found)) if *one == found => Told::Kept,
-        // Whoever made it did not hear of it, and all others were refused.
+        // Its maker did not hear of its success, and all others were refused.
         ([], Some(_)) if refused > RACERS / 2 => Told::Kept,
         ([], _) => Told::Unclear { path, error },
         (winners, _) => Told::Broken { path, winners: winners.len() },
     })
 }
 
-/// Puts the number of a creator, until it is told whether the object is its own.
+/// Puts the number of a creator, until an answer says whether the object is its own.
 async fn create(store: &Arc<dyn ObjectStore>, path: &Path, number: usize) -> Put {
     let payload = number.to_string();
     match again(|| store.put_opts(path, payload.clone().into(), PutMode::Create.into())).await {
@@ -122,7 +123,7 @@ async fn create(store: &Arc<dyn ObjectStore>, path: &Path, number: usize) -> Put
     }
 }
 
-/// Asks again while what is asked fails in passing.
+/// Repeats a request while it fails in passing.
 async fn again<T, F: Future<Output = StoreResult<T>>>(ask: impl Fn() -> F) -> StoreResult<T> {
     let (mut attempt, began) = (1, Instant::now());
     loop {
@@ -138,7 +139,7 @@ async fn again<T, F: Future<Output = StoreResult<T>>>(ask: impl Fn() -> F) -> St
     }
 }
 
-/// Whether the store says that it will never do this.
+/// Returns whether the store says that it will never support this request.
 fn is_final(e: &Error) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(e);
     while let Some(e) = cause {
@@ -168,21 +169,21 @@ mod tests {
 
     use super::*;
 
-    /// Faults of one request that follow each other: fewer than the probe's attempts.
+    /// Most consecutive faults of one request: fewer than the probe's attempts.
     const FAULTS_MAX: u32 = 4;
 
-    /// A store of which some answers are errors, and others are lost.
+    /// A store some of whose answers are errors or are lost.
     #[derive(Debug, Default)]
     struct Faulty {
         inner: InMemory,
-        /// Requests of a hundred that fail before they are heard, and as many whose answers are lost.
+        /// Requests of a hundred that fail before the store sees them; the same number has lost answers.
         percent: u32,
-        /// Creates are taken as any put.
+        /// Whether a create is treated as any put.
         lies: bool,
-        /// Creates are not done at all.
+        /// Whether creates are refused altogether.
         refuses: bool,
         puts: AtomicUsize,
-        /// The faults in a row of each request. A request is known by its content.
+        /// Consecutive faults of each request. A request is identified by its content.
         faults: Mutex<HashMap<Vec<u8>, u32>>,
     }
 

@@ -1,35 +1,37 @@
 //! The commit protocol, without input and output.
 //!
 //! A [`Committer`] brings a batch of transactions into a chain; a [`Vacuum`] writes a checkpoint and frees what it
-//! replaces; a [`Reader`] finds the newest version. Each says what it wants to know or do next ([`Ask`]) and is told the
-//! outcome ([`Answer`]). The driver in `io.rs` asks an object store; the explorer in `explore.rs` asks a model of one and
-//! tries every interleaving. Both run this code.
+//! replaces; a [`Reader`] finds the newest version. Each says what it wants to know or do next ([`Ask`]) and receives
+//! the outcome ([`Answer`]). The driver in `io.rs` asks an object store; the explorer in `explore.rs` asks a model of
+//! one and tries every interleaving. Both run this code.
 //!
 //! **The order of one chain settles everything.** An object is made by put-if-absent and never altered, so the first
-//! record put at a number is that version, for ever. Until it is freed: vacuum deletes versions below a checkpoint, and a
-//! writer that slept meanwhile can put a record at a freed number. Such a *stray* is no version. Nobody may build on it,
-//! and its writer must not acknowledge it. Each rule below ([`Rule`]) closes one way in which that could happen; the
-//! explorer shows for each that without it loads are lost, doubled or misreported.
+//! record put at a number is that version, until it is freed: vacuum deletes versions below a checkpoint, and a writer
+//! that slept meanwhile can put a record at a freed number. Such a record, a *stray*, is not a version. Nobody may
+//! build on it, and its writer must not acknowledge it. Each rule below ([`Rule`]) closes one way in which that could
+//! happen; the explorer shows for each that without it loads are lost, doubled or misreported.
 //!
-//! *Loading* (`Checkpoint`, `List`): the newest checkpoint, then the listing after it. Numbers without a gap, every
-//! record naming the one before it, contents as listed; else again.
+//! *Loading* (`Checkpoint`, `List`): read the newest checkpoint, then the listing after it. The numbers must have no
+//! gap, every record must name the one before it, and the contents must be those that were listed; otherwise loading
+//! starts again.
 //!
-//! *Committing*: `Put` at the next number on top of the newest version known. Anything but success: `Get` that number.
-//! Ours: go on. Absent: put the same bytes again. Another's with the right link: build on it, at the number after. With
-//! a wrong link: load afresh. What was met in a single read may be a stray, so it never decides that a transaction
-//! failed: that takes a loaded state.
+//! *Committing*: `Put` at the next number on top of the newest version known. After anything but success, `Get` that
+//! number. If the record there is ours, go on. If there is none, put the same bytes again. If it is another's with the
+//! right link, build on it, at the number after. If its link is wrong, load afresh. A record met in a single read may
+//! be a stray, so it never decides that a transaction failed: that takes a loaded state.
 //!
-//! *Before acknowledging* (`After`): list what is after one's number. Nothing, or an unbroken chain from our record to
-//! the head, proves that the number was not a freed one: the checkpointed version itself is never freed, so above a
-//! freed number something is always listed, and it does not link to us. Otherwise done markers (`Done`) tell whether the
-//! transaction had been committed before; if not, it is committed again from a fresh load.
+//! *Before acknowledging* (`After`): list the records after one's number. If there are none, or an unbroken chain from
+//! our record to the head, the number was not a freed one: the checkpointed version itself is never freed, so above a
+//! freed number something is always listed, and it does not link to us. Otherwise done markers (`Done`) tell whether
+//! the transaction had been committed before; if not, it is committed again from a fresh load.
 
 //!
-//! *Checkpoints* (`Newest`, `PutParts`, `PutCheckpoint`) have ordinals without a gap, each made from the one before and put
-//! if absent, so of two vacuums one wins, and what is a part of one checkpoint is part of the next or of none after it.
-//! Therefore parts of ordinals up to the newest checkpoint's that it does not name can be freed at any time: those that
-//! another vacuum is just writing have the next ordinal. A sleeper can put a checkpoint at an ordinal that was freed; the
-//! newest one is never freed, so nobody ever takes the sleeper's for the newest, and it frees nothing.
+//! *Checkpoints* (`Newest`, `PutParts`, `PutCheckpoint`) have ordinals without a gap. Each is made from the one before
+//! and put if absent, so of two vacuums one wins, and a part of one checkpoint is part of the next or of none after it.
+//! Therefore parts with ordinals up to that of the newest checkpoint, which does not name them, can be freed at any
+//! time: parts that another vacuum is just writing have the next ordinal. A sleeping writer can put a checkpoint at an
+//! ordinal that was freed. The newest checkpoint is never freed, so nobody ever takes the sleeper's for the newest, and
+//! it frees nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -37,7 +39,7 @@ use std::sync::Arc;
 use super::record::{Checkpoint, Done, Entry, Op, PartName, Record, RecordId, TxnId};
 use super::state::{Base, Broken, Known, Shared, State};
 
-/// A rule of the protocol that tests can switch off, to see that it is needed.
+/// A rule of the protocol that tests can switch off, to show that it is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
     /// Every record names the one before it, and readers check it.
@@ -46,7 +48,7 @@ pub(crate) enum Rule {
     After,
     /// Done markers are written before a checkpoint forgets transactions.
     Done,
-    /// Checkpoints keep aborted transactions until the horizon passed them.
+    /// Checkpoints keep aborted transactions until the horizon has passed them.
     Abort,
     /// The checkpointed version itself is not freed.
     Order,
@@ -65,29 +67,29 @@ thread_local! {
     pub(super) static BROKEN: std::cell::Cell<Option<Rule>> = const { std::cell::Cell::new(None) };
 }
 
-/// True: the rules hold. Tests break one at a time.
+/// Returns true if the rule holds. Tests break one at a time.
 #[cfg(test)]
 pub(super) fn holds(rule: Rule) -> bool {
     BROKEN.get() != Some(rule)
 }
 
-/// True: the rules hold.
+/// Returns true: the rules hold.
 #[cfg(not(test))]
 #[inline]
 pub(super) const fn holds(_rule: Rule) -> bool {
     true
 }
 
-/// What a machine wants next.
+/// The next request of a machine.
 #[derive(Clone, Debug)]
 pub(crate) enum Ask<S: State> {
     /// Read the newest checkpoint.
     Checkpoint,
     /// Read the parts that a checkpoint names.
     Parts(Arc<Checkpoint<S>>),
-    /// Which checkpoint is the newest?
+    /// Find the ordinal of the newest checkpoint.
     Newest,
-    /// List the records with numbers above this one, with the contents that were listed.
+    /// List the records with numbers above `after`, with the contents that were listed.
     List { after: u64 },
     /// Read all done markers.
     Done,
@@ -103,29 +105,30 @@ pub(crate) enum Ask<S: State> {
     PutCheckpoint(Arc<Checkpoint<S>>),
     /// Delete all records below this number.
     Free { below: u64 },
-    /// Delete all checkpoints before this one, parts up to its ordinal that it does not name, and done markers below its
-    /// number of transactions that are all below the horizon.
+    /// Delete all checkpoints before this one, the parts up to its ordinal that it does not name, and the done markers
+    /// below its version whose transactions are all below the horizon.
     FreeOld { base: Arc<Base>, horizon: TxnId },
 }
 
 /// The outcome of an [`Ask`].
 #[derive(Clone, Debug)]
 pub(crate) enum Answer<S: State> {
-    /// `None`: there is no checkpoint yet.
+    /// The newest checkpoint; `None` if there is none yet.
     Checkpoint(Option<Checkpoint<S>>),
-    /// `None`: one is missing, so there is a newer checkpoint.
+    /// The parts, in order; `None` if one is missing, so there is a newer checkpoint.
     Parts(Option<Vec<Arc<Shared<S::Part>>>>),
-    /// Its ordinal; 0 for none.
+    /// Ordinal of the newest checkpoint; 0 if there is none.
     Newest(u64),
-    /// In order of their numbers.
+    /// The records in the order of their numbers.
     List(Vec<Arc<Record<S::Change>>>),
     /// Transactions of all done markers.
     Done(BTreeSet<TxnId>),
-    /// Of a record or checkpoint. True: this call made the object. False: anything else, it may or may not be there.
+    /// Outcome of putting a record or checkpoint. True: this call made the object. False: anything else, and the object
+    /// may or may not be there.
     Put(bool),
-    /// `None`: no such record.
+    /// The record; `None` if there is no such record.
     Get(Option<Arc<Record<S::Change>>>),
-    /// `PutDone`, `PutParts`, `Free` or `FreeOld` is done; what was to be put is there.
+    /// `PutDone`, `PutParts`, `Free` or `FreeOld` is done; the objects that were to be put are there.
     Finished,
 }
 
@@ -138,13 +141,13 @@ pub(crate) enum Outcome<E> {
     Unchanged,
     /// The change does not fit the newest state; nothing was written.
     Refused(E),
-    /// Another writer aborted it; it never took effect and never will.
+    /// Another writer aborted the transaction; it never took effect and never will.
     Aborted,
-    /// It was to be aborted, and is committed.
+    /// The operation was an abort, but the transaction is already committed.
     AlreadyCommitted,
-    /// Its id fell below the horizon before it was ever put; it never took effect.
+    /// The transaction's id fell below the horizon before it was ever put; it never took effect.
     Expired,
-    /// It was put, its fate is forgotten.
+    /// The transaction was put, but its outcome is forgotten.
     Unknown,
 }
 
@@ -153,11 +156,11 @@ pub(crate) enum Outcome<E> {
 pub(crate) struct Pending<C> {
     pub txn: TxnId,
     pub op: Op<C>,
-    /// A record with it was put, perhaps without effect.
+    /// Whether a record with the transaction was put, perhaps without effect.
     pub attempted: bool,
 }
 
-/// Where record ids come from: random, but for the explorer, which must not tell apart what is equal.
+/// Source of record ids: random, except for the explorer, whose equal records must have equal ids.
 pub(crate) type Ids<S> = fn(&Record<<S as State>::Change>) -> RecordId;
 
 /// Finds the newest version.
@@ -169,7 +172,7 @@ pub(crate) enum Reader<S: State> {
 }
 
 impl<S: State> Reader<S> {
-    /// Starts at a version known to be true: one listing if it still is near.
+    /// Starts at a version known to be true. The read is one listing if that version is still near the newest one.
     pub fn refresh(from: Known<S>) -> Self {
         Self::List(from)
     }
@@ -182,7 +185,7 @@ impl<S: State> Reader<S> {
         }
     }
 
-    /// The newest version, or `None` and another ask; with the reason when a listing did not fit.
+    /// Returns the newest version, or `None` if there is another ask, or the reason why a listing did not fit.
     pub fn answer(&mut self, answer: Answer<S>) -> Result<Option<Known<S>>, Broken> {
         match (&*self, answer) {
             (Self::Checkpoint, Answer::Checkpoint(None)) => {
@@ -243,20 +246,20 @@ pub(super) enum Step<S: State> {
 pub(crate) struct Committer<S: State> {
     /// The newest version known to be true.
     pub(super) confirmed: Known<S>,
-    /// `confirmed` was read after the batch began.
+    /// Whether `confirmed` was read after the batch began.
     pub(super) fresh: bool,
-    /// What the next record builds on: `confirmed`, or records met in single reads after it.
+    /// The version that the next record builds on: `confirmed`, or records met in single reads after it.
     pub(super) tip: Known<S>,
-    /// `tip` with that record.
+    /// The state of `tip` after the record that is being put.
     next: Known<S>,
     /// Transactions that have not ended, in order.
     pub(super) pending: Vec<Pending<S::Change>>,
     pub(super) step: Step<S>,
     /// Ended transactions, for the driver to take.
     pub ended: Vec<(TxnId, Outcome<S::Error>)>,
-    /// Why a listing did not fit, last time.
+    /// Why the last listing did not fit.
     pub broken: Option<Broken>,
-    /// The horizon that the batch's record sets, unless it is above one of its own transactions.
+    /// The horizon that the batch's record sets, unless one of its own transactions is below it.
     horizon: TxnId,
     pub(super) writer: u64,
     at_ms: i64,
@@ -264,7 +267,7 @@ pub(crate) struct Committer<S: State> {
 }
 
 impl<S: State> Clone for Committer<S> {
-    /// For the explorer, which takes `ended` out after each step.
+    /// Clones for the explorer, which takes `ended` out after each step.
     fn clone(&self) -> Self {
         debug_assert!(self.ended.is_empty(), "outcomes are not cloned");
         Self {
@@ -284,15 +287,15 @@ impl<S: State> Clone for Committer<S> {
     }
 }
 
-/// Why a batch, or a part of it, cannot be put on top of a state.
+/// Whether a transaction ends or stays in the batch.
 enum Falls<S: State> {
-    /// How this transaction ends.
+    /// The transaction ends with this outcome.
     Ends(Outcome<S::Error>),
     Stays,
 }
 
 impl<S: State> Committer<S> {
-    /// A batch on top of a version known to be true, however old.
+    /// Starts a batch on top of a version known to be true, however old.
     pub fn new(
         confirmed: Known<S>,
         batch: Vec<(TxnId, Op<S::Change>)>,
@@ -307,7 +310,7 @@ impl<S: State> Committer<S> {
         let (ended, broken) = (Vec::new(), None);
         let mut c =
             Self { confirmed, fresh: false, tip, next, pending, step, ended, broken, horizon, writer, at_ms, ids };
-        // Whether a transaction to be aborted was committed may be known to done markers only: they are read first.
+        // Only done markers may know whether a transaction that is to be aborted was committed: they are read first.
         let aborts = c.pending.iter().any(|p| matches!(p.op, Op::Abort));
         if aborts || !c.put_on(c.tip.clone()) {
             c.read();
@@ -315,7 +318,7 @@ impl<S: State> Committer<S> {
         c
     }
 
-    /// What to do next; `None` when all transactions have ended.
+    /// Returns what to do next; `None` when all transactions have ended.
     pub fn ask(&self) -> Option<Ask<S>> {
         Some(match &self.step {
             Step::Read(reader) => reader.ask(),
@@ -327,22 +330,22 @@ impl<S: State> Committer<S> {
         })
     }
 
-    /// The newest version known to be true.
+    /// Returns the newest version known to be true.
     pub fn confirmed(&self) -> &Known<S> {
         &self.confirmed
     }
 
-    /// True if [`confirmed`](Self::confirmed) shows everything that ended as committed.
+    /// Returns true if [`confirmed`](Self::confirmed) shows everything that ended as committed.
     pub fn is_fresh(&self) -> bool {
         self.fresh
     }
 
-    /// True if a record of this batch may have been written and the batch has not ended.
+    /// Returns true if a record of this batch may have been written and the batch has not ended.
     pub fn attempted(&self) -> bool {
         self.pending.iter().any(|p| p.attempted)
     }
 
-    /// Takes the outcome of what was asked.
+    /// Takes the answer to the last [`Ask`].
     pub fn answer(&mut self, answer: Answer<S>) {
         match (std::mem::replace(&mut self.step, Step::End), answer) {
             (Step::Read(mut reader), answer) => match reader.answer(answer) {
@@ -391,7 +394,8 @@ impl<S: State> Committer<S> {
         }
     }
 
-    /// Ends what a state just loaded, and done markers read after it, can end; puts the rest.
+    /// Ends the transactions whose outcome a state just loaded, and done markers read after it, can decide; puts the
+    /// rest.
     fn decide(&mut self, done: &BTreeSet<TxnId>) {
         let txns = Arc::clone(&self.tip.txns);
         let mut scratch = (*self.tip.state).clone();
@@ -437,7 +441,7 @@ impl<S: State> Committer<S> {
         });
     }
 
-    /// Makes the record that follows `tip` and goes on to put it. False if some transaction does not fit there.
+    /// Makes the record that follows `tip` and goes on to put it. Returns false if some transaction does not fit there.
     fn put_on(&mut self, tip: Known<S>) -> bool {
         let txns = &tip.txns;
         let ended = |p: &Pending<S::Change>| {
@@ -469,7 +473,8 @@ impl<S: State> Committer<S> {
         true
     }
 
-    /// Our number is taken: by us, by a version that we build on, or by something that we cannot judge from here.
+    /// Handles a taken number: the record there is our own, a version that we build on, or something that cannot be
+    /// judged from here.
     fn met(&mut self, record: Arc<Record<S::Change>>, found: &Record<S::Change>) {
         if found.id == record.id {
             self.step = Step::After(record);
@@ -480,13 +485,13 @@ impl<S: State> Committer<S> {
             self.tip = next;
             return self.decide(&BTreeSet::new());
         }
-        // A transaction that falls out here, aborted or no longer fitting, may have fallen to a stray.
+        // A transaction that drops out here, because it is aborted or does not fit, may have been displaced by a stray.
         if !self.put_on(next) {
             self.read();
         }
     }
 
-    /// Acknowledges if the listing after our record continues it.
+    /// Acknowledges the batch if the listing after our record continues it.
     fn after(&mut self, after: &[Arc<Record<S::Change>>]) {
         match self.next.then_all(after.iter().map(|r| &**r)) {
             Ok(head) => {
@@ -507,34 +512,38 @@ impl<S: State> Committer<S> {
 #[derive(Clone, Debug)]
 pub(crate) struct Vacuum<S: State> {
     pub(super) step: Clean<S>,
-    /// Random numbers for the names of parts, but for the explorer: from the version and the place of the part.
+    /// Source of the random numbers in names of parts. For the explorer they come from the version and the place of the
+    /// part.
     names: Names<S>,
-    /// Parts that the checkpoint brought, once it is known to be the newest: from now on they are stored.
+    /// Parts that the checkpoint brought, set once it is known to be the newest: from then on they are stored.
     pub stored: Vec<(PartName, Arc<Shared<S::Part>>)>,
-    /// The version of that checkpoint, going back to it.
+    /// The version of that checkpoint, based on it.
     pub head: Option<Known<S>>,
 }
 
-/// Where the names of parts come from.
+/// Source of the names of parts: takes the version and the place of the part.
 pub(crate) type Names<S> = fn(&Known<S>, usize) -> u64;
 
 /// Where a vacuum stands.
 #[derive(Clone, Debug)]
 pub(super) enum Clean<S: State> {
-    /// Does the state that we know go back to the newest checkpoint? Then its parts need not be read.
+    /// Is the state that we know based on the newest checkpoint? Then its parts need not be read.
     Newest(Known<S>),
     Read(Reader<S>),
-    /// First what an earlier vacuum left that was cut off after its checkpoint: processes that live shortly would else
-    /// write checkpoints and free nothing.
+    /// Frees first what an earlier vacuum left that was cut off after its checkpoint. Otherwise short-lived processes
+    /// would write checkpoints and free nothing.
     Leftover(Known<S>),
     List(Reader<S>),
-    /// Before the checkpoint: who asks for a transaction that it forgets finds it here.
+    /// Puts the done marker before the checkpoint: whoever asks for a transaction that the checkpoint forgets finds it
+    /// here.
     PutDone(Known<S>),
     PutParts(Known<S>, Plan<S>),
     PutCheckpoint(Known<S>, Plan<S>),
-    /// A writer that slept may have put a checkpoint whose ordinal was freed: then a newer one is there.
+    /// Confirms the checkpoint: a writer that slept may have put one whose ordinal was freed, and then a newer one is
+    /// there.
     Confirm(Known<S>, Plan<S>),
-    /// The version itself stays: it tells sleepers that numbers below were freed.
+    /// Frees the versions below. The checkpoint's own version stays: it tells sleeping writers that numbers below were
+    /// freed.
     Free(Known<S>),
     FreeOld(Known<S>),
     End,
@@ -571,7 +580,7 @@ impl<S: State> Vacuum<S> {
         })
     }
 
-    /// The version of the checkpoint that the one to be written replaces.
+    /// Returns the version of the checkpoint that the new one replaces.
     pub fn replaces(&self) -> Option<u64> {
         match &self.step {
             Clean::PutDone(head) => Some(head.base.number),
@@ -599,7 +608,7 @@ impl<S: State> Vacuum<S> {
             }
             (Clean::PutParts(head, plan), Answer::Finished) => Clean::PutCheckpoint(head, plan),
             (Clean::PutCheckpoint(head, plan), Answer::Put(true)) => Clean::Confirm(head, plan),
-            // Another vacuum was faster, or the answer is lost: the next one finds what is there.
+            // Another vacuum was faster, or the answer is lost: the next vacuum finds what is there.
             (Clean::PutCheckpoint(..), Answer::Put(false)) => Clean::End,
             (Clean::Confirm(head, plan), Answer::Newest(newest)) => {
                 let (ordinal, number) = (head.base.ordinal + 1, head.number);
@@ -619,13 +628,14 @@ impl<S: State> Vacuum<S> {
         };
     }
 
-    /// Parts that the checkpoint before names are used again; all others are written, whatever they were called.
+    /// Plans the parts: those that the checkpoint before names are used again, all others are written under new names.
     fn plan(&self, head: &Known<S>) -> Plan<S> {
         let mut plan = Plan { names: Vec::new(), new: Vec::new() };
         for (at, part) in head.state.parts().into_iter().enumerate() {
             let known = part.name().filter(|name| head.base.parts.contains(name));
             let name = known.unwrap_or_else(|| {
-                // A name of an ordinal that is not freed: freeing goes by ordinals of checkpoints that are there.
+                // The ordinal of the new checkpoint is not freed: freeing goes by ordinals of checkpoints that are
+                // there.
                 let ordinal = head.base.ordinal + u64::from(holds(Rule::Ordinal));
                 let name = PartName { ordinal, random: (self.names)(head, at) };
                 plan.new.push((name, part));

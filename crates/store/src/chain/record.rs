@@ -1,8 +1,8 @@
-//! What the objects of a chain hold.
+//! Formats of the objects of a chain.
 //!
 //! Every object is a header and JSON. JSON, because the bodies are small (a commit says what changed), new fields with
-//! defaults can be read from old objects, and a person can look at a catalog with `tail -c +25`. Checkpoints and their parts,
-//! which repeat themselves and are written again and again, are packed (`| unzstd`).
+//! defaults can be read from old objects, and a person can look at a catalog with `tail -c +25`. Checkpoints and their
+//! parts, which repeat themselves and are written again and again, are packed (`| unzstd`).
 //!
 //! ```text
 //! offset  bytes
@@ -15,8 +15,8 @@
 //!   24+n      4  CRC-32C of all bytes before, u32 little-endian
 //! ```
 //!
-//! A field or kind of change that an older dipper does not know is a new format number: deltas build on each other, so
-//! one that is skipped would make every later state wrong. Unknown fields are therefore refused, never dropped.
+//! A field or kind of change that an older dipper does not know is a new format number: changes build on each other, so
+//! a skipped change would make every later state wrong. Unknown fields are therefore refused, never dropped.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -34,9 +34,9 @@ use crc32c::crc32c;
 const MAGIC: &[u8; 8] = b"DIPPERch";
 const HEADER_BYTES: usize = 24;
 const CRC_BYTES: usize = 4;
-/// A part of a checkpoint takes half a millisecond at this level.
+/// Level of ZSTD. A part of a checkpoint takes half a millisecond at this level.
 const PACK_LEVEL: i32 = 3;
-/// Bytes of an unpacked body at most: a part of a checkpoint has tens of kilobytes.
+/// Most bytes of an unpacked body. A part of a checkpoint has tens of kilobytes.
 const UNPACKED_BYTES_MAX: u64 = 1 << 30;
 
 macro_rules! hex_id {
@@ -76,47 +76,47 @@ macro_rules! hex_id {
 }
 
 hex_id! {
-    /// A transaction: one acknowledged unit. Ordered by time: milliseconds since 1970 in the upper 48 bits, 80 random
-    /// bits below.
+    /// A transaction: one acknowledged unit. Ids are ordered by time: milliseconds since 1970 in the upper 48 bits, 80
+    /// random bits below.
     TxnId
 }
 
 hex_id! {
-    /// Identity of one record; random, and only ever repeated with the same bytes.
+    /// Identity of one record: random, and only ever repeated with the same bytes.
     RecordId
 }
 
 impl TxnId {
-    /// A new id: later than the clock and than the horizon, below which transactions are forgotten.
+    /// Draws a new id, later than the clock and than the horizon, below which transactions are forgotten.
     pub fn fresh(horizon: Self) -> Self {
         let now = chrono::Utc::now().timestamp_millis().max(0) as u128;
         let ms = now.max((horizon.0 >> 80) + 1);
         Self((ms << 80) | (rand::rng().random::<u128>() & ((1 << 80) - 1)))
     }
 
-    /// The smallest id of that millisecond.
+    /// Returns the smallest id of that millisecond.
     pub fn at_ms(ms: i64) -> Self {
         Self((ms.max(0) as u128) << 80)
     }
 }
 
 impl RecordId {
-    /// What a chain's first version names as the one before it.
+    /// Identity that a chain's first version names as the one before it.
     pub const ROOT: Self = Self(0);
 
-    /// A new random id.
+    /// Draws a new random id.
     pub fn fresh() -> Self {
         Self(rand::rng().random())
     }
 }
 
-/// What happens to one transaction in a version.
+/// Effect of a version on one transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Op<C> {
-    /// Its change takes effect.
+    /// The transaction's change takes effect.
     Commit(C),
-    /// It can never be committed any more.
+    /// The transaction can never be committed.
     Abort,
 }
 
@@ -126,7 +126,7 @@ pub enum Op<C> {
 pub struct Entry<C> {
     /// The transaction.
     pub txn: TxnId,
-    /// What happens to it.
+    /// Effect on the transaction.
     pub op: Op<C>,
 }
 
@@ -136,15 +136,15 @@ pub struct Entry<C> {
 pub struct Record<C> {
     /// The version's number, as in its name.
     pub number: u64,
-    /// Own identity.
+    /// The version's own identity.
     pub id: RecordId,
     /// Identity of the version before, [`RecordId::ROOT`] for the first.
     pub prev: RecordId,
     /// Random number of the process that wrote it.
     pub writer: u64,
-    /// When it was written, milliseconds since 1970, UTC; for people, nothing depends on it.
+    /// When the record was written, in milliseconds since 1970, UTC. For people only: nothing depends on it.
     pub at_ms: i64,
-    /// Transactions below are forgotten: neither done markers nor aborts are kept for them. Never falls.
+    /// Transactions below this id are forgotten: neither done markers nor aborts are kept for them. It never falls.
     pub horizon: TxnId,
     /// The transactions, in the order in which they take effect.
     pub entries: Vec<Entry<C>>,
@@ -193,60 +193,62 @@ impl<'de> Deserialize<'de> for PartName {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PartObject<P> {
-    /// The checkpoint it was written for, as in its name.
+    /// Ordinal of the checkpoint that the part was written for, as in its name.
     pub ordinal: u64,
     /// The part.
     pub part: P,
 }
 
-/// The state at a version; loading starts here. Each is made from the one before, whose parts it goes on using.
+/// The state at a version, where loading starts. Each checkpoint is made from the one before and goes on using its
+/// parts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Checkpoint<S> {
-    /// Which checkpoint of the chain, as in its name; 0 in format 1, whose checkpoints are called by their versions.
+    /// Ordinal of the checkpoint in its chain, as in its name; 0 in format 1, whose checkpoints are named by their
+    /// versions.
     #[serde(default)]
     pub ordinal: u64,
     /// The version's number.
     pub number: u64,
     /// The version's identity.
     pub id: RecordId,
-    /// As in [`Record::horizon`].
+    /// Transactions below this id are forgotten; see [`Record::horizon`].
     pub horizon: TxnId,
     /// Aborted transactions above the horizon.
     pub aborted: BTreeSet<TxnId>,
     /// Parts of the state, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<PartName>,
-    /// The state without them.
+    /// The state without its parts.
     pub state: S,
 }
 
 impl<S> Checkpoint<S> {
-    /// Which checkpoint of the chain: larger than that of the one before.
+    /// Returns the ordinal of the checkpoint in its chain, which is larger than that of the one before.
     pub fn ordinal(&self) -> u64 {
         if self.ordinal == 0 { self.number } else { self.ordinal }
     }
 }
 
-/// Committed transactions that a checkpoint does not name any more.
+/// Committed transactions that a checkpoint forgets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Done {
-    /// The checkpoint's number, as in the marker's name.
+    /// Number of the checkpoint's version, as in the marker's name.
     pub number: u64,
     /// The transactions.
     pub txns: BTreeSet<TxnId>,
 }
 
-/// Something that is stored as one object of a chain.
+/// A value that is stored as one object of a chain.
 pub(crate) trait Stored: Serialize + DeserializeOwned {
-    /// Newest format of header and body; that of the state's changes comes beside it.
+    /// Newest format of header and body. The format of the state's changes is a separate number.
     const FORMAT: u16 = 1;
-    /// The format from which on its body is packed.
+    /// First format in which the body is packed.
     const PACKED_FROM: Option<u16> = None;
     /// Kind in the header.
     const KIND: &'static [u8; 4];
-    /// Number in the body; must be the one in the name.
+    /// Number in the body, which must equal the one in the name.
     fn number(&self) -> u64;
 }
 
@@ -282,12 +284,12 @@ impl Stored for Done {
     }
 }
 
-/// The object's bytes.
+/// Returns the object's bytes.
 pub(crate) fn encode<S: State, T: Stored>(value: &T) -> Result<Bytes, serde_json::Error> {
     encode_as(S::FORMAT, value)
 }
 
-/// As [`encode`], for things that are no part of a chain.
+/// Encodes like [`encode`], for objects that are not part of a chain; `format` takes the place of [`State::FORMAT`].
 pub(crate) fn encode_as<T: Stored>(format: u16, value: &T) -> Result<Bytes, serde_json::Error> {
     let mut bytes = vec![0; HEADER_BYTES];
     match T::PACKED_FROM {
@@ -308,12 +310,12 @@ pub(crate) fn encode_as<T: Stored>(format: u16, value: &T) -> Result<Bytes, serd
     Ok(bytes.into())
 }
 
-/// Reads an object's bytes; `path` is its name, for errors, and `number` what that name says.
+/// Reads an object's bytes. `path` is its name, for errors, and `number` is the number in that name.
 pub(crate) fn decode<S: State, T: Stored>(path: &str, number: u64, bytes: &[u8]) -> Result<T, ChainError> {
     decode_as(S::FORMAT, path, number, bytes)
 }
 
-/// As [`decode`], for things that are no part of a chain.
+/// Decodes like [`decode`], for objects that are not part of a chain.
 pub(crate) fn decode_as<T: Stored>(format: u16, path: &str, number: u64, bytes: &[u8]) -> Result<T, ChainError> {
     let damaged = |reason: String| ChainError::Damaged { path: path.to_string(), reason };
     let newer = |found: u16, supported: u16| ChainError::Newer {
@@ -331,7 +333,7 @@ pub(crate) fn decode_as<T: Stored>(format: u16, path: &str, number: u64, bytes: 
         let found = header[..8].escape_ascii();
         return Err(damaged(format!("expected \"DIPPERch\" at byte 0, found \"{found}\"")));
     }
-    // Before the checksum: a newer format may have its checksum elsewhere.
+    // Checked before the checksum: a newer format may have its checksum elsewhere.
     let u16_at = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
     for (at, supported) in [(8, T::FORMAT), (10, format)] {
         if u16_at(at) > supported {
@@ -367,7 +369,7 @@ pub(crate) fn decode_as<T: Stored>(format: u16, path: &str, number: u64, bytes: 
     Ok(value)
 }
 
-/// A packed body.
+/// Unpacks the body of an object.
 fn unpack(body: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     zstd::stream::Decoder::new(body)?.take(UNPACKED_BYTES_MAX + 1).read_to_end(&mut bytes)?;

@@ -12,45 +12,46 @@ use serde::de::DeserializeOwned;
 use super::protocol::{Rule, holds};
 use super::record::{Checkpoint, Op, PartName, Record, RecordId, TxnId};
 
-/// What a chain describes, and how a change alters it.
+/// The state that a chain describes, and how a change alters it.
 pub trait State: Clone + Default + Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
-    /// What a transaction does.
+    /// The change that a transaction makes.
     type Change: Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static;
     /// Why a change does not fit a state.
     type Error: Debug + Display + Send + 'static;
-    /// A piece of a large state that checkpoints store as an object of its own, and only when it changed; `()` for states
-    /// that are stored whole.
+    /// A piece of a large state that checkpoints store as an object of its own, and only when it changed; `()` for
+    /// states that are stored whole.
     type Part: Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static;
-    /// Format of changes, state and parts; grows with every field or kind of change that older versions would not know.
+    /// Format of changes, state and parts. It grows with every field or kind of change that older versions of dipper
+    /// would not know.
     const FORMAT: u16;
 
-    /// Applies a change; true if anything differs afterwards. Depends on nothing but its arguments: every process
-    /// replays the same changes. After an error the state may be half changed; callers hold a clone.
+    /// Applies a change; returns true if anything differs afterwards. The result depends on the arguments only, because
+    /// every process replays the same changes. After an error the state may be half changed; callers hold a clone.
     ///
     /// # Errors
-    /// The change does not fit: it is refused before its commit.
+    /// The error of the state if the change does not fit; the change is then refused before its commit.
     fn apply(&mut self, change: &Self::Change) -> Result<bool, Self::Error>;
 
-    /// Its parts, in order.
+    /// Returns the parts of the state, in order.
     fn parts(&self) -> Vec<Arc<Shared<Self::Part>>> {
         Vec::new()
     }
 
-    /// The rest, which a checkpoint stores whole.
+    /// Returns the state without its parts, which a checkpoint stores whole.
     fn without_parts(&self) -> Self {
         self.clone()
     }
 
-    /// The state with these parts, in order, on top of the rest.
+    /// Returns the state with these parts, in order, added to the rest.
     ///
     /// # Errors
-    /// They do not fit together.
+    /// A text that says why the parts do not fit the rest.
     fn with_parts(self, parts: Vec<Arc<Shared<Self::Part>>>) -> Result<Self, String> {
         if parts.is_empty() { Ok(self) } else { Err(format!("expected no parts, found {}", parts.len())) }
     }
 }
 
-/// A part of a state, with the name under which it is stored as it is now, if it is.
+/// A part of a state, with the name of the object that stores exactly this content, if there is one.
 #[derive(Debug)]
 pub struct Shared<T> {
     content: T,
@@ -58,12 +59,12 @@ pub struct Shared<T> {
 }
 
 impl<T> Shared<T> {
-    /// A part that is not stored.
+    /// Makes a part that is not stored.
     pub fn new(content: T) -> Arc<Self> {
         Arc::new(Self { content, name: Mutex::new(None) })
     }
 
-    /// A part as it was read or written under that name.
+    /// Makes a part from content that was read or written under `name`.
     pub(crate) fn named(content: T, name: PartName) -> Arc<Self> {
         Arc::new(Self { content, name: Mutex::new(Some(name)) })
     }
@@ -72,14 +73,15 @@ impl<T> Shared<T> {
         *self.name.lock()
     }
 
-    /// It was written under that name.
+    /// Records that the part was written under `name`.
     pub(crate) fn set_name(&self, name: PartName) {
         *self.name.lock() = Some(name);
     }
 }
 
 impl<T: Clone> Shared<T> {
-    /// To change it: a copy if others share it, and no longer what is stored.
+    /// Returns the content for a change: a copy if others share it. The part loses its name, because the stored object
+    /// differs from it.
     pub fn edit(this: &mut Arc<Self>) -> &mut T {
         let own = Arc::make_mut(this);
         *own.name.get_mut() = None;
@@ -110,22 +112,22 @@ impl<T: PartialEq> PartialEq for Shared<T> {
 /// The checkpoint that a state goes back to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Base {
-    /// Which checkpoint of the chain; 0 for none.
+    /// Ordinal of the checkpoint in its chain; 0 if there is none.
     pub ordinal: u64,
-    /// Its version.
+    /// Number of the checkpoint's version.
     pub number: u64,
-    /// The parts that it names.
+    /// Parts that the checkpoint names.
     pub parts: BTreeSet<PartName>,
 }
 
 /// Transactions that a state remembers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Txns {
-    /// Committed since the checkpoint this state was loaded from, with their version.
+    /// Transactions committed since the checkpoint that this state was loaded from, with their version.
     pub committed: BTreeMap<TxnId, u64>,
-    /// Aborted and above the horizon.
+    /// Aborted transactions above the horizon.
     pub aborted: BTreeSet<TxnId>,
-    /// Below, transactions are forgotten.
+    /// Transactions with ids below this one are forgotten.
     pub horizon: TxnId,
 }
 
@@ -143,12 +145,12 @@ pub(crate) struct Known<S> {
 pub(crate) type Broken = String;
 
 impl<S: State> Known<S> {
-    /// Before the first version.
+    /// Returns the state before the first version.
     pub fn root() -> Self {
         Self { number: 0, id: RecordId::ROOT, state: Arc::default(), txns: Arc::default(), base: Arc::default() }
     }
 
-    /// A checkpoint with the parts that it names, in order.
+    /// Builds the state of a checkpoint from the parts that it names, in order.
     pub fn from_checkpoint(c: Checkpoint<S>, parts: Vec<Arc<Shared<S::Part>>>) -> Result<Self, Broken> {
         let ordinal = c.ordinal();
         let txns = Txns { committed: BTreeMap::new(), aborted: c.aborted, horizon: c.horizon };
@@ -157,8 +159,8 @@ impl<S: State> Known<S> {
         Ok(Self { number, id, state: Arc::new(c.state.with_parts(parts)?), txns: Arc::new(txns), base })
     }
 
-    /// The checkpoint of this version, the next one of the chain: committed transactions are forgotten, aborted ones stay
-    /// until the horizon has passed them, since their put may still be on its way.
+    /// Returns a checkpoint of this version, the next one of the chain. Committed transactions are forgotten. Aborted
+    /// ones stay until the horizon has passed them, since their put may still be on its way.
     pub fn to_checkpoint(&self, parts: Vec<PartName>) -> Checkpoint<S> {
         let aborted = if holds(Rule::Abort) { self.txns.aborted.clone() } else { BTreeSet::new() };
         let (number, id, horizon) = (self.number, self.id, self.txns.horizon);
@@ -166,7 +168,8 @@ impl<S: State> Known<S> {
         Checkpoint { ordinal, number, id, horizon, aborted, parts, state: self.state.without_parts() }
     }
 
-    /// The same version, going back to a later checkpoint that is not above it: what that forgot is forgotten.
+    /// Returns the same version based on a later checkpoint, if that is not above it. Transactions that the checkpoint
+    /// forgot are forgotten.
     pub fn rebased(mut self, base: &Arc<Base>) -> Self {
         if base.ordinal > self.base.ordinal && base.number <= self.number {
             self.base = Arc::clone(base);
@@ -177,12 +180,12 @@ impl<S: State> Known<S> {
         self
     }
 
-    /// The version after this one.
+    /// Returns the version after this one.
     pub fn then(&self, record: &Record<S::Change>) -> Result<Self, Broken> {
         self.then_all(std::iter::once(record))
     }
 
-    /// The last of the versions that follow, each linked to the one before without a gap.
+    /// Returns the last of the versions that follow, each linked to the one before without a gap.
     pub fn then_all<'a>(&self, records: impl Iterator<Item = &'a Record<S::Change>>) -> Result<Self, Broken>
     where
         S::Change: 'a,
@@ -194,7 +197,8 @@ impl<S: State> Known<S> {
         Ok(now)
     }
 
-    /// Goes on by one version; true if each of its changes altered something. After an error this is no state.
+    /// Advances by one version; returns true if each of its changes altered something. After an error the value is not
+    /// a valid state.
     pub fn push(&mut self, r: &Record<S::Change>) -> Result<bool, Broken> {
         if r.number != self.number + 1 {
             return Err(format!("version {} is followed by version {}", self.number, r.number));
