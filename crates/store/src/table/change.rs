@@ -18,67 +18,68 @@ use crate::chain::{Shared, TxnId};
 /// Rows to delete, by segment.
 pub type Deletes = BTreeMap<SegmentId, Rows>;
 
-/// Which rows a load takes the place of.
+/// The rows that a load replaces as a whole.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Replace {
-    /// None: rows are added.
+    /// The load replaces nothing: rows are added.
     #[default]
     None,
     /// All rows that are in these partitions when the load is committed.
     Partitions(Vec<PartitionId>),
-    /// All rows of the table, temporary partitions left out.
+    /// All rows of the table, without temporary partitions.
     All,
 }
 
-/// Old rows whose values a load was computed from: by UPDATE or for partial columns, or all that it takes the place of
-/// ([`Rowset::replaces`]), where an overwriting query read the table. The load is refused if they changed since, or if
-/// rows that it has not seen came to those that it takes the place of.
+/// The old rows whose values a load was computed from: by UPDATE or for partial columns, or all rows that the load
+/// replaces ([`Rowset::replaces`]) if an overwriting query read the table. The load is refused if they changed since,
+/// or if rows that it has not seen were added to those that it replaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reads {
-    /// [`TableState::seq`] of the state they were read from.
+    /// [`TableState::seq`] of the state that the rows were read from.
     pub seq: u64,
-    /// How many there were; each is one that the load replaces. A load that takes the place of rows read all of them.
+    /// Number of rows read; the load replaces each of them. A load that replaces whole partitions or tables read all
+    /// their rows.
     pub rows: u64,
 }
 
-/// What a load brings. One that replaces rows by key is given to [`Table::publish_replacing`](super::Table).
+/// The rows of a load. A rowset that replaces rows by key is passed to [`Table::publish_replacing`](super::Table).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rowset {
-    /// The transaction; its objects carry it in their names.
+    /// Transaction of the load; the objects carry it in their names.
     pub txn: TxnId,
     /// The objects, all of them durable.
     #[serde(with = "arc_list")]
     pub objects: Vec<Arc<DataObject>>,
-    /// What is known of the columns of all its rows.
+    /// Column statistics over all rows of the load.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stats: Vec<ColumnStats>,
-    /// What it takes the place of.
+    /// Rows that the load replaces as a whole.
     #[serde(default)]
     pub replaces: Replace,
-    /// The label it was begun with.
+    /// Label that the load was begun with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// The least value that AUTO_INCREMENT stands at afterwards.
+    /// The least next value of AUTO_INCREMENT after the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_increment: Option<i64>,
-    /// Old rows that it was computed from.
+    /// Old rows that the load was computed from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reads: Option<Reads>,
 }
 
-/// Merge-on-write: what a load deletes, computed on the state with that `seq`.
+/// Merge-on-write: the rows that a load deletes, computed on the state with `seq` equal to `base`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Replaced {
-    /// [`TableState::seq`] of the state; refused if segments were added to the load's tablets since.
+    /// [`TableState::seq`] of the state. The change is refused if segments were added to the load's tablets since.
     pub base: u64,
     /// Rows of older segments, and of the load's own.
     pub deletes: Deletes,
-    /// The state was that after the load with this object, which was on its way then: refused unless it is the newest
-    /// one in `base`. Only asked before the commit, so no record has it.
+    /// Set if the state was the one after the load with this segment, which was not committed yet: the change is
+    /// refused unless that load is the newest one in `base`. Only checked before the commit, so no record has it.
     #[serde(skip)]
     pub after: Option<SegmentId>,
 }
@@ -89,11 +90,13 @@ pub struct Replaced {
 pub struct Input {
     /// The segment.
     pub segment: SegmentId,
-    /// Its deleted rows when it was read, or up to which later deletions were carried over into the output.
+    /// Number of deleted rows when the segment was read, or up to which later deletions were carried over into the
+    /// output.
     pub deleted_rows: u64,
 }
 
-/// A change of a table. What it is computed on is named in it: it is refused where that is no longer so.
+/// A change of a table. A change names the state that it was computed on, and is refused if that is not the newest
+/// state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum TableChange {
@@ -101,24 +104,24 @@ pub enum TableChange {
     Create {
         /// Definition.
         schema: TableSchema,
-        /// Partitions with ids of their own.
+        /// Partitions with their ids.
         partitions: Vec<Partition>,
         /// Milliseconds since 1970, UTC.
         at_ms: i64,
     },
     /// Adds the rows of a load.
     Load {
-        /// What it brings.
+        /// Rows of the load.
         rowset: Rowset,
-        /// What it deletes; `None` for a load that replaces no rows by key.
+        /// Rows that the load deletes; `None` for a load that replaces no rows by key.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         replaced: Option<Replaced>,
         /// Milliseconds since 1970, UTC.
         at_ms: i64,
     },
-    /// Keeps a load until it is committed or aborted.
+    /// Stores a load until it is committed or aborted.
     Prepare {
-        /// What it brings.
+        /// Rows of the load.
         rowset: Rowset,
         /// Milliseconds since 1970, UTC.
         at_ms: i64,
@@ -127,7 +130,7 @@ pub enum TableChange {
     CommitPrepared {
         /// The load's transaction.
         txn: TxnId,
-        /// As in [`TableChange::Load`].
+        /// Rows that the load deletes, see [`TableChange::Load`].
         #[serde(default, skip_serializing_if = "Option::is_none")]
         replaced: Option<Replaced>,
         /// Milliseconds since 1970, UTC.
@@ -142,18 +145,18 @@ pub enum TableChange {
     },
     /// Deletes rows.
     Delete {
-        /// Where it looked for them; empty for the whole table.
+        /// Partitions that were searched for the rows; empty for the whole table.
         partitions: Vec<PartitionId>,
-        /// The rows with the state they were computed on.
+        /// The rows, with the state they were computed on.
         replaced: Replaced,
         /// Milliseconds since 1970, UTC.
         at_ms: i64,
     },
-    /// Puts segments in the place of others with the same rows.
+    /// Replaces segments by others with the same rows.
     Compact {
-        /// What was read.
+        /// The segments that were read.
         inputs: Vec<Input>,
-        /// What was written: the inputs' rows that were not deleted.
+        /// The objects that were written: the inputs' rows that were not deleted.
         #[serde(with = "arc_list")]
         outputs: Vec<Arc<DataObject>>,
         /// Rows of outputs that were deleted in their inputs after these were read.
@@ -161,21 +164,22 @@ pub enum TableChange {
         /// Milliseconds since 1970, UTC.
         at_ms: i64,
     },
-    /// Another definition. Columns keep their ids.
+    /// Replaces the definition. Columns keep their ids.
     Schema {
-        /// Version of the definition that it is made from.
+        /// Version of the definition that the new one is made from.
         expected: u64,
-        /// The definition; its version is the next one.
+        /// The new definition; its version is the next one.
         schema: TableSchema,
     },
-    /// Adds partitions; they get ids of their own.
+    /// Adds partitions, with ids that the state assigns.
     AddPartitions {
-        /// The partitions; their `id` says nothing.
+        /// The partitions; their `id` is ignored.
         partitions: Vec<Partition>,
-        /// Those whose name or whose values are there already are left out instead of refused (IF NOT EXISTS, AUTO
-        /// PARTITION).
+        /// Whether partitions whose name or whose values exist already are left out instead of refused (IF NOT EXISTS,
+        /// AUTO PARTITION).
         if_not_exists: bool,
-        /// One whose name a partition of other values has gets a free name, its own with its id (AUTO PARTITION).
+        /// Whether a partition whose name belongs to a partition of other values gets a free name, made of its own and
+        /// its id (AUTO PARTITION).
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         free_names: bool,
     },
@@ -193,15 +197,15 @@ pub enum TableChange {
         /// Its new name.
         name: String,
     },
-    /// Temporary partitions take the place of others, which are dropped with their rows.
+    /// Replaces partitions by temporary ones. The replaced partitions are dropped with their rows.
     ReplacePartitions {
-        /// The partitions that go.
+        /// The partitions that are replaced.
         partitions: Vec<PartitionId>,
-        /// The temporary partitions that come.
+        /// The temporary partitions that replace them.
         by: Vec<PartitionId>,
-        /// Refused unless both hold the same values.
+        /// Whether to refuse the change unless both sets hold the same values.
         strict_range: bool,
-        /// Each that comes takes the name of the one at its place.
+        /// Whether each replacing partition takes the name of the partition at its position.
         keep_names: bool,
         /// Milliseconds since 1970, UTC.
         at_ms: i64,
@@ -213,18 +217,18 @@ pub enum TableChange {
         /// The properties.
         properties: BTreeMap<String, Option<String>>,
     },
-    /// Removes all rows that are there when it is committed.
+    /// Removes all rows that are in the table when the change is committed.
     Truncate {
-        /// Only from these partitions; `None` for the whole table, temporary partitions left out.
+        /// Partitions to empty; `None` for the whole table without temporary partitions.
         partitions: Option<Vec<PartitionId>>,
         /// Milliseconds since 1970, UTC.
         at_ms: i64,
     },
-    /// Takes values of AUTO_INCREMENT.
+    /// Reserves values of AUTO_INCREMENT.
     ReserveAutoIncrement {
-        /// The first one: the next value of the state.
+        /// First reserved value: the next value of the state.
         from: i64,
-        /// How many.
+        /// Number of reserved values.
         values: u64,
     },
     /// Makes a version, and with it a newer horizon, and forgets objects that were removed before a time.
@@ -232,7 +236,7 @@ pub enum TableChange {
         /// Milliseconds since 1970, UTC.
         removed_before_ms: i64,
     },
-    /// Drops the table: all rows go, prepared loads too, and every later change is refused.
+    /// Drops the table: all rows and prepared loads go, and every later change is refused.
     Tombstone {
         /// Milliseconds since 1970, UTC.
         at_ms: i64,
@@ -267,7 +271,7 @@ impl crate::chain::State for TableState {
             return Err(Refused::NotCreated);
         }
         if self.is_dropped() {
-            // Dropping twice is one drop.
+            // Dropping a dropped table changes nothing.
             return if matches!(change, TableChange::Tombstone { .. }) { Ok(false) } else { Err(Refused::Dropped) };
         }
         match change {
@@ -335,7 +339,7 @@ impl crate::chain::State for TableState {
             }
             TableChange::Tombstone { at_ms } => {
                 self.clear(|_| true, *at_ms);
-                // All objects of its directory go with it.
+                // The drop covers all objects of the table's directory.
                 self.prepared = Arc::default();
                 self.removed = Default::default();
                 self.dropped_ms = Some(*at_ms);
@@ -407,7 +411,7 @@ impl TableState {
         Arc::make_mut(&mut self.prepared).remove(&txn).ok_or(Refused::NotPrepared { txn })
     }
 
-    /// A load's objects belong to it, are new, and fit partitions, buckets and the definition as they are.
+    /// Checks that a load's objects belong to it, are new, and fit the partitions, buckets and definition.
     fn check_load(&self, rowset: &Rowset) -> Result<(), Refused> {
         let mut ids = BTreeSet::new();
         for o in &rowset.objects {
@@ -484,11 +488,11 @@ impl TableState {
         Ok(true)
     }
 
-    /// Nothing came into these tablets after the base.
+    /// Checks that no segment came into these tablets after the base.
     fn check_base(&self, replaced: &Replaced, within: impl Fn(Tablet) -> bool) -> Result<(), Refused> {
         let base = replaced.base;
         if let Some(after) = replaced.after {
-            // Another commit may have taken its number.
+            // Another commit may have taken that number.
             let found = self.segments.get(after).map_or(self.seq, |i| i.added);
             if found != base || !self.segments.has_object(after.object) {
                 return Err(Refused::Moved { base, found });
@@ -501,8 +505,8 @@ impl TableState {
         found.map_or(Ok(()), |found| Err(Refused::Moved { base, found }))
     }
 
-    /// Every old row that was read is there, alive, and was there when it was read; or its successor has lost to it, by a
-    /// smaller sequence value.
+    /// Checks that every old row that was read exists, is alive, and existed when it was read; or that its successor
+    /// has lost to it by a smaller sequence value.
     fn check_reads(&self, rowset: &Rowset, reads: &Reads, deletes: &Deletes) -> Result<(), Refused> {
         let mut found = 0;
         let mut lost = 0;
@@ -528,7 +532,7 @@ impl TableState {
         }
     }
 
-    /// What an overwriting query read of the rows that it replaces is still what they are.
+    /// Checks that the rows that an overwriting query read are still exactly those that it replaces.
     fn check_overwritten(&self, replaces: &Replace, reads: &Reads) -> Result<(), Refused> {
         let within = |t: Tablet| match replaces {
             Replace::None => false,
@@ -537,22 +541,22 @@ impl TableState {
         };
         let mut found = 0;
         for item in self.all_segments().filter(|s| within(s.segment.tablet)) {
-            // A compaction gives what it wrote the age of the youngest that it read.
+            // A compaction gives its output the age of the youngest segment that it read.
             if item.seq > reads.seq {
                 return Err(Refused::RowsChanged { expected: reads.rows, found: 0 });
             }
             found += item.live_rows();
         }
-        // Fewer are also what a compaction of an AGGREGATE table makes of the same rows; DELETE and TRUNCATE of some of
-        // them look alike.
+        // Fewer rows are also the result of a compaction of an AGGREGATE table over the same rows; DELETE and TRUNCATE
+        // of some of them look alike.
         match found == reads.rows {
             true => Ok(()),
             false => Err(Refused::RowsChanged { expected: reads.rows, found }),
         }
     }
 
-    /// Sets bits; the number of rows that were alive before. A segment without living rows stays: its keys still decide
-    /// by their sequence until a compaction drops it.
+    /// Marks rows as deleted; returns the number of them that were alive. A segment without living rows stays: its keys
+    /// still decide by their sequence until a compaction drops it.
     fn delete(&mut self, deletes: &Deletes, at_ms: i64) -> Result<u64, Refused> {
         let mut total = 0;
         for (id, rows) in deletes {
@@ -625,7 +629,7 @@ impl TableState {
         }
         let changed_ms = self.changed_ms;
         rows_out -= self.delete(deletes, at_ms)?;
-        self.changed_ms = changed_ms; // for a reader nothing changed
+        self.changed_ms = changed_ms; // For a reader nothing changed.
         // Where rows of one key are merged, fewer come out.
         let merges = self.schema().model != Model::Duplicate;
         if rows_out > rows_in || rows_out < rows_in && !merges {
@@ -649,7 +653,7 @@ impl TableState {
         self.clear(|t| !temporary.contains(&t.partition), at_ms);
     }
 
-    /// Notes the objects that have no segment left.
+    /// Records the objects that have no segment left as removed.
     fn forget_objects(&mut self, gone: &[Item], at_ms: i64) {
         let objects: BTreeSet<ObjectId> = gone.iter().map(|i| i.id.object).collect();
         for id in objects {
@@ -672,7 +676,8 @@ impl TableState {
         columns.filter_map(|id| schema.position(*id)).map(|at| schema.columns[at].data_type.clone()).collect()
     }
 
-    /// Name, buckets and values of a partition fit beside the others of its kind; `but` is not looked at.
+    /// Checks that name, buckets and values of a partition fit beside the others of its kind; the partition `but` is
+    /// left out.
     fn check_partition(&self, p: &Partition, but: Option<PartitionId>) -> Result<(), Refused> {
         if p.name.is_empty() || p.buckets == 0 {
             return Err(Refused::Invalid(format!("partition \"{}\" has no name or no buckets", p.name)));
@@ -724,7 +729,7 @@ impl TableState {
             match self.check_partition(p, None) {
                 Ok(()) => {}
                 Err(Refused::PartitionExists { .. } | Refused::PartitionsOverlap { .. }) if if_not_exists => {
-                    // The same values under another name do as well; values that overlap in part do not.
+                    // The same values under another name are accepted; values that overlap in part are not.
                     let same = |o: &&Arc<Partition>| o.temporary == p.temporary && o.bounds == p.bounds;
                     if self.partition_by_name(&p.name).is_none() && !self.partitions.values().any(|o| same(&o)) {
                         self.check_partition(p, None)?;
@@ -832,7 +837,7 @@ impl TableState {
     }
 }
 
-/// Columns have ids and names of their own, keys come first.
+/// Checks that columns have ids and names of their own.
 fn check_schema(schema: &TableSchema) -> Result<(), Refused> {
     let invalid = |why: String| Err(Refused::Invalid(why));
     if schema.columns.is_empty() || schema.keys > schema.columns.len() {

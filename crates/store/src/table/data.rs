@@ -1,8 +1,8 @@
-//! What a table's chain says about its rows: objects, segments, deleted rows.
+//! Rows in a table's chain: objects, segments, deleted rows.
 //!
-//! A load writes one object (a big one several). An object holds segments: runs of rows of one tablet (one bucket of one
-//! partition), sorted by the table's key, each in row groups of its own. Objects never change. Which of a segment's rows
-//! are deleted is said by its delete vector in the chain's state.
+//! A load writes one object (a big one several). An object holds segments: runs of rows of one tablet (one bucket of
+//! one partition), sorted by the table's key, each in row groups of its own. Objects never change. A delete vector in
+//! the chain's state says which rows of a segment are deleted.
 
 use std::fmt;
 
@@ -17,12 +17,12 @@ use crate::chain::TxnId;
 pub struct ObjectId {
     /// The load or compaction that wrote it.
     pub txn: TxnId,
-    /// Which of its objects.
+    /// Number of the object among those of its transaction.
     pub index: u32,
 }
 
-/// Name of a segment: which one of its object, in the order in which the load wrote them. Among equal keys of one load
-/// the later segment wins.
+/// Name of a segment: its object and its place there, in the order in which the load wrote them. Among equal keys of
+/// one load the later segment wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SegmentId {
     /// The object.
@@ -44,15 +44,15 @@ pub struct Tablet {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Segment {
-    /// Where its rows belong.
+    /// Tablet that the segment's rows belong to.
     pub tablet: Tablet,
     /// Number of rows, deleted ones included.
     pub rows: u32,
-    /// Its first row group in the object.
+    /// First row group of the segment in the object.
     pub first_group: u32,
-    /// Number of its row groups.
+    /// Number of the segment's row groups.
     pub groups: u32,
-    /// Bytes of its row groups.
+    /// Bytes of the segment's row groups.
     pub bytes: u64,
     /// Smallest key, in the encoding of [`crate::key`]; empty for a table without keys. May be cut after 64 bytes.
     #[serde(with = "base64_bytes")]
@@ -66,31 +66,32 @@ pub struct Segment {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataObject {
-    /// Its name.
+    /// Name of the object.
     pub id: ObjectId,
-    /// Its size.
+    /// Size of the object in bytes.
     pub bytes: u64,
-    /// Bytes from its end that hold all indexes and the footer: one request reads them.
+    /// Bytes from the object's end that hold all indexes and the footer: one request reads them.
     pub tail_bytes: u64,
     /// CRC-32C of the tail.
     pub tail_crc: u32,
-    /// Version of the schema it was written under.
+    /// Version of the schema that the object was written under.
     pub schema_version: u64,
-    /// Its segments; a place in the list is [`SegmentId::ordinal`].
+    /// Segments of the object; a position in the list is [`SegmentId::ordinal`].
     pub segments: Vec<Segment>,
 }
 
-/// What is known of a column's values in some rows; merged, it is known of all of them.
+/// Statistics of a column's values over some set of rows. Statistics of two sets can be merged into those of their
+/// union.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ColumnStats {
     /// The column.
     pub column: ColumnId,
-    /// Smallest value as text in the form of a SQL literal's content; `None` when all are NULL or the type has no order.
-    /// Strings are cut after 64 bytes, which keeps a lower bound.
+    /// Smallest value as text in the form of a SQL literal's content. `None` if all values are NULL or the type has no
+    /// order. Strings are cut after 64 bytes, which keeps a lower bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min: Option<String>,
-    /// Largest value; `None` also when a long string could not be cut upwards.
+    /// Largest value. `None` also if a long string could not be cut to an upper bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<String>,
     /// Number of NULLs.
@@ -124,7 +125,7 @@ fn numbers<const N: usize>(text: &str) -> Option<(TxnId, [u32; N])> {
 }
 
 impl ObjectId {
-    /// Reads what [`Display`](fmt::Display) wrote.
+    /// Parses the output of [`Display`](fmt::Display); `None` for any other text.
     pub fn from_text(text: &str) -> Option<Self> {
         numbers(text).map(|(txn, [index])| Self { txn, index })
     }
@@ -158,7 +159,8 @@ impl<'de> Deserialize<'de> for SegmentId {
     }
 }
 
-/// Row numbers of a segment, counted over its row groups from 0. In JSON: the portable Roaring format in base64.
+/// Row numbers of a segment, counted over its row groups from 0. Serialized in JSON as the portable Roaring format in
+/// base64.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rows(pub RoaringBitmap);
 
@@ -177,7 +179,7 @@ impl<'de> Deserialize<'de> for Rows {
     }
 }
 
-/// Bytes as base64 text.
+/// Serializes bytes as base64 text.
 pub(crate) mod base64_bytes {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
@@ -193,7 +195,7 @@ pub(crate) mod base64_bytes {
     }
 }
 
-/// A list of shared values, as a list of values.
+/// Serializes a list of shared values as a list of values.
 pub(crate) mod arc_list {
     use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Why a change does not fit a table, and what can go wrong with one.
+//! Errors of tables: changes that do not fit, and failures of the chain or the store.
 
 use super::data::{ObjectId, SegmentId, Tablet};
 use crate::chain::{ChainError, CommitError, TxnId};
@@ -10,21 +10,21 @@ pub enum Refused {
     /// The table was dropped.
     #[error("the table was dropped")]
     Dropped,
-    /// Nothing but a creation can come first.
+    /// A change came before the table's creation.
     #[error("the table was not created yet")]
     NotCreated,
-    /// There is a table already.
+    /// The table has been created already.
     #[error("the table exists already")]
     AlreadyCreated,
-    /// Rows came in after those that the change was computed on; it must be computed on them too.
+    /// Rows came in after those that the change was computed on; it must be computed again with them.
     #[error("rows came in at {found} after {base}, which the change was computed on; repeat it")]
     Moved {
         /// [`TableState::seq`](super::TableState::seq) that the change names.
         base: u64,
-        /// That of the newest rows it does not know.
+        /// [`TableState::seq`](super::TableState::seq) of the newest rows that the change does not know.
         found: u64,
     },
-    /// Rows whose old values the change builds on were changed or deleted since.
+    /// Rows whose old values the change builds on were changed or deleted meanwhile.
     #[error(
         "{expected} rows were read to be replaced and {found} of them are still as they were; repeat the statement"
     )]
@@ -34,7 +34,7 @@ pub enum Refused {
         /// Rows found unchanged.
         found: u64,
     },
-    /// A segment that the change names is not part of the table any more.
+    /// A segment that the change names is not part of the table.
     #[error("segment {segment} is not part of the table any more")]
     SegmentGone {
         /// The segment.
@@ -47,43 +47,43 @@ pub enum Refused {
         segment: SegmentId,
         /// Deleted rows that the change knows.
         expected: u64,
-        /// Deleted rows now.
+        /// Deleted rows in the newest state.
         found: u64,
     },
-    /// The definition is another one by now.
+    /// The definition was changed after the change had been made for it.
     #[error("version {expected} of the definition was changed, now it is version {found}; repeat the statement")]
     SchemaChanged {
         /// Version that the change was made for.
         expected: u64,
-        /// Version now.
+        /// Version in the newest state.
         found: u64,
     },
-    /// No such partition.
+    /// There is no such partition.
     #[error("partition \"{partition}\" does not exist; it may have been dropped")]
     PartitionNotFound {
-        /// Its name, or its number in the table.
+        /// The partition's name, or its number in the table.
         partition: String,
     },
-    /// A partition of that name exists.
+    /// A partition of that name exists already.
     #[error("partition \"{partition}\" exists already")]
     PartitionExists {
-        /// Its name.
+        /// The partition's name.
         partition: String,
     },
-    /// Two partitions would hold one value.
+    /// Two partitions would hold the same value.
     #[error("the values of partition \"{partition}\" overlap those of partition \"{other}\"")]
     PartitionsOverlap {
-        /// The new one.
+        /// The new partition.
         partition: String,
-        /// The one that is there.
+        /// The existing partition.
         other: String,
     },
-    /// The partitions that replace others hold other values.
+    /// The replacing partitions hold other values than the replaced ones.
     #[error("partitions {by} do not hold the same values as partitions {replaced}; use 'strict_range' = 'false'")]
     CoverDiffers {
-        /// Names, with commas.
+        /// Names of the replaced partitions, with commas.
         replaced: String,
-        /// Names, with commas.
+        /// Names of the replacing partitions, with commas.
         by: String,
     },
     /// A segment's bucket does not exist in its partition.
@@ -98,18 +98,18 @@ pub enum Refused {
         /// The transaction.
         txn: TxnId,
     },
-    /// The object is or was part of the table: the change was committed before.
+    /// The object is or was part of the table, so the change was committed before.
     #[error("object {object} is part of the table already")]
     ObjectExists {
         /// The object.
         object: ObjectId,
     },
-    /// Another reservation came first.
+    /// Another reservation of AUTO_INCREMENT values came first.
     #[error("AUTO_INCREMENT stood at {expected}, now it stands at {found}; repeat the reservation")]
     AutoIncrementMoved {
         /// Next value that the change names.
         expected: i64,
-        /// Next value now.
+        /// Next value in the newest state.
         found: i64,
     },
     /// The change contradicts itself or the definition.
@@ -117,7 +117,7 @@ pub enum Refused {
     Invalid(String),
 }
 
-/// What can go wrong with a table.
+/// Why an operation on a table failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TableError {
@@ -130,20 +130,20 @@ pub enum TableError {
     /// There is no table of that id.
     #[error("{path}: there is no table")]
     NotFound {
-        /// Its directory.
+        /// Directory of the table.
         path: String,
     },
     /// Finding the rows that a change replaces failed.
     #[error("finding the rows to replace: {0}")]
     Resolve(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// Others were faster in every attempt; nothing was changed.
+    /// Other writers were faster in every attempt; nothing was changed.
     #[error("{path}: other writers were faster {attempts} times ({last}); repeat the statement")]
     Contended {
         /// The table's directory.
         path: String,
         /// Attempts made.
         attempts: u32,
-        /// Why the last one did not fit.
+        /// Why the last attempt did not fit.
         last: Refused,
     },
 }

@@ -1,4 +1,4 @@
-//! One process's view of a table.
+//! One process's view of a table: loads, merge-on-write, compaction.
 
 use std::error::Error;
 use std::future::Future;
@@ -22,14 +22,14 @@ use crate::catalog::TableId;
 use crate::chain::ChainError;
 use crate::chain::{Chain, Options, State, TxnId};
 
-/// How often a change is computed anew when others were faster. One process lets its own changes through one by one, so
-/// only other processes count.
+/// How many times a change is computed again when other writers were faster. A process lets its own changes through one
+/// by one, so only other processes count.
 const ATTEMPTS_MAX: u32 = 200;
 /// The longest time between the beginning of a load and its commit.
 pub const LOAD_TIME_MAX: Duration = Duration::from_secs(4 * 3600);
 
-/// One process's view of a table; clones share it. A process opens each table once, so that its loads queue up instead of
-/// racing.
+/// One process's view of a table; clones share it. A process opens each table once, so that its loads queue up instead
+/// of racing.
 #[derive(Clone, Debug)]
 pub struct Table {
     inner: Arc<Inner>,
@@ -45,8 +45,8 @@ struct Inner {
     pace: Arc<Pace>,
 }
 
-/// The state after a load that is on its way into the chain: the next load is computed on it, and so waits for no commit.
-/// Loads that are computed while one is being written share a version.
+/// The state after a load that is on its way into the chain. The next load is computed on it and so waits for no
+/// commit. Loads that are computed while another is being written share a version.
 #[derive(Debug)]
 struct Ahead {
     state: Arc<TableState>,
@@ -54,7 +54,7 @@ struct Ahead {
     load: SegmentId,
 }
 
-/// The directory of a table's chain and data.
+/// Returns the directory of a table's chain and data.
 pub fn table_path(id: TableId) -> Path {
     Path::from("t").join(id.to_string())
 }
@@ -67,7 +67,8 @@ impl Table {
     /// Creates a table. Its id must be new: a catalog names it afterwards.
     ///
     /// # Errors
-    /// [`Refused::AlreadyCreated`], a definition that contradicts itself, or the store's error.
+    /// [`Refused::AlreadyCreated`], [`Refused::Invalid`] if the definition contradicts itself, another [`Refused`] if a
+    /// partition does not fit, or the error of the chain.
     pub async fn create(
         store: Arc<dyn ObjectStore>,
         id: TableId,
@@ -82,15 +83,16 @@ impl Table {
     /// Opens a table, dropped or not.
     ///
     /// # Errors
-    /// [`TableError::NotFound`], or the store fails or holds damaged or newer objects.
+    /// [`TableError::NotFound`] if there is no table, [`TableError::Chain`] if the store fails or holds damaged or
+    /// newer objects.
     pub async fn open(store: Arc<dyn ObjectStore>, id: TableId) -> Result<Self, TableError> {
         Self::open_with(store, id, options()).await
     }
 
-    /// As [`open`](Self::open), with other limits.
+    /// Opens a table like [`open`](Self::open), with other limits of its chain.
     ///
     /// # Errors
-    /// As of [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub async fn open_with(store: Arc<dyn ObjectStore>, id: TableId, options: Options) -> Result<Self, TableError> {
         let table = Self::connect(store, id, options).await?;
         if !table.snapshot().is_created() {
@@ -109,66 +111,68 @@ impl Table {
         Ok(Self { inner: Arc::new(Inner { id, store, chain, settling, pace }) })
     }
 
-    /// Its id.
+    /// Returns the table's id.
     pub fn id(&self) -> TableId {
         self.inner.id
     }
 
-    /// The store that it is on.
+    /// Returns the store that the table is in.
     pub fn store(&self) -> &Arc<dyn ObjectStore> {
         &self.inner.store
     }
 
-    /// Where an object is.
+    /// Returns the path of a data object.
     pub fn data_path(&self, object: ObjectId) -> Path {
         table_path(self.inner.id).join("d").join(format!("{object}.parquet"))
     }
 
-    /// The newest state that this process knows. Costs nothing.
+    /// Returns the newest state that this process knows. Costs nothing.
     pub fn snapshot(&self) -> Arc<TableState> {
         self.inner.chain.snapshot()
     }
 
-    /// Number of the version that [`snapshot`](Self::snapshot) shows.
+    /// Returns the number of the version that [`snapshot`](Self::snapshot) shows.
     pub fn version(&self) -> u64 {
         self.inner.chain.version()
     }
 
-    /// Objects beside those of its chain that are none of it.
+    /// Returns objects in the directories of the table's chain that do not belong to it.
     pub fn strays(&self) -> Vec<Path> {
         self.inner.chain.strays()
     }
 
-    /// The newest state there is: one LIST.
+    /// Returns the newest state there is: one LIST.
     ///
     /// # Errors
-    /// The store's.
+    /// [`TableError::Chain`] if the store fails or holds damaged or newer objects.
     pub async fn refresh(&self) -> Result<Arc<TableState>, TableError> {
         Ok(self.inner.chain.refresh().await?)
     }
 
-    /// What others committed longer ago than that, [`snapshot`](Self::snapshot) has.
+    /// Returns the time since the store was last asked for newer versions. Whatever others had committed by then is in
+    /// [`snapshot`](Self::snapshot).
     pub fn staleness(&self) -> Duration {
         self.inner.chain.staleness()
     }
 
-    /// Begins a transaction: the id under which it writes its objects, and then commits. It is good for
+    /// Begins a transaction: returns the id under which it writes its objects and then commits. The id is valid for
     /// [`LOAD_TIME_MAX`]; objects of a transaction that was not committed by then are deleted.
     pub fn begin(&self) -> TxnId {
         TxnId::fresh(self.horizon())
     }
 
-    /// Transactions below are over: who has not been committed never will be. Prepared ones are kept by the state.
+    /// Returns the id below which transactions are over: one that is not committed never will be. Prepared loads are
+    /// kept by the state.
     pub fn horizon(&self) -> TxnId {
         self.inner.chain.horizon()
     }
 
-    /// Commits a change that does not depend on rows; returns a state that has it. One that alters nothing makes no
-    /// version.
+    /// Commits a change that does not depend on rows and returns a state that contains it. A change that alters nothing
+    /// makes no version.
     ///
     /// # Errors
-    /// [`TableError::Refused`] on a state read after the call; of the chain's errors only [`ChainError::Unknown`] leaves
-    /// the outcome open.
+    /// [`TableError::Refused`] if the change does not fit a state that was read after the call; of the chain's errors
+    /// only [`ChainError::Unknown`] leaves the outcome open.
     pub async fn commit(&self, change: TableChange) -> Result<Arc<TableState>, TableError> {
         Ok(self.inner.chain.commit(change).await?)
     }
@@ -176,22 +180,23 @@ impl Table {
     /// Commits a load that replaces no rows by key: into a DUPLICATE or AGGREGATE table.
     ///
     /// # Errors
-    /// As of [`commit`](Self::commit); [`ChainError::Expired`] after [`LOAD_TIME_MAX`], [`ChainError::Aborted`] if
-    /// another process aborted it.
+    /// The errors of [`commit`](Self::commit), [`ChainError::Expired`] after [`LOAD_TIME_MAX`], and
+    /// [`ChainError::Aborted`] if another process aborted it.
     pub async fn publish(&self, rowset: Rowset) -> Result<Arc<TableState>, TableError> {
         self.keep_pace(&rowset).await;
         let txn = rowset.txn;
         self.commit_load(txn, TableChange::Load { rowset, replaced: None, at_ms: now_ms() }).await
     }
 
-    /// A merge of this process begins: while the guard lives, loads of this process wait while the table has more than
-    /// `most` segments, a second at most.
+    /// Begins a merge of this process. While the guard lives, loads of this process wait, for a second at most, while
+    /// the table has more than `most` segments.
     pub(crate) fn merging(&self, most: usize) -> Merging {
         self.inner.pace.merging(most)
     }
 
     async fn keep_pace(&self, rowset: &Rowset) {
-        // Others may change what it was computed from; and one that replaces segments helps.
+        // A load that reads rows does not wait, because others may change what it was computed from. A load that
+        // replaces segments does not wait, because it reduces their number.
         if rowset.reads.is_none() && rowset.replaces == Replace::None {
             self.inner.pace.wait(|| self.snapshot().segment_count()).await;
         }
@@ -199,7 +204,7 @@ impl Table {
 
     async fn commit_load(&self, txn: TxnId, change: TableChange) -> Result<Arc<TableState>, TableError> {
         match self.inner.chain.commit_as(txn, change).await.map_err(TableError::from) {
-            // Sent again after its version was freed: it is what it was.
+            // The load was put again after its version had been freed: it is committed already.
             Err(TableError::Refused(Refused::ObjectExists { .. })) if self.outcome(txn).await? == Some(true) => {
                 Ok(self.snapshot())
             }
@@ -209,13 +214,14 @@ impl Table {
 
     /// Commits a load into a UNIQUE table.
     ///
-    /// `resolve(state, after)` says which rows go because of the load: of segments in `state` that were added after
-    /// `after` ([`SegmentRef::added`](super::SegmentRef::added)` > after`), and of the load's own segments. It is called
-    /// with 0 first, and again with what came in meanwhile as long as others are faster.
+    /// `resolve(state, after)` returns the rows that the load deletes: rows of segments in `state` that were added
+    /// after `after` ([`SegmentRef::added`](super::SegmentRef::added)` > after`), and of the load's own segments. It is
+    /// called with 0 first, and again for the segments that came in meanwhile as long as other writers are faster.
     ///
     /// # Errors
-    /// As of [`publish`](Self::publish), [`TableError::Resolve`], and [`Refused::RowsChanged`] where the load has
-    /// [`Rowset::reads`]: then its rows must be computed anew.
+    /// The errors of [`publish`](Self::publish), [`TableError::Resolve`] if `resolve` fails, and
+    /// [`Refused::RowsChanged`] if the rows in [`Rowset::reads`] were changed: then the load's rows must be computed
+    /// again.
     pub async fn publish_replacing<F, Fut, E>(&self, rowset: Rowset, resolve: F) -> Result<Arc<TableState>, TableError>
     where
         F: FnMut(Arc<TableState>, u64) -> Fut,
@@ -229,10 +235,10 @@ impl Table {
         self.settle(txn, scope, segment_of(&rowset), resolve, build, |_, _| {}).await
     }
 
-    /// Keeps a load for a later commit or abort, also over restarts. Its rows are invisible until then.
+    /// Stores a load for a later commit or abort, which may come after a restart. Its rows are invisible until then.
     ///
     /// # Errors
-    /// As of [`publish`](Self::publish).
+    /// The errors of [`publish`](Self::publish).
     pub async fn prepare(&self, rowset: Rowset) -> Result<Arc<TableState>, TableError> {
         let txn = rowset.txn;
         Ok(self.inner.chain.commit_as(txn, TableChange::Prepare { rowset, at_ms: now_ms() }).await?)
@@ -241,15 +247,16 @@ impl Table {
     /// Commits a prepared load that replaces no rows by key.
     ///
     /// # Errors
-    /// [`Refused::NotPrepared`], else as of [`commit`](Self::commit).
+    /// [`Refused::NotPrepared`] if there is no such load, otherwise the errors of [`commit`](Self::commit).
     pub async fn commit_prepared(&self, txn: TxnId) -> Result<Arc<TableState>, TableError> {
         self.commit(TableChange::CommitPrepared { txn, replaced: None, at_ms: now_ms() }).await
     }
 
-    /// Commits a prepared load into a UNIQUE table; `resolve` as of [`publish_replacing`](Self::publish_replacing).
+    /// Commits a prepared load into a UNIQUE table. For `resolve` see [`publish_replacing`](Self::publish_replacing).
     ///
     /// # Errors
-    /// [`Refused::NotPrepared`], else as of [`publish_replacing`](Self::publish_replacing).
+    /// [`Refused::NotPrepared`] if there is no such load, otherwise the errors of
+    /// [`publish_replacing`](Self::publish_replacing).
     pub async fn commit_prepared_replacing<F, Fut, E>(
         &self,
         txn: TxnId,
@@ -271,33 +278,34 @@ impl Table {
     /// Aborts a prepared load.
     ///
     /// # Errors
-    /// [`Refused::NotPrepared`], else as of [`commit`](Self::commit).
+    /// [`Refused::NotPrepared`] if there is no such load, otherwise the errors of [`commit`](Self::commit).
     pub async fn abort_prepared(&self, txn: TxnId) -> Result<Arc<TableState>, TableError> {
         self.commit(TableChange::AbortPrepared { txn, at_ms: now_ms() }).await
     }
 
-    /// Sees to it that a transaction is never committed from now on; false if it was before (or was prepared).
+    /// Makes sure that a transaction is never committed from here on. Returns false if it was committed (or prepared)
+    /// before.
     ///
     /// # Errors
-    /// [`ChainError::Unknown`] also when the horizon has passed the transaction.
+    /// [`ChainError::Unknown`] also if the horizon has passed the transaction.
     pub async fn abort(&self, txn: TxnId) -> Result<bool, TableError> {
         Ok(self.inner.chain.abort(txn).await?)
     }
 
-    /// What is known of a transaction: true for committed or prepared, false for aborted, `None` for neither up to now, or
-    /// forgotten.
+    /// Returns the outcome of a transaction: true for committed or prepared, false for aborted. `None` means that it
+    /// has neither outcome yet, or that it is forgotten.
     ///
     /// # Errors
-    /// The store's.
+    /// [`TableError::Chain`] if the store fails or holds damaged or newer objects.
     pub async fn outcome(&self, txn: TxnId) -> Result<Option<bool>, TableError> {
         Ok(self.inner.chain.outcome(txn).await?)
     }
 
-    /// Deletes rows (DELETE FROM) in some partitions, or everywhere if none are named. `resolve` as of
-    /// [`publish_replacing`](Self::publish_replacing). Returns the state with the number of rows deleted.
+    /// Deletes rows (DELETE FROM) in some partitions, or in all if none are named. For `resolve` see
+    /// [`publish_replacing`](Self::publish_replacing). Returns the state and the number of rows deleted.
     ///
     /// # Errors
-    /// As of [`publish_replacing`](Self::publish_replacing).
+    /// The errors of [`publish_replacing`](Self::publish_replacing).
     pub async fn delete<F, Fut, E>(
         &self,
         partitions: Vec<PartitionId>,
@@ -318,13 +326,13 @@ impl Table {
         Ok((state, deleted))
     }
 
-    /// Puts segments in the place of others. `inputs` name the deletions that `outputs` leave out; `deletes` are rows of
-    /// outputs that are deleted all the same (their keys still decide by their sequence); `carry(added)` gives the rows of
-    /// outputs for rows of inputs that were deleted since, and is called again as long as deletions are faster.
+    /// Replaces segments by others. `inputs` name the deleted rows that `outputs` leave out. `deletes` are rows of
+    /// outputs that are deleted all the same (their keys still decide by their sequence). `carry(added)` maps rows of
+    /// inputs that were deleted since to rows of outputs; it is called again as long as deletions are faster.
     ///
     /// # Errors
-    /// [`Refused::SegmentGone`] if an input was compacted or removed by another: the outputs are of no use then. Else as
-    /// of [`publish_replacing`](Self::publish_replacing).
+    /// [`Refused::SegmentGone`] if an input was compacted or removed by another writer: the outputs are useless then.
+    /// Otherwise the errors of [`publish_replacing`](Self::publish_replacing).
     pub async fn compact<F, Fut, E>(
         &self,
         txn: TxnId,
@@ -357,10 +365,10 @@ impl Table {
         Err(TableError::Contended { path, attempts, last: Refused::Moved { base, found } })
     }
 
-    /// Takes values of AUTO_INCREMENT that nobody else gets; gaps stay if they are not used.
+    /// Reserves values of AUTO_INCREMENT that nobody else gets. Values that are not used leave gaps.
     ///
     /// # Errors
-    /// As of [`commit`](Self::commit).
+    /// The errors of [`commit`](Self::commit).
     pub async fn reserve_auto_increment(&self, values: u64) -> Result<Range<i64>, TableError> {
         let _one = self.inner.settling.lock().await;
         let mut attempt = 0;
@@ -369,42 +377,44 @@ impl Table {
             match self.commit(TableChange::ReserveAutoIncrement { from, values }).await {
                 Err(TableError::Refused(Refused::AutoIncrementMoved { .. })) if attempt < ATTEMPTS_MAX => attempt += 1,
                 Err(e) => return Err(e),
-                // In range: the commit has checked it.
+                // The range is valid: the commit has checked it.
                 Ok(_) => return Ok(from..from.saturating_add_unsigned(values)),
             }
         }
     }
 
-    /// Sees to it that there are partitions for values that a load brings (AUTO PARTITION), before it writes rows into
-    /// them. Their ids are in the state returned; those that are there already stay as they are. One whose name a
-    /// partition of other values has gets another name.
+    /// Makes sure that there are partitions for values that a load brings (AUTO PARTITION), before the load writes rows
+    /// into them. The returned state has their ids. Existing partitions stay as they are. A new partition whose name
+    /// belongs to a partition of other values gets another name.
     ///
     /// # Errors
-    /// As of [`commit`](Self::commit).
+    /// The errors of [`commit`](Self::commit).
     pub async fn ensure_partitions(&self, partitions: Vec<Partition>) -> Result<Arc<TableState>, TableError> {
         self.commit(TableChange::AddPartitions { partitions, if_not_exists: true, free_names: true }).await
     }
 
-    /// Drops the table: aborts what is prepared, and refuses every later change. The catalog forgets it first. Its
-    /// objects are deleted by [`vacuum_data`](super::vacuum_data).
+    /// Drops the table: aborts its prepared loads and refuses every later change. The catalog forgets the table first.
+    /// Its objects are deleted by [`vacuum_data`](super::vacuum_data).
     ///
     /// # Errors
-    /// As of [`commit`](Self::commit).
+    /// The errors of [`commit`](Self::commit).
     pub async fn tombstone(&self) -> Result<(), TableError> {
         self.commit(TableChange::Tombstone { at_ms: now_ms() }).await.map(drop)
     }
 
-    /// Writes a checkpoint and deletes what it replaces; runs by itself every 64 versions.
+    /// Writes a checkpoint and deletes the objects that it replaces. Runs by itself every 64 versions.
     ///
     /// # Errors
-    /// The store's.
+    /// [`TableError::Chain`] if the store fails.
     pub async fn vacuum(&self) -> Result<(), TableError> {
         Ok(self.inner.chain.vacuum().await?)
     }
 
-    /// Computes what goes, commits, and computes it for what came in meanwhile, until the commit is through.
+    /// Computes the deleted rows, commits, and computes them for the segments that came in meanwhile, until the commit
+    /// succeeds.
     ///
-    /// `segment` is one of those that the change brings, if it brings any: then others may go on while it is committed.
+    /// `segment` is a segment that the change brings, if it brings any: then other changes may be computed while it is
+    /// committed.
     async fn settle<F, Fut, E>(
         &self,
         txn: TxnId,
@@ -422,7 +432,8 @@ impl Table {
         let mut settling = Settling::default();
         let mut last = Refused::NotCreated;
         for _ in 0..ATTEMPTS_MAX {
-            // Without it, a load with much to compute would lose against small ones for ever.
+            // Held while computing: without the lock, a load with much to compute would lose against small ones for
+            // ever.
             let mut ahead = self.inner.settling.lock().await;
             let now = self.snapshot();
             let (state, after) = match &*ahead {
@@ -441,7 +452,7 @@ impl Table {
             *ahead = next;
             let mut commit = Box::pin(self.commit_load(txn, change));
             let committed = if goes_on {
-                // In the committer's queue before the next one is.
+                // One poll puts the commit into the committer's queue before the next one.
                 let first = std::future::poll_fn(|cx| Poll::Ready(commit.as_mut().poll(cx))).await;
                 drop(ahead);
                 match first {
@@ -453,7 +464,7 @@ impl Table {
             };
             let Err(failed) = committed else { return committed };
             if goes_on {
-                // What is computed on it is refused by itself.
+                // Changes that were computed on it are refused by themselves.
                 *self.inner.settling.lock().await = None;
             }
             match failed {
@@ -467,34 +478,34 @@ impl Table {
     }
 }
 
-/// What a change deletes, found on one state after the other until no commit comes between.
+/// The rows that a change deletes, found on one state after the other until no commit comes between.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Settling {
-    /// Only segments that were added later are still to be looked into.
+    /// Segments that were added up to this `seq` have been searched; later ones are still to be searched.
     pub base: u64,
     pub deletes: Deletes,
 }
 
 impl Settling {
-    /// What is deleted on that state; `new` is what was found in segments added after [`base`](Self::base). `after` as
-    /// [`Replaced::after`].
+    /// Returns the rows deleted on that state. `new` are the rows found in segments added after [`base`](Self::base).
+    /// For `after` see [`Replaced::after`].
     pub fn on(&mut self, state: &TableState, scope: &Scope, new: Deletes, after: Option<SegmentId>) -> Replaced {
         union(&mut self.deletes, new);
         self.deletes.retain(|id, _| scope.has(state, *id));
         Replaced { base: state.seq(), deletes: self.deletes.clone(), after }
     }
 
-    /// The commit of what was found on that state was refused.
+    /// Notes that the commit computed on that state was refused.
     pub fn refused(&mut self, state: &TableState, after: Option<SegmentId>) {
         match after {
             None => self.base = state.seq(),
-            // That state may never come to be.
+            // That state may never exist.
             Some(_) => *self = Self::default(),
         }
     }
 }
 
-/// What a compaction has read, and which of its output's rows are deleted.
+/// The inputs of a compaction, and the deleted rows of its outputs.
 #[derive(Clone, Debug)]
 pub(crate) struct Carrying {
     /// The inputs, with the deleted rows that the output leaves out or that were carried over.
@@ -504,7 +515,7 @@ pub(crate) struct Carrying {
 }
 
 impl Carrying {
-    /// Rows of inputs that were deleted since; from now on they count as known.
+    /// Returns rows of inputs that were deleted since the last call; they count as known afterwards.
     pub fn added(&mut self, state: &TableState) -> Result<Deletes, Refused> {
         let mut added = Deletes::new();
         for (id, known) in &mut self.inputs {
@@ -520,7 +531,7 @@ impl Carrying {
         Ok(added)
     }
 
-    /// The change that puts the outputs in the place of the inputs.
+    /// Returns the change that replaces the inputs by the outputs.
     pub fn change(&self, outputs: Vec<Arc<DataObject>>, at_ms: i64) -> TableChange {
         let rows = |d: &Option<Arc<RoaringBitmap>>| d.as_ref().map_or(0, |d| d.len());
         let input = |(segment, d): &(SegmentId, _)| Input { segment: *segment, deleted_rows: rows(d) };
@@ -533,7 +544,7 @@ impl Carrying {
     }
 }
 
-/// Which deletions a commit may name.
+/// Segments whose deletions a commit may name.
 #[derive(Clone, Debug)]
 pub(crate) struct Scope {
     /// Segments of this transaction come with the commit.
@@ -543,7 +554,7 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
-    /// Of a change that brings no rows.
+    /// Returns the scope of a change that brings no rows.
     pub fn of_delete() -> Self {
         Self { own: TxnId::default(), cleared: Replace::None }
     }
@@ -566,7 +577,7 @@ impl Scope {
     }
 }
 
-/// The first segment of a load, which one of rows has.
+/// Returns the first segment of a load; `None` if the load has no rows.
 fn segment_of(rowset: &Rowset) -> Option<SegmentId> {
     let object = rowset.objects.iter().find(|o| !o.segments.is_empty())?;
     Some(SegmentId { object: object.id, ordinal: 0 })
@@ -583,7 +594,7 @@ fn alive(state: &TableState, id: SegmentId, rows: &RoaringBitmap) -> u64 {
     rows.len() - dead.map_or(0, |d| d.intersection_len(rows))
 }
 
-/// How tables' chains are kept.
+/// Returns the options of tables' chains.
 pub(super) fn options() -> Options {
     Options { remember: LOAD_TIME_MAX, ..Options::default() }
 }

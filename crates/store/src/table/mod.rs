@@ -1,13 +1,13 @@
-//! Native tables: what their chains say, and how it changes.
+//! Native tables: their definition, their state, and how it changes.
 //!
-//! A table is a chain ([`crate::chain`]) below `t/<table id>/` and the objects that its state names in `t/<table id>/d/`.
-//! A [`Table`] is one process's view of it; a [`TableState`] is what it says at one version; a [`TableChange`] is what
-//! one transaction does.
+//! A table is a chain ([`crate::chain`]) below `t/<table id>/` and the objects that its state names in `t/<table
+//! id>/d/`. A [`Table`] is one process's view of it; a [`TableState`] is the content of the chain at one version; a
+//! [`TableChange`] is the effect of one transaction.
 //!
 //! - `schema.rs`, `data.rs`: definitions, objects, segments · `segments.rs`: the list of all segments, shared by states
 //! - `state.rs`: the state · `change.rs`: changes and how they are applied · `stats.rs`, `order.rs`: column statistics
-//! - `handle.rs`: loading, merge-on-write, compaction as seen by the chain · `vacuum.rs`: deletes what nobody needs
-//! - `pace.rs`: loads wait for merges that they would outrun
+//! - `handle.rs`: loading, merge-on-write, compaction as seen by the chain · `vacuum.rs`: deletes objects without use
+//! - `pace.rs`: makes loads wait for merges that they would outrun
 
 mod change;
 pub mod data;

@@ -1,4 +1,4 @@
-//! The order of values that are kept as text: partition bounds, smallest and largest values of columns.
+//! The order of values that are stored as text: partition bounds, smallest and largest values of columns.
 
 use std::cmp::Ordering;
 
@@ -6,21 +6,21 @@ use dipper_base::types::SqlType;
 
 use super::schema::{Bounds, Values};
 
-/// Compares two values of a type, given as text in the form of a SQL literal's content; `None` for types without an
-/// order and for text that is no value of the type.
+/// Compares two values of a type, given as text in the form of a SQL literal's content. `None` for types without an
+/// order and for text that is not a value of the type.
 pub fn compare_text(data_type: &SqlType, a: &str, b: &str) -> Option<Ordering> {
     use SqlType::*;
     match data_type {
         TinyInt | SmallInt | Int | BigInt | UnsignedBigInt | LargeInt | Decimal(..) => compare_decimals(a, b),
         Float | Double => Some(a.parse::<f64>().ok()?.total_cmp(&b.parse().ok()?)),
-        // Of one width each, or longer only by a fraction.
+        // These have a fixed width, or are longer only by a fraction, so the order of bytes is the order of values.
         Boolean | Date | DateTime(_) | Char(_) | Varchar(_) | String => Some(a.as_bytes().cmp(b.as_bytes())),
         Time(_) => Some(time(a)?.cmp(&time(b)?)),
         Binary | Json | Array(_) | Map(..) | Struct(_) | Hll | Bitmap => None,
     }
 }
 
-/// `[-]hh:mm:ss[.ffffff]` in microseconds.
+/// Parses `[-]hh:mm:ss[.ffffff]` into microseconds.
 fn time(text: &str) -> Option<i64> {
     let (negative, text) = text.strip_prefix('-').map_or((false, text), |t| (true, t));
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
@@ -33,7 +33,8 @@ fn time(text: &str) -> Option<i64> {
     Some(if negative { -total } else { total })
 }
 
-/// Numbers of any length: sign, digits before the point without leading zeros, digits behind without trailing ones.
+/// Compares numbers of any length by sign, digits before the point without leading zeros, and digits behind it without
+/// trailing ones.
 fn compare_decimals(a: &str, b: &str) -> Option<Ordering> {
     fn parts(text: &str) -> Option<(bool, &str, &str)> {
         let (negative, digits) = match text.strip_prefix('-') {
@@ -57,7 +58,7 @@ fn compare_decimals(a: &str, b: &str) -> Option<Ordering> {
     Some(if a_negative { size.reverse() } else { size })
 }
 
-/// Compares two tuples of partition values; a missing value is below everything, then comes NULL.
+/// Compares two tuples of partition values. A missing value is below everything, NULL is below all other values.
 pub(crate) fn compare_values(types: &[&SqlType], a: &Values, b: &Values) -> Option<Ordering> {
     for (i, data_type) in types.iter().enumerate() {
         let order = match (a.get(i), b.get(i)) {
@@ -79,7 +80,8 @@ pub(crate) fn compare_values(types: &[&SqlType], a: &Values, b: &Values) -> Opti
 /// An end of a range: its values, and whether MAXVALUE follows them.
 pub(crate) type Edge<'a> = (&'a Values, bool);
 
-/// Compares two ends of ranges: behind the values of one come MAXVALUE or, without a word, what is below everything.
+/// Compares two ends of ranges. The shorter tuple of values is followed by MAXVALUE if its flag is set, otherwise by a
+/// value below everything.
 pub(crate) fn compare_edges(types: &[&SqlType], (a, a_max): Edge<'_>, (b, b_max): Edge<'_>) -> Option<Ordering> {
     let known = a.len().min(b.len()).min(types.len());
     let order = compare_values(&types[..known], a, b)?;
@@ -92,7 +94,7 @@ pub(crate) fn compare_edges(types: &[&SqlType], (a, a_max): Edge<'_>, (b, b_max)
     Some(if full { order } else { order.then(rest(a, a_max).cmp(&rest(b, b_max))) })
 }
 
-/// Whether some value belongs to both; `None` if a bound is no value of its column.
+/// Returns whether some value belongs to both; `None` if a bound is not a value of its column.
 pub(crate) fn overlap(types: &[&SqlType], a: &Bounds, b: &Bounds) -> Option<bool> {
     Some(match (a, b) {
         (Bounds::All, _) | (_, Bounds::All) => true,
@@ -118,7 +120,8 @@ pub(crate) fn overlap(types: &[&SqlType], a: &Bounds, b: &Bounds) -> Option<bool
     })
 }
 
-/// Whether two sets of partitions hold the same values: ranges joined where they meet, lists as sets.
+/// Returns whether two sets of partitions hold the same values: ranges are joined where they meet, lists are compared
+/// as sets.
 pub(super) fn same_cover<'a>(
     types: &[&SqlType],
     a: impl Iterator<Item = &'a Bounds>,
@@ -139,7 +142,7 @@ pub(super) fn same_cover<'a>(
 /// One end of a range; `None` is unbounded.
 type End<'a> = Option<Edge<'a>>;
 
-/// The ends of a range; of other bounds, unbounded.
+/// Returns the ends of a range; both unbounded for other bounds.
 pub(crate) fn sides(bounds: &Bounds) -> (Option<Edge<'_>>, Option<Edge<'_>>) {
     match bounds {
         Bounds::Range { lower, upper, lower_max, upper_max } => {
@@ -149,7 +152,7 @@ pub(crate) fn sides(bounds: &Bounds) -> (Option<Edge<'_>>, Option<Edge<'_>>) {
     }
 }
 
-/// Compares lower ends with lower ends or upper ends with upper ends; unbounded ones are equal.
+/// Compares lower ends with lower ends, or upper ends with upper ends. Unbounded ends are equal.
 fn ends(types: &[&SqlType], a: &End<'_>, b: &End<'_>) -> Option<Ordering> {
     match (a, b) {
         (None, None) => Some(Ordering::Equal),
@@ -159,7 +162,7 @@ fn ends(types: &[&SqlType], a: &End<'_>, b: &End<'_>) -> Option<Ordering> {
     }
 }
 
-/// Ranges in order, joined; each list value as a range of itself.
+/// Returns the ranges in order, joined where they meet. Each list value is a range of its own.
 fn cover<'a>(types: &[&SqlType], bounds: impl Iterator<Item = &'a Bounds>) -> Option<Vec<(End<'a>, End<'a>)>> {
     let mut list: Vec<(End<'a>, End<'a>)> = Vec::new();
     for b in bounds {
@@ -253,7 +256,7 @@ mod tests {
         assert_eq!(overlap(&types, &below, &above), Some(false));
         assert_eq!(overlap(&types, &below, &Bounds::range(Some(full), None)), Some(true));
         assert_eq!(overlap(&types, &below, &Bounds::range(Some(next), None)), Some(false));
-        // What has no MAXVALUE inside is written as ever.
+        // Bounds without MAXVALUE inside are written without the fields.
         let text = serde_json::to_string(&Bounds::range(None, None)).unwrap();
         assert_eq!(text, r#"{"range":{"lower":null,"upper":null}}"#);
     }

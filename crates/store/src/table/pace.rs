@@ -1,7 +1,7 @@
 //! Loads wait for a merge of their table that they would outrun.
 //!
-//! Small loads cost less than merging what they bring, and many clients share the cores with one merge: without this the
-//! segments of a busy table pile up, and each that waits makes queries, commits and the next merge slower.
+//! Small loads cost less than merging their segments, and many clients share the cores with one merge. Without the wait
+//! the segments of a busy table pile up, and each waiting segment makes queries, commits and the next merge slower.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,13 +10,13 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Longest wait of a load: it may be slow, but it never hangs by what merges do.
+/// Longest wait of a load: it may be slowed down, but merges never make it hang.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// What loads and the merge of a table know of each other.
+/// State shared by the loads and the merge of a table.
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// Segments that the table may have while its merge is under way.
+    /// Most segments that the table may have while its merge is under way.
     most: AtomicUsize,
     ended: Notify,
 }
@@ -28,19 +28,19 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// A merge begins: until the end of the guard, loads wait while the table has more than `most` segments.
+    /// Begins a merge: until the guard is dropped, loads wait while the table has more than `most` segments.
     pub(super) fn merging(self: &Arc<Self>, most: usize) -> Merging {
         self.most.store(most, Ordering::Relaxed);
         Merging(Arc::clone(self))
     }
 
-    /// Returns when the table, of which `segments` counts the segments, may have more.
+    /// Waits until the table may have more segments, or for [`WAIT_MAX`]. `segments` returns their current number.
     pub(super) async fn wait(&self, segments: impl Fn() -> usize) {
         let until = Instant::now() + WAIT_MAX;
         loop {
             let ended = self.ended.notified();
             tokio::pin!(ended);
-            // A merge that ends from here on is seen.
+            // The end of a merge from here on is noticed.
             ended.as_mut().enable();
             let left = until.saturating_duration_since(Instant::now());
             let may = segments() <= self.most.load(Ordering::Relaxed);
@@ -51,7 +51,7 @@ impl Pace {
     }
 }
 
-/// While it lives, a merge is under way.
+/// Guard of a merge that is under way.
 #[derive(Debug)]
 pub(crate) struct Merging(Arc<Pace>);
 

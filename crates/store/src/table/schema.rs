@@ -14,7 +14,7 @@ pub const DELETE_SIGN: &str = "__DORIS_DELETE_SIGN__";
 /// Hidden column that decides which row of a key wins, where the sequence is not a column of the user's.
 pub const SEQUENCE: &str = "__DORIS_SEQUENCE_COL__";
 
-/// Property that says that the table was made by PRIMARY KEY, which is a UNIQUE table under another name. Not shown.
+/// Property of a table that was made by PRIMARY KEY, which is a UNIQUE table under another name. It is not shown.
 pub const MADE_BY_PRIMARY_KEY: &str = "dipper.primary_key";
 
 /// Identity of a partition in its table, never used twice.
@@ -35,27 +35,27 @@ pub struct TableColumn {
     /// Merge rule; only in value columns of AGGREGATE tables.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aggregate: Option<Aggregate>,
-    /// DEFAULT; `None` is none given: NULL, or an error for a NOT NULL column.
+    /// DEFAULT; `None` if none was given, which means NULL, or an error for a NOT NULL column.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<DefaultValue>,
-    /// AUTO_INCREMENT: the first value.
+    /// AUTO_INCREMENT: its first value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_increment: Option<i64>,
-    /// ON UPDATE CURRENT_TIMESTAMP, with digits of the second.
+    /// ON UPDATE CURRENT_TIMESTAMP: number of digits of the fraction of a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_update: Option<u8>,
     /// COMMENT.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
-    /// Not shown by `SELECT *`: [`DELETE_SIGN`], [`SEQUENCE`].
+    /// Whether `SELECT *` leaves the column out: [`DELETE_SIGN`], [`SEQUENCE`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hidden: bool,
-    /// Value that rows of objects written before the column was added have, as text; `None` is NULL.
+    /// Value, as text, of rows in objects that were written before the column was added; `None` is NULL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub added_default: Option<String>,
 }
 
-/// How rows find their partition.
+/// The columns by which a table is partitioned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PartitionBy {
@@ -68,7 +68,7 @@ pub struct PartitionBy {
     pub auto: Option<AutoPartition>,
 }
 
-/// Which partition is made for a value that has none.
+/// The partition that is made for a value that has none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AutoPartition {
@@ -78,35 +78,35 @@ pub enum AutoPartition {
     DateTrunc(String),
 }
 
-/// A partition's values, as text that is cast to the partition columns' types; `None` is NULL.
+/// Values of a partition as text that is cast to the partition columns' types; `None` is NULL.
 pub type Values = Vec<Option<String>>;
 
-/// Which values a partition holds.
+/// The values that a partition holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bounds {
     /// The only partition of a table without partitions.
     All,
-    /// From `lower` (within) to `upper` (without); `None` is unbounded (MAXVALUE). A NULL is below every value.
+    /// From `lower` (inclusive) to `upper` (exclusive); `None` is unbounded. NULL is below every value.
     Range {
-        /// First value within; its length can be less than the number of columns.
+        /// First value of the range. It may have fewer values than there are partition columns.
         lower: Option<Values>,
-        /// First value that is above.
+        /// First value above the range.
         upper: Option<Values>,
-        /// MAXVALUE follows `lower`, which has fewer values than there are columns: the bound is above all that begins
-        /// with them, not below.
+        /// Whether MAXVALUE follows `lower`, which has fewer values than there are columns: the bound is then above all
+        /// tuples that begin with these values, not below them.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         lower_max: bool,
-        /// As `lower_max`, of `upper`.
+        /// Whether MAXVALUE follows `upper`, see `lower_max`.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         upper_max: bool,
     },
-    /// These values, each with one entry per partition column.
+    /// A list of values, each with one entry per partition column.
     List(Vec<Values>),
 }
 
 impl Bounds {
-    /// A range whose bounds have no MAXVALUE inside.
+    /// Makes a range whose bounds have no MAXVALUE inside.
     pub fn range(lower: Option<Values>, upper: Option<Values>) -> Self {
         Bounds::Range { lower, upper, lower_max: false, upper_max: false }
     }
@@ -118,13 +118,13 @@ impl Bounds {
 pub struct Partition {
     /// Identity.
     pub id: PartitionId,
-    /// Name; unique in the table without regard to case.
+    /// Name, unique in the table when compared without regard to case.
     pub name: String,
-    /// Values it holds.
+    /// Values that the partition holds.
     pub bounds: Bounds,
     /// Number of buckets.
     pub buckets: u32,
-    /// Temporary partitions take part in nothing until they replace others.
+    /// Whether the partition is temporary: it takes part in nothing until it replaces others.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub temporary: bool,
     /// PROPERTIES given for this partition.
@@ -132,13 +132,13 @@ pub struct Partition {
     pub properties: BTreeMap<String, String>,
 }
 
-/// How rows of a partition find their bucket.
+/// Distribution of the rows of a partition over its buckets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Distribution {
     /// By a hash of these columns.
     Hash(Vec<ColumnId>),
-    /// Anywhere.
+    /// At random.
     Random,
 }
 
@@ -148,10 +148,10 @@ pub enum Distribution {
 pub struct Index {
     /// Name.
     pub name: String,
-    /// Its columns.
+    /// Columns of the index.
     pub columns: Vec<ColumnId>,
-    /// `bloom_filter`, which acts, or one that is kept as it was asked for: `inverted`, `ngram_bf`, `bitmap`, `gin`, `ann`,
-    /// `vector`, `btree`, `hash`.
+    /// `bloom_filter`, which is built, or a kind that is only stored as it was asked for: `inverted`, `ngram_bf`,
+    /// `bitmap`, `gin`, `ann`, `vector`, `btree`, `hash`.
     pub kind: String,
     /// PROPERTIES.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -171,17 +171,17 @@ pub struct TableSchema {
     pub columns: Vec<TableColumn>,
     /// Model.
     pub model: Model,
-    /// Number of key columns: the first ones. 0 for a DUPLICATE table without a key.
+    /// Number of key columns, which are the first ones. 0 for a DUPLICATE table without a key.
     pub keys: usize,
-    /// UNIQUE: the column that decides which row of a key wins.
+    /// For UNIQUE: the column that decides which row of a key wins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence: Option<ColumnId>,
     /// Partitioning; `None` for a table with one partition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition_by: Option<PartitionBy>,
-    /// Buckets.
+    /// Distribution over buckets.
     pub distribution: Distribution,
-    /// Buckets of new partitions; `None` for AUTO.
+    /// Number of buckets of new partitions; `None` for AUTO.
     pub buckets: Option<u32>,
     /// Indexes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -198,32 +198,33 @@ pub struct TableSchema {
     /// COMMENT.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
-    /// The smallest id that no column had yet.
+    /// The smallest id that no column has had yet.
     pub next_column: ColumnId,
 }
 
-/// A rollup that a statement asked for: kept, not made.
+/// A rollup that a statement asked for. It is stored in the definition but not built.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rollup {
-    /// Name; unique in the table without regard to case.
+    /// Name, unique in the table when compared without regard to case.
     pub name: String,
     /// The rollup's columns, in order.
     pub columns: Vec<ColumnId>,
-    /// Those of them that it is sorted by; empty where nothing was said.
+    /// The columns that the rollup is sorted by; empty if none were named.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keys: Vec<ColumnId>,
 }
 
 impl Index {
-    /// Whether loads make the index and queries use it. The others are only kept in the definition.
+    /// Returns whether loads build the index and queries use it. Other indexes are only stored in the definition.
     pub fn acts(&self) -> bool {
         self.kind == "bloom_filter"
     }
 }
 
 impl TableSchema {
-    /// The first version of a table whose first `keys` columns are its key: not partitioned, of one bucket, without properties.
+    /// Makes the first version of a table whose first `keys` columns are its key: not partitioned, with one bucket,
+    /// without properties.
     pub fn new(model: Model, columns: Vec<TableColumn>, keys: usize) -> Self {
         TableSchema {
             version: 1,
@@ -243,55 +244,55 @@ impl TableSchema {
         }
     }
 
-    /// The column with that name, compared without regard to case.
+    /// Returns the column with that name, compared without regard to case.
     pub fn column(&self, name: &str) -> Option<&TableColumn> {
         self.columns.iter().find(|c| c.name.eq_ignore_ascii_case(name))
     }
 
-    /// The place of the column with that id.
+    /// Returns the position of the column with that id.
     pub fn position(&self, id: ColumnId) -> Option<usize> {
         self.columns.iter().position(|c| c.id == id)
     }
 
-    /// The key columns.
+    /// Returns the key columns.
     pub fn key_columns(&self) -> &[TableColumn] {
         &self.columns[..self.keys]
     }
 
-    /// All columns, hidden ones too, as Arrow sees them: what loads bring and segments hold.
+    /// Returns all columns, hidden ones too, as an Arrow schema: the schema of loads and of segments.
     pub fn arrow(&self) -> SchemaRef {
         Arc::new(Schema::new(self.columns.iter().map(TableColumn::field).collect::<Vec<_>>()))
     }
 
-    /// Whether the table was made by PRIMARY KEY.
+    /// Returns whether the table was made by PRIMARY KEY.
     pub fn is_primary(&self) -> bool {
         self.model == Model::Unique && self.properties.contains_key(MADE_BY_PRIMARY_KEY)
     }
 
-    /// Whether groups of columns have sequences of their own. Such a table is a UNIQUE one to its users, and its rows are
-    /// merged column by column.
+    /// Returns whether groups of columns have sequences of their own. Users see such a table as UNIQUE, and its rows
+    /// are merged column by column.
     pub fn has_sequences(&self) -> bool {
         self.columns.iter().any(|c| matches!(c.aggregate, Some(Aggregate::ReplaceBySequence(_))))
     }
 
-    /// The model that the table was made with.
+    /// Returns the model that the table was made with.
     pub fn shown_model(&self) -> Model {
         if self.has_sequences() { Model::Unique } else { self.model }
     }
 
-    /// The properties that a user gave or that act, without those that only dipper itself reads.
+    /// Returns the properties that a user gave or that have an effect, without those that only dipper itself reads.
     pub fn shown_properties(&self) -> impl Iterator<Item = (&String, &String)> {
         self.properties.iter().filter(|(name, _)| *name != MADE_BY_PRIMARY_KEY)
     }
 
-    /// A property, compared without regard to case of its name.
+    /// Returns a property; its name is compared without regard to case.
     pub fn property(&self, name: &str) -> Option<&str> {
         self.properties.iter().find(|(k, _)| k.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str())
     }
 }
 
 impl TableColumn {
-    /// A column that is shown, without a merge rule or a default.
+    /// Makes a visible column without a merge rule or a default.
     pub fn new(id: ColumnId, name: impl Into<String>, data_type: SqlType, nullable: bool) -> Self {
         TableColumn {
             id,
@@ -308,7 +309,7 @@ impl TableColumn {
         }
     }
 
-    /// The column as Arrow sees it.
+    /// Returns the column as an Arrow field.
     pub fn field(&self) -> Field {
         Field::new(&self.name, self.data_type.to_arrow(), self.nullable)
     }

@@ -1,6 +1,6 @@
 //! The segments of a table: a sorted list in parts that states share.
 //!
-//! A commit copies the parts it changes, a few hundred entries each, and shares the others with the state before.
+//! A commit copies the parts that it changes, a few hundred entries each, and shares the others with the state before.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -12,41 +12,43 @@ use serde::{Deserialize, Serialize};
 use super::data::{DataObject, ObjectId, Rows, Segment, SegmentId, Tablet};
 use crate::chain::Shared;
 
-/// Segments in a part, unless one object has more. A bit set anywhere costs the next checkpoint a part, 5 KB as it is packed.
+/// Most segments in a part, unless one object has more. A bit set anywhere costs the next checkpoint a part, 5 KB
+/// packed.
 const PART_SEGMENTS: usize = 128;
 
 /// A segment in a state.
 #[derive(Clone, Copy, Debug)]
 pub struct SegmentRef<'a> {
-    /// Its name.
+    /// Name of the segment.
     pub id: SegmentId,
-    /// The object that holds it.
+    /// Object that holds the segment.
     pub object: &'a Arc<DataObject>,
-    /// Its description.
+    /// Description of the segment.
     pub segment: &'a Segment,
-    /// Age of its rows: of two rows with one key in different segments, the one with the larger number is newer. A
-    /// compaction's output has the largest number of its inputs.
+    /// Age of the segment's rows: of two rows with one key in different segments, the one with the larger number is
+    /// newer. A compaction's output has the largest number of its inputs.
     pub seq: u64,
-    /// [`TableState::seq`](super::TableState::seq) of the commit that made it part of the table; larger than `seq` for
-    /// the output of a compaction.
+    /// [`TableState::seq`](super::TableState::seq) of the commit that made the segment part of the table; larger than
+    /// `seq` for the output of a compaction.
     pub added: u64,
-    /// Its deleted rows; `None` when there are none.
+    /// Deleted rows of the segment; `None` if there are none.
     pub deleted: Option<&'a Arc<RoaringBitmap>>,
 }
 
 impl SegmentRef<'_> {
-    /// Rows that are not deleted.
+    /// Returns the number of rows that are not deleted.
     pub fn live_rows(&self) -> u64 {
         u64::from(self.segment.rows) - self.deleted_rows()
     }
 
-    /// Number of deleted rows. It only grows while the segment lives: the version of its delete vector.
+    /// Returns the number of deleted rows. It only grows while the segment lives, so it serves as the version of its
+    /// delete vector.
     pub fn deleted_rows(&self) -> u64 {
         self.deleted.map_or(0, |d| d.len())
     }
 }
 
-/// One entry.
+/// A segment in the list.
 #[derive(Clone, Debug)]
 pub(super) struct Item {
     pub id: SegmentId,
@@ -77,16 +79,16 @@ impl PartialEq for Item {
     }
 }
 
-/// A part of a table's state: segments in the order of their names, those of an object together.
+/// A part of a table's state: segments in the order of their names, with all segments of an object together.
 #[derive(Debug, Default)]
 pub struct Part {
     items: Vec<Item>,
-    /// Places of each tablet's entries, found when first asked for.
+    /// Positions of each tablet's entries, computed when first needed.
     tablets: OnceLock<HashMap<Tablet, Vec<u32>>>,
 }
 
 impl Clone for Part {
-    /// A clone is made to be changed.
+    /// Clones the entries only: a clone is made to be changed.
     fn clone(&self) -> Self {
         Self::new(self.items.clone())
     }
@@ -118,7 +120,8 @@ impl Part {
             for (at, item) in (0..).zip(&self.items) {
                 index.entry(item.segment().tablet).or_default().push(at);
             }
-            // Made before it is set: a look-up does not wait for another thread that makes it, and may have lost its core.
+            // Computed before it is set, so that a look-up does not wait for another thread that computes it and may
+            // have lost its core.
             let _ = self.tablets.set(index);
         }
         self.tablets.get().and_then(|index| index.get(&tablet)).map_or(&[], Vec::as_slice)
@@ -129,7 +132,7 @@ impl Part {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Segments {
     parts: Vec<Arc<Shared<Part>>>,
-    /// Entries in all parts.
+    /// Number of entries in all parts.
     len: usize,
 }
 
@@ -146,7 +149,7 @@ impl Segments {
         self.parts.iter().flat_map(move |p| p.tablet(tablet).iter().map(|&at| &p.items[at as usize]))
     }
 
-    /// Those that became part of the table by later commits than that.
+    /// Returns the segments that later commits than `seq` made part of the table.
     pub fn added_after(&self, seq: u64) -> impl Iterator<Item = &Item> {
         let parts = self.parts.iter().filter(move |p| p.added_max() > seq);
         parts.flat_map(|p| &p.items).filter(move |i| i.added > seq)
@@ -164,13 +167,13 @@ impl Segments {
         part.items.get(at).is_some_and(|i| i.id.object == id)
     }
 
-    /// To alter an entry in place.
+    /// Returns an entry to be altered in place.
     pub fn get_mut(&mut self, id: SegmentId) -> Option<&mut Item> {
         let (part, at) = self.find(id)?;
         Some(&mut Shared::edit(&mut self.parts[part]).items_mut()[at])
     }
 
-    /// The part in which an id is or would be.
+    /// Returns the index of the part that holds, or would hold, an id.
     fn part_of(&self, id: SegmentId) -> usize {
         self.parts.partition_point(|p| p.items.first().is_some_and(|i| i.id <= id)).saturating_sub(1)
     }
@@ -181,7 +184,7 @@ impl Segments {
         Some((part, at))
     }
 
-    /// Adds an object's entries; the object must not be there.
+    /// Adds an object's entries; the object must not be in the list.
     pub fn insert(&mut self, items: Vec<Item>) {
         let Some(first) = items.first().map(|i| i.id) else { return };
         self.len += items.len();
@@ -192,7 +195,7 @@ impl Segments {
             return;
         };
         let at = part.items.partition_point(|i| i.id < first);
-        // New objects come last nearly always: full parts stay as they are.
+        // New objects nearly always come last: full parts then stay as they are.
         if last && at == part.items.len() && at + items.len() > PART_SEGMENTS {
             self.parts.push(Shared::new(Part::new(items)));
             return;
@@ -209,7 +212,7 @@ impl Segments {
         }
     }
 
-    /// Takes an entry out.
+    /// Removes an entry.
     pub fn remove(&mut self, id: SegmentId) -> Option<Item> {
         let (part, at) = self.find(id)?;
         let items = Shared::edit(&mut self.parts[part]).items_mut();
@@ -219,7 +222,7 @@ impl Segments {
         Some(item)
     }
 
-    /// Takes out all entries that are not wanted.
+    /// Removes all entries for which `keep` is false, and returns them.
     pub fn retain(&mut self, mut keep: impl FnMut(&Item) -> bool) -> Vec<Item> {
         let mut gone = Vec::new();
         for part in &mut self.parts {
@@ -239,7 +242,7 @@ impl Segments {
         gone
     }
 
-    /// A part that has become small is joined with a neighbour; an empty one goes. The place to look at next.
+    /// Joins a part that has become small with a neighbour; removes an empty one. Returns the index to look at next.
     fn shrink(&mut self, at: usize) -> usize {
         let own = self.parts[at].items.len();
         if own == 0 {
@@ -258,12 +261,12 @@ impl Segments {
     }
 }
 
-/// An object with its live segments, as checkpoints store them.
+/// An object with its live segments, as checkpoints store it.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StoredObject {
     object: DataObject,
-    /// Those that are still part of the table, in order.
+    /// Segments that are still part of the table, in order.
     live: Vec<StoredSegment>,
 }
 
@@ -333,7 +336,7 @@ impl Segments {
     }
 }
 
-/// The entries of a new object. `live` gives each segment's age.
+/// Returns the entries of a new object. `seq` gives each segment's age.
 pub(super) fn entries(
     object: &Arc<DataObject>,
     ordinals: Range<u32>,

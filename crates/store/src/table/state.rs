@@ -1,4 +1,4 @@
-//! All that a table's chain says at one version.
+//! The state of a table at one version of its chain.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,14 +13,15 @@ use super::segments::{Item, SegmentRef, Segments};
 use super::stats::Stats;
 use crate::chain::{State, TxnId};
 
-/// How long after its removal an object can still be read by who holds an older state; longer than any query.
+/// How long a removed object can still be read by processes that hold an older state; longer than any query.
 pub const READING_WINDOW_MS: i64 = 3_600_000;
-/// How long the outcome of a prepared load is remembered, as long as its label.
+/// How long the outcome of a prepared load is remembered: as long as its label.
 pub const OUTCOMES_KEPT_MS: i64 = 3 * 24 * 3_600_000;
-/// Things in one piece of a [`Queue`].
+/// Number of things in one piece of a [`Queue`].
 const QUEUE_PIECE: usize = 1024;
 
-/// A table at one version. A value: cloning costs nothing that grows with the table, nothing changes under a reader.
+/// A table at one version. It is a value: the cost of cloning does not grow with the table, and nothing changes under a
+/// reader.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableState {
     /// `None` until the table is created.
@@ -30,14 +31,14 @@ pub struct TableState {
     pub(super) partitions: Arc<BTreeMap<PartitionId, Arc<Partition>>>,
     pub(super) next_partition: PartitionId,
     pub(super) segments: Segments,
-    /// Rows that are not deleted, in partitions that are not temporary.
+    /// Number of rows that are not deleted, in partitions that are not temporary.
     pub(super) rows: u64,
     pub(super) seq: u64,
     pub(super) changed_ms: i64,
     pub(super) stats: Stats,
     pub(super) next_auto_increment: i64,
     pub(super) prepared: Arc<BTreeMap<TxnId, Arc<Prepared>>>,
-    /// Objects that are no longer part of the table.
+    /// Objects that were part of the table and are not any more.
     pub(super) removed: Queue<ObjectId>,
     /// Prepared loads that ended: true for a commit.
     pub(super) outcomes: Queue<(TxnId, bool)>,
@@ -68,13 +69,13 @@ impl Default for TableState {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prepared {
-    /// What it brings.
+    /// The rows of the load and what they replace.
     pub rowset: Rowset,
     /// When it was prepared, milliseconds since 1970, UTC.
     pub at_ms: i64,
 }
 
-/// Things with the time at which they came here, oldest first, in pieces that states share.
+/// Things with the time at which they were added, oldest first, in pieces that states share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent, bound(serialize = "T: Serialize", deserialize = "T: Deserialize<'de>"))]
 pub(super) struct Queue<T>(#[serde(with = "arc_list")] Vec<Arc<Vec<(T, i64)>>>);
@@ -93,7 +94,7 @@ impl<T: Clone> Queue<T> {
         }
     }
 
-    /// Forgets what came before that time, piece by piece.
+    /// Forgets pieces of which all things were added before that time.
     pub fn forget(&mut self, before_ms: i64) {
         let old = |piece: &Arc<Vec<(T, i64)>>| piece.iter().all(|(_, at)| *at < before_ms);
         let pieces = self.0.iter().take_while(|p| old(p)).count();
@@ -106,8 +107,8 @@ impl<T: Clone> Queue<T> {
 }
 
 impl TableState {
-    /// The definition. That of a table without columns before the table was created, which no [`Table`](super::Table)
-    /// shows.
+    /// Returns the definition. Before the table is created, which no [`Table`](super::Table) shows, that of a table
+    /// without columns.
     pub fn schema(&self) -> &Arc<TableSchema> {
         static NONE: std::sync::LazyLock<Arc<TableSchema>> = std::sync::LazyLock::new(|| {
             Arc::new(TableSchema { version: 0, buckets: None, ..TableSchema::new(Model::Duplicate, Vec::new(), 0) })
@@ -115,8 +116,8 @@ impl TableState {
         self.schema.as_ref().unwrap_or(&NONE)
     }
 
-    /// Whether definition and partitions are those of another state of the same table: what was derived from them holds
-    /// for both.
+    /// Returns whether another state of the same table has the same definition and partitions: what was derived from
+    /// them then holds for both.
     pub fn same_definition(&self, other: &Self) -> bool {
         match (&self.schema, &other.schema) {
             (Some(a), Some(b)) => Arc::ptr_eq(a, b) && Arc::ptr_eq(&self.partitions, &other.partitions),
@@ -124,42 +125,43 @@ impl TableState {
         }
     }
 
-    /// True once the table exists, also after it was dropped.
+    /// Returns true once the table is created, also after it was dropped.
     pub fn is_created(&self) -> bool {
         self.schema.is_some()
     }
 
-    /// True when the table was dropped: it has no rows and takes no change any more.
+    /// Returns true if the table was dropped: it has no rows and accepts no change.
     pub fn is_dropped(&self) -> bool {
         self.dropped_ms.is_some()
     }
 
-    /// When the table was created, milliseconds since 1970, UTC.
+    /// Returns the time of creation in milliseconds since 1970, UTC.
     pub fn created_ms(&self) -> i64 {
         self.created_ms
     }
 
-    /// When rows came in or went last, milliseconds since 1970, UTC; the time of creation if they never did.
+    /// Returns when rows last came in or were removed, in milliseconds since 1970, UTC; the time of creation if they
+    /// never did.
     pub fn changed_ms(&self) -> i64 {
         self.changed_ms
     }
 
-    /// Partitions that take part in queries and loads, in the order of their ids.
+    /// Returns the partitions that take part in queries and loads, in the order of their ids.
     pub fn partitions(&self) -> impl Iterator<Item = &Arc<Partition>> {
         self.partitions.values().filter(|p| !p.temporary)
     }
 
-    /// Temporary partitions, in the order of their ids.
+    /// Returns the temporary partitions, in the order of their ids.
     pub fn temporary_partitions(&self) -> impl Iterator<Item = &Arc<Partition>> {
         self.partitions.values().filter(|p| p.temporary)
     }
 
-    /// The partition of that name, temporary or not, compared without regard to case.
+    /// Returns the partition of that name, temporary or not, compared without regard to case.
     pub fn partition_by_name(&self, name: &str) -> Option<&Arc<Partition>> {
         self.partitions.values().find(|p| p.name.eq_ignore_ascii_case(name))
     }
 
-    /// The partition with that id, temporary or not.
+    /// Returns the partition with that id, temporary or not.
     pub fn partition(&self, id: PartitionId) -> Option<&Arc<Partition>> {
         self.partitions.get(&id)
     }
@@ -168,95 +170,97 @@ impl TableState {
         self.partitions.get(&id).is_some_and(|p| p.temporary)
     }
 
-    /// All segments with those of temporary partitions, in the order of their ids. Which is the order of the
-    /// transactions' beginnings, not of their commits: [`SegmentRef::seq`] says which is newer.
+    /// Returns all segments, including those of temporary partitions, in the order of their ids. This is the order in
+    /// which the transactions began, not of their commits: [`SegmentRef::seq`] says which is newer.
     pub fn all_segments(&self) -> impl Iterator<Item = SegmentRef<'_>> {
         self.segments.iter().map(Item::as_ref)
     }
 
-    /// The segments that a query of the table reads, in the order of their ids.
+    /// Returns the segments that a query of the table reads, in the order of their ids.
     pub fn segments(&self) -> impl Iterator<Item = SegmentRef<'_>> {
         self.all_segments().filter(|s| !self.is_temporary(s.segment.tablet.partition))
     }
 
-    /// The segments of a tablet, in the order of their ids.
+    /// Returns the segments of a tablet, in the order of their ids.
     pub fn tablet_segments(&self, tablet: Tablet) -> impl Iterator<Item = SegmentRef<'_>> {
         self.segments.tablet(tablet).map(Item::as_ref)
     }
 
-    /// Segments that became part of the table by later commits than that: `SegmentRef::added > seq`.
+    /// Returns the segments that later commits made part of the table: `SegmentRef::added > seq`.
     pub fn segments_added_after(&self, seq: u64) -> impl Iterator<Item = SegmentRef<'_>> {
         self.segments.added_after(seq).map(Item::as_ref)
     }
 
-    /// A segment by its name.
+    /// Returns a segment by its name.
     pub fn segment(&self, id: SegmentId) -> Option<SegmentRef<'_>> {
         self.segments.get(id).map(Item::as_ref)
     }
 
-    /// Number of segments, those of temporary partitions included.
+    /// Returns the number of segments, including those of temporary partitions.
     pub fn segment_count(&self) -> usize {
         self.segments.len()
     }
 
-    /// Exact number of rows that are not deleted, temporary partitions left out.
+    /// Returns the exact number of rows that are not deleted, without temporary partitions.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Number of commits that brought segments, by load or compaction.
+    /// Returns the number of commits that brought segments, by load or compaction.
     pub fn seq(&self) -> u64 {
         self.seq
     }
 
-    /// What is known of a column. Bounds hold for all rows; counts are over [`stats_rows`](Self::stats_rows) rows, and
-    /// are exact if that is [`rows`](Self::rows), when nothing was deleted since the table was last empty.
+    /// Returns the statistics of a column. Bounds hold for all rows. Counts are over [`stats_rows`](Self::stats_rows)
+    /// rows, and are exact if that equals [`rows`](Self::rows), when nothing was deleted since the table was last
+    /// empty.
     pub fn stats(&self, column: ColumnId) -> Option<&Arc<ColumnStats>> {
         self.stats.columns.get(&column)
     }
 
-    /// Number of rows that [`stats`](Self::stats) describes.
+    /// Returns the number of rows that [`stats`](Self::stats) describes.
     pub fn stats_rows(&self) -> u64 {
         self.stats.rows
     }
 
-    /// Loads that were prepared and neither committed nor aborted, in the order of their ids.
+    /// Returns the loads that were prepared and neither committed nor aborted, in the order of their ids.
     pub fn prepared(&self) -> &BTreeMap<TxnId, Arc<Prepared>> {
         &self.prepared
     }
 
-    /// How a prepared load ended: true if it was committed. `None` if it is still prepared, was never prepared, or ended
-    /// longer ago than labels are kept.
+    /// Returns how a prepared load ended: true if it was committed. `None` if it is still prepared, was never prepared,
+    /// or ended longer ago than labels are kept.
     pub fn prepared_outcome(&self, txn: TxnId) -> Option<bool> {
         self.outcomes.iter().rev().find(|((t, _), _)| *t == txn).map(|((_, committed), _)| *committed)
     }
 
-    /// All that [`prepared_outcome`](Self::prepared_outcome) knows, oldest first.
+    /// Returns all outcomes that [`prepared_outcome`](Self::prepared_outcome) knows, oldest first.
     pub fn prepared_outcomes(&self) -> impl Iterator<Item = (TxnId, bool)> {
         self.outcomes.iter().map(|(outcome, _)| *outcome)
     }
 
-    /// The next value of AUTO_INCREMENT that nobody has reserved.
+    /// Returns the next value of AUTO_INCREMENT that nobody has reserved.
     pub fn next_auto_increment(&self) -> i64 {
         self.next_auto_increment
     }
 
-    /// Objects that were part of the table, with the time of their removal in milliseconds since 1970, UTC.
+    /// Returns objects that were part of the table, with the time of their removal in milliseconds since 1970, UTC.
     pub fn removed(&self) -> impl Iterator<Item = (ObjectId, i64)> + '_ {
         self.removed.iter().copied()
     }
 
-    /// True if an object is part of the table, or of a prepared load.
+    /// Returns true if an object is part of the table or of a prepared load.
     pub fn names_object(&self, id: ObjectId) -> bool {
         self.segments.has_object(id)
             || self.prepared.get(&id.txn).is_some_and(|p| p.rowset.objects.iter().any(|o| o.id == id))
     }
 
-    /// The state with the rows of a load that is not committed, and without `deletes`: what the load's own transaction
-    /// sees. Partitions that were made since, and that the load may have rows for, are taken from `newest`.
+    /// Returns the state with the rows of a load that is not committed, and without `deletes`: the state that the
+    /// load's own transaction sees. Partitions that were made since, and that the load may have rows for, are taken
+    /// from `newest`.
     ///
     /// # Errors
-    /// The load does not fit the definition.
+    /// The [`Refused`] that says why the load does not fit the definition.
     pub fn with_uncommitted(&self, rowset: &Rowset, deletes: Deletes, newest: &Self) -> Result<Self, Refused> {
         let mut state = self.clone();
         if newest.partitions.keys().any(|id| !state.partitions.contains_key(id)) {
@@ -271,14 +275,14 @@ impl TableState {
         Ok(state)
     }
 
-    /// Adds to or takes from the number of rows what these entries have.
+    /// Returns the number of live rows of these entries, without those in temporary partitions.
     pub(super) fn count(&self, items: &[Item]) -> u64 {
         let counted = items.iter().filter(|i| !self.is_temporary(i.segment().tablet.partition));
         counted.map(|i| i.as_ref().live_rows()).sum()
     }
 }
 
-/// The state as a checkpoint stores it, but for its segments.
+/// The state as a checkpoint stores it, without its segments.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stored {
@@ -334,7 +338,7 @@ impl<'de> Deserialize<'de> for TableState {
             dropped_ms: s.dropped_ms,
             partitions: Arc::new(s.partitions.into_iter().map(|p| (p.id, p)).collect()),
             next_partition: s.next_partition,
-            // They come as parts.
+            // Segments are read as parts of the checkpoint.
             segments: Segments::default(),
             rows: 0,
             seq: s.seq,

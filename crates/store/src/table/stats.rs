@@ -1,4 +1,4 @@
-//! What is known of columns, merged load by load.
+//! Column statistics of a table, merged load by load.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -11,17 +11,17 @@ use super::data::ColumnStats;
 use super::order::compare_text;
 use super::schema::{ColumnId, TableColumn, TableSchema};
 
-/// Statistics of a table's columns over all rows that were loaded since it was last empty. Rows that were deleted since
-/// still count: bounds hold all the same, counts are exact while nothing was deleted.
+/// Statistics of a table's columns over all rows that were loaded since the table was last empty. Deleted rows still
+/// count: bounds hold all the same, and counts are exact while nothing was deleted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Stats {
-    /// Rows that they describe.
+    /// Number of rows that the statistics describe.
     pub rows: u64,
     pub columns: Arc<BTreeMap<ColumnId, Arc<ColumnStats>>>,
 }
 
 impl Stats {
-    /// Adds what a load of `rows` rows says. A column of which it says nothing is no longer described.
+    /// Adds the statistics of a load of `rows` rows. A column without statistics in the load loses its own.
     pub fn add(&mut self, schema: &TableSchema, rows: u64, loaded: &[ColumnStats]) {
         if rows == 0 {
             return;
@@ -40,8 +40,8 @@ impl Stats {
         self.rows += rows;
     }
 
-    /// Follows a change of the definition: columns that go are forgotten, new ones hold their default in every row, and
-    /// of a column whose values change with its type nothing is known any more.
+    /// Follows a change of the definition: dropped columns are forgotten, new ones hold their default in every row, and
+    /// a column whose values change with its type loses its statistics.
     pub fn follow(&mut self, old: &TableSchema, new: &TableSchema) {
         let columns = Arc::make_mut(&mut self.columns);
         columns.retain(|id, _| new.columns.iter().any(|c| c.id == *id));
@@ -56,7 +56,7 @@ impl Stats {
     }
 }
 
-/// True if values keep their text and their order.
+/// Returns true if values keep their text and their order.
 fn widens(from: &SqlType, to: &SqlType) -> bool {
     use SqlType::*;
     let whole = |t: &SqlType| matches!(t, TinyInt | SmallInt | Int | BigInt | LargeInt | UnsignedBigInt);
@@ -70,8 +70,8 @@ fn constant(column: &TableColumn, rows: u64) -> ColumnStats {
     ColumnStats { column: column.id, min: value.clone(), max: value, nulls, sketch: Vec::new() }
 }
 
-/// Statistics of a column over two sets of rows, given with their sizes. Where one side has values and says no bound, there
-/// is none.
+/// Merges statistics of a column over two sets of rows, given with their sizes. If one side has values but no bound,
+/// the result has no bound.
 pub fn merge_stats(data_type: &SqlType, a: (&ColumnStats, u64), b: (&ColumnStats, u64)) -> ColumnStats {
     let ((a, a_rows), (b, b_rows)) = (a, b);
     let bound = |a_bound: &Option<String>, b_bound: &Option<String>, wanted: Ordering| {
@@ -94,7 +94,8 @@ pub fn merge_stats(data_type: &SqlType, a: (&ColumnStats, u64), b: (&ColumnStats
     }
 }
 
-/// The union of two sketches. One that cannot be read says nothing: it only serves estimates.
+/// Returns the union of two sketches. A sketch that cannot be read yields an empty one, since sketches only serve
+/// estimates.
 fn union(a: &[u8], b: &[u8]) -> Vec<u8> {
     match (a.is_empty(), b.is_empty()) {
         (true, _) => b.to_vec(),
@@ -121,7 +122,7 @@ mod tests {
         let one = stats(Some("5"), Some("5"), 0);
         assert_eq!(merge_stats(&SqlType::Int, (&nothing, 2), (&one, 3)), stats(Some("5"), Some("5"), 2));
         assert_eq!(merge_stats(&SqlType::Int, (&one, 3), (&nothing, 2)), stats(Some("5"), Some("5"), 2));
-        // Values without a bound: nothing is known of the whole either.
+        // One side has values without a bound: the whole has no bound either.
         let unbounded = stats(Some("a"), None, 0);
         assert_eq!(
             merge_stats(&SqlType::String, (&unbounded, 3), (&stats(Some("b"), Some("c"), 0), 1)),

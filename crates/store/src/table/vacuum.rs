@@ -1,4 +1,4 @@
-//! Deletes data that nobody can need any more.
+//! Vacuum: deletes data that nobody can need any more.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -16,17 +16,17 @@ use crate::catalog::{Catalog, CatalogError, TableId};
 use crate::chain::{ChainError, TxnId};
 use crate::labels::{LABELS_KEPT_MS, LabelError, Labels};
 
-/// How long a dropped table's chain stays, so that whoever still has the table open learns of it.
+/// How long a dropped table's chain stays, so that processes that still have the table open learn of the drop.
 const TOMBSTONES_KEPT_MS: i64 = 3 * 24 * 3_600_000;
 /// How long the lease of a dead node stays.
 const LEASES_KEPT_MS: i64 = 24 * 3_600_000;
 
-/// What a vacuum did.
+/// Counts of what a vacuum deleted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Vacuumed {
     /// Data objects deleted.
     pub objects: u64,
-    /// Their bytes.
+    /// Bytes of those objects.
     pub bytes: u64,
     /// Tables whose last objects were deleted.
     pub tables: u64,
@@ -34,17 +34,17 @@ pub struct Vacuumed {
     pub labels: u64,
 }
 
-/// What a vacuum could not do. What it did stays; the next one goes on.
+/// Why a vacuum is incomplete. Deletions that were done stay done, and the next vacuum goes on.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VacuumError {
     /// The catalog could not be read.
     #[error(transparent)]
     Catalog(#[from] CatalogError),
-    /// A table.
+    /// A table's chain or its objects failed.
     #[error(transparent)]
     Table(#[from] TableError),
-    /// Labels.
+    /// The labels could not be read or deleted.
     #[error(transparent)]
     Label(#[from] LabelError),
 }
@@ -59,16 +59,21 @@ fn failed(path: &Path, source: Error) -> TableError {
     ChainError::Store { path: path.to_string(), source }.into()
 }
 
-/// Deletes, over the whole store: data objects of loads and compactions that never were committed, once their
-/// transactions are over; objects that were removed from their table longer ago than any query lasts; dropped tables, and
-/// directories that no catalog names; old labels. Never anything that a state or a prepared load names, or that a load
-/// under way may still commit.
+/// Deletes over the whole store:
 ///
-/// `opened` are tables that this process has open: they are used as they are. `now_ms` is the time, milliseconds since
-/// 1970, UTC. Nodes may run it at the same time.
+/// - data objects of loads and compactions that were never committed, once their transactions are over;
+/// - objects that were removed from their table longer ago than any query lasts;
+/// - dropped tables, and directories that no catalog names;
+/// - old labels.
+///
+/// Nothing is deleted that a state or a prepared load names, or that a load under way may still commit.
+///
+/// `opened` are tables that this process has open: they are used as they are. `now_ms` is the time in milliseconds
+/// since 1970, UTC. Several nodes may run a vacuum at the same time.
 ///
 /// # Errors
-/// The store's, or a damaged object: then what depends on it is left alone. A table's is given when all others are done.
+/// [`VacuumError`] of the store or of a damaged object; everything that depends on it is left alone. The error of a
+/// table is returned after all other tables are done.
 pub async fn vacuum_data(
     catalog: &Catalog,
     opened: &[Table],
@@ -78,7 +83,7 @@ pub async fn vacuum_data(
     let store = labels.store();
     let mut done = Vacuumed::default();
     let root = Path::from("t");
-    // Before the catalog is read: a table made later is not among them.
+    // Listed before the catalog is read: a table made later is not in the list.
     let listed = store.list_with_delimiter(Some(&root)).await.map_err(|e| failed(&root, e))?;
     let named = catalog.refresh().await?;
     let opened: HashMap<TableId, &Table> = opened.iter().map(|t| (t.id(), t)).collect();
@@ -102,7 +107,7 @@ pub async fn vacuum_data(
     first_error.map_or(Ok(done), Err)
 }
 
-/// Clears a table, and deletes it if nothing needs it.
+/// Deletes the useless objects of a table, and the table itself if nothing needs it.
 async fn vacuum_table(
     store: &Arc<dyn ObjectStore>,
     id: TableId,
@@ -118,7 +123,7 @@ async fn vacuum_table(
     let state = table.refresh().await?;
     let unnamed_since = (id.0 >> 20) as i64;
     if !state.is_created() {
-        // A creation that was cut off, or the rest of a table whose chain is deleted.
+        // Its creation was cut off, or this is the rest of a table whose chain is deleted.
         if unnamed_since < now_ms - TOMBSTONES_KEPT_MS {
             delete_all(store, &table_path(id)).await?;
             done.tables += 1;
@@ -127,7 +132,7 @@ async fn vacuum_table(
     }
     let creating = unnamed_since >= now_ms - LOAD_TIME_MAX.as_millis() as i64;
     if !is_named && !state.is_dropped() && !creating {
-        // Cut off between its chain and the catalog, when it was created or dropped.
+        // It was cut off between its chain and the catalog, when it was created or dropped.
         table.tombstone().await?;
     }
     clear(&table, now_ms, done).await?;
@@ -153,7 +158,7 @@ async fn clear(table: &Table, now_ms: i64, done: &mut Vacuumed) -> Result<(), Ta
         listed.iter().any(|(id, _)| id.txn >= horizon && id.txn < over && unused(state, &recent, *id))
     };
     if !state.is_dropped() && waits(&state, horizon) {
-        // Their transactions are over for the clock, but the chain does not say so yet.
+        // Their transactions are over by the clock, but the chain does not say so yet.
         let change = TableChange::Forget { removed_before_ms: now_ms - 2 * READING_WINDOW_MS };
         state = table.commit(change).await?;
         horizon = table.horizon();
@@ -183,8 +188,8 @@ fn object_of(path: &Path) -> Option<ObjectId> {
     ObjectId::from_text(path.filename()?.strip_suffix(".parquet")?)
 }
 
-/// Deletes a dropped table's chain. Its newest checkpoint goes last: as long as anything is there, it says that the table
-/// was dropped.
+/// Deletes a dropped table's chain. Its newest checkpoint goes last: as long as any object is there, it says that the
+/// table was dropped.
 async fn delete_table(table: &Table) -> Result<(), TableError> {
     table.vacuum().await?;
     let (store, dir) = (table.store(), table_path(table.id()));
@@ -213,7 +218,7 @@ async fn delete(store: &Arc<dyn ObjectStore>, dir: &Path, paths: Vec<Path>) -> R
     let mut deleted = store.delete_stream(futures::stream::iter(paths.into_iter().map(Ok)).boxed());
     while let Some(one) = deleted.next().await {
         match one {
-            // Another vacuum was here.
+            // Another vacuum deleted it.
             Ok(_) | Err(Error::NotFound { .. }) => {}
             Err(e) => return Err(failed(dir, e)),
         }
@@ -258,7 +263,7 @@ mod tests {
             let partitions = vec![partition(0, "p", Bounds::All)];
             Table::create(Arc::clone(&store), id, schema(Model::Duplicate, false), partitions).await.unwrap()
         };
-        // Just created, not in the catalog yet: it stays.
+        // The table is just created and not in the catalog yet: it stays.
         let t = create(TableId(((now as u64) << 20) | 1)).await;
         let run = async |at_ms| vacuum_data(&catalog, std::slice::from_ref(&t), &labels, at_ms).await.unwrap();
         let orphan = written(&t, now - 5 * HOUR).await.txn;
@@ -316,7 +321,7 @@ mod tests {
         assert!(matches!(labels.acquire(TableId(9), "l", t.begin(), t.id()).await.unwrap(), Acquired::New(_)));
     }
 
-    /// A directory that no catalog names is of a table whose creation or drop was cut off.
+    /// A directory that no catalog names belongs to a table whose creation or drop was cut off.
     #[tokio::test]
     async fn unnamed_tables_are_dropped() {
         let store = memory();
@@ -333,7 +338,7 @@ mod tests {
         assert_eq!(store.list(None).count().await, 0);
     }
 
-    /// Neither a volume that is out of reach nor a table that is damaged keeps a vacuum from the other tables.
+    /// Neither an unreachable volume nor a damaged table keeps a vacuum from the other tables.
     #[tokio::test]
     async fn one_table_does_not_stop_the_others() {
         let (root, far) = (memory(), Faulty::new(0, 0));
