@@ -1,4 +1,4 @@
-//! Objects written piece by piece.
+//! Uploads of objects that are written piece by piece.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,10 +7,11 @@ use bytes::Bytes;
 use object_store::path::Path;
 use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt, PutPayload};
 
-/// Bytes of a part: above the smallest that S3 takes (5 MiB), and 10,000 of them (the most it takes) are 78 GiB.
+/// Bytes of a part: above the smallest that S3 accepts (5 MiB), and 10,000 of them (the most it accepts) are 78 GiB.
 pub const PART_BYTES: usize = 8 << 20;
 
-/// Bytes that come in pieces, as parts of which all but the last are equally long, as some stores want them.
+/// A buffer that cuts arriving bytes into parts. All parts but the last are equally long, because some stores require
+/// it.
 #[derive(Debug, Default)]
 pub struct Parts {
     waiting: VecDeque<Bytes>,
@@ -18,7 +19,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Adds bytes behind those that are there.
+    /// Appends bytes to the buffer.
     pub fn push(&mut self, data: impl IntoIterator<Item = Bytes>) {
         for piece in data {
             self.bytes += piece.len();
@@ -26,12 +27,12 @@ impl Parts {
         }
     }
 
-    /// The next part, if there is a whole one.
+    /// Returns the next part if the buffer holds a whole one.
     pub fn next_part(&mut self) -> Option<PutPayload> {
         (self.bytes >= PART_BYTES).then(|| self.take(PART_BYTES))
     }
 
-    /// What is left, which is less than a part.
+    /// Returns the remaining bytes, fewer than a part.
     pub fn rest(&mut self) -> PutPayload {
         self.take(self.bytes)
     }
@@ -53,7 +54,8 @@ impl Parts {
     }
 }
 
-/// Writes an object: small ones by one request, larger ones in parts. Until [`finish`](Self::finish) nobody sees it.
+/// A writer of one object: small objects are written by one request, larger ones in parts. The object is not visible
+/// until [`finish`](Self::finish).
 #[derive(Debug)]
 pub struct Upload {
     store: Arc<dyn ObjectStore>,
@@ -63,7 +65,7 @@ pub struct Upload {
 }
 
 impl Upload {
-    /// An object that has no bytes yet.
+    /// Starts an object without bytes.
     pub fn new(store: Arc<dyn ObjectStore>, path: Path) -> Self {
         Self { store, path, waiting: Parts::default(), parts: None }
     }
@@ -71,7 +73,7 @@ impl Upload {
     /// Adds bytes.
     ///
     /// # Errors
-    /// The store's; the upload is then only good for [`abort`](Self::abort).
+    /// The store's error. Afterwards only [`abort`](Self::abort) may be called.
     pub async fn write(&mut self, data: impl IntoIterator<Item = Bytes>) -> object_store::Result<()> {
         self.waiting.push(data);
         while let Some(part) = self.waiting.next_part() {
@@ -84,10 +86,10 @@ impl Upload {
         Ok(())
     }
 
-    /// The object is durable afterwards.
+    /// Writes the rest and makes the object visible and durable.
     ///
     /// # Errors
-    /// The store's.
+    /// The store's error.
     pub async fn finish(mut self) -> object_store::Result<()> {
         let rest = self.waiting.rest();
         match self.parts.take() {
@@ -101,10 +103,10 @@ impl Upload {
         }
     }
 
-    /// Takes back what was written.
+    /// Discards the bytes that were written.
     pub async fn abort(self) {
         if let Some(mut parts) = self.parts {
-            // What is left over is nobody's; stores and vacuum remove it.
+            // Errors are ignored: leftover parts belong to no object, and stores and vacuum remove them.
             let _ = parts.abort().await;
         }
     }

@@ -1,7 +1,7 @@
-//! One store made of several: each table's chain and data are in the volume that the table was made in.
+//! A store composed of several: each table's chain and data are in the volume that the table was made in.
 //!
-//! Everything of a table is below `t/<id>/`, so the id in a path says where an object is; all other paths, the catalog's and
-//! the labels', are in the root store. Which table is in which volume is in the catalog, and given to
+//! All objects of a table are below `t/<id>/`, so the id in a path says where an object is. All other paths, those of
+//! the catalog and the labels, are in the root store. The catalog knows which table is in which volume; it is passed to
 //! [`VolumeStore::assign`] before the table is used.
 
 use std::collections::HashMap;
@@ -23,12 +23,12 @@ use parking_lot::RwLock;
 use crate::catalog::TableId;
 use crate::table::table_path;
 
-/// The property of a table or database that says in which volume tables are made.
+/// Property of a table or database that names the volume in which tables are made.
 pub const STORAGE_VOLUME: &str = "storage_volume";
 
-/// Where tables are.
+/// Directory of all tables.
 const TABLES: &str = "t";
-/// Objects deleted by one call to a store.
+/// Most objects deleted by one call to a store.
 const DELETED_AT_ONCE: usize = 512;
 
 /// A root store, and the volumes of tables.
@@ -41,20 +41,20 @@ pub struct VolumeStore {
 #[derive(Debug, Default)]
 struct Volumes {
     stores: HashMap<String, Arc<dyn ObjectStore>>,
-    /// Directory of a table, and its volume's name.
+    /// The volume's name by the directory of a table.
     tables: HashMap<String, Arc<str>>,
 }
 
-/// The store that an object is in.
+/// The store that an object is in, and its volume.
 struct Place {
     store: Arc<dyn ObjectStore>,
-    /// Of which volume; `None` for the root.
+    /// Name of the volume; `None` for the root.
     volume: Option<Arc<str>>,
 }
 
 impl Place {
-    /// The error of a request, which names the volume: paths say which table it is by a number that nobody knows. Answers of
-    /// the store that callers go by stay as they are.
+    /// Adds the volume's name to the error of a request: paths identify a table by a number that nobody knows. Errors
+    /// that callers act on stay as they are.
     fn named(&self, e: Error) -> Error {
         let Some(volume) = &self.volume else { return e };
         let within = |source| Box::new(InVolume { volume: Arc::clone(volume), source });
@@ -67,7 +67,7 @@ impl Place {
     }
 }
 
-/// Why a volume's store did not do a request.
+/// The error of a request to a volume's store, with the volume's name.
 #[derive(Debug, thiserror::Error)]
 #[error("storage volume '{volume}': {source}")]
 struct InVolume {
@@ -76,22 +76,22 @@ struct InVolume {
 }
 
 impl VolumeStore {
-    /// All tables are in the root until told otherwise.
+    /// Makes a store whose tables are all in the root until they are assigned to volumes.
     pub fn new(root: Arc<dyn ObjectStore>) -> Self {
         VolumeStore { root, volumes: RwLock::default() }
     }
 
-    /// Adds a volume, or puts another store (with other keys, say) in its place.
+    /// Adds a volume, or replaces its store (by one with other keys, for example).
     pub fn set_volume(&self, name: &str, store: Arc<dyn ObjectStore>) {
         self.volumes.write().stores.insert(name.to_string(), store);
     }
 
-    /// From now on requests for the volume's tables are errors, until it is set again.
+    /// Removes a volume: requests for its tables are errors until it is set again.
     pub fn remove_volume(&self, name: &str) {
         self.volumes.write().stores.remove(name);
     }
 
-    /// From now on the table is looked for in that volume. Tables never move.
+    /// Assigns a table to a volume. Tables never move: later calls for the same table have no effect.
     pub fn assign(&self, table: TableId, volume: &str) {
         let dir = table_path(table).to_string();
         self.volumes.write().tables.entry(dir).or_insert_with(|| volume.into());
@@ -105,7 +105,7 @@ impl VolumeStore {
             None => Ok(Place { store: Arc::clone(&self.root), volume: None }),
             Some(name) => match volumes.stores.get(&**name) {
                 Some(store) => Ok(Place { store: Arc::clone(store), volume: Some(Arc::clone(name)) }),
-                // Not `NotFound`, which says that the object is gone, and nothing that another try would mend.
+                // The error is not `NotFound`, which says that the object is gone, nor one that suggests another try.
                 None => Err(Error::NotSupported {
                     source: format!("'{text}' is in storage volume '{name}', which is not connected").into(),
                 }),
@@ -113,7 +113,7 @@ impl VolumeStore {
         }
     }
 
-    /// The stores that a listing below `prefix` must ask; the root is the first if there are several.
+    /// Returns the stores that a listing below `prefix` must ask; the root is the first if there are several.
     fn places(&self, prefix: Option<&Path>) -> Result<Vec<Place>> {
         match prefix {
             Some(prefix) if prefix.as_ref() != TABLES && !prefix.as_ref().is_empty() => Ok(vec![self.place(prefix)?]),
@@ -171,7 +171,7 @@ impl ObjectStore for VolumeStore {
             volumes: RwLock::new(Volumes { stores: volumes.stores.clone(), tables: volumes.tables.clone() }),
         };
         let delete = move |chunk: Vec<Result<Path>>| {
-            // Deletions come from one table at a time, so runs of one store are long.
+            // Deletions come from one table at a time, so consecutive paths are mostly in the same store.
             let mut runs: Vec<(Place, Vec<Path>)> = Vec::new();
             let mut failed = Vec::new();
             for path in chunk {
@@ -214,8 +214,8 @@ impl ObjectStore for VolumeStore {
         }
     }
 
-    /// Over all tables, volumes that cannot be listed are left out: one that is out of reach does not keep a vacuum from the
-    /// others. The root's error is one.
+    /// In a listing over all tables, volumes that cannot be listed are left out, so that an unreachable volume does not
+    /// keep vacuum from the others. An error of the root is returned.
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
         let places = self.places(prefix)?;
         let asked = places.iter().map(|p| p.store.list_with_delimiter(prefix)).collect::<Vec<_>>();
@@ -231,7 +231,7 @@ impl ObjectStore for VolumeStore {
                 one => one.map_err(|e| places[i].named(e))?,
             };
             if i > 0 {
-                // Tables that no catalog names are found by what is there.
+                // Tables that no catalog names are assigned to the volume in which they were found.
                 self.found_in(&places[i], &one.common_prefixes);
             }
             merged.common_prefixes.extend(one.common_prefixes);
@@ -263,7 +263,7 @@ impl VolumeStore {
     fn found_in(&self, place: &Place, dirs: &[Path]) {
         let mut volumes = self.volumes.write();
         let Some(name) = &place.volume else { return };
-        // It may have been given another store meanwhile.
+        // The volume may have been given another store meanwhile.
         if !volumes.stores.get(&**name).is_some_and(|store| Arc::ptr_eq(store, &place.store)) {
             return;
         }
@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(store.get(&at(there, "b")).await.unwrap().bytes().await.unwrap(), "y");
         let below = store.list_with_delimiter(Some(&Path::from("t"))).await.unwrap();
         assert_eq!(below.common_prefixes, [table_path(here), table_path(there)]);
-        // A new process finds by listing what it was not told.
+        // A new process learns by listing about tables that were not assigned.
         let other = VolumeStore::new(Arc::clone(&root) as _);
         other.set_volume("cold", Arc::clone(&cold) as _);
         other.get(&at(there, "b")).await.unwrap_err();

@@ -1,7 +1,7 @@
 //! The system calls that the local store makes, as a trait.
 //!
-//! [`RealDisk`] makes them. Tests put two others in its place: one that records their order, and a simulated file system
-//! that loses what was not synced. Paths are relative to the store's directory, with `/` between their parts; the store
+//! [`RealDisk`] makes them. Tests use two others: one that records their order, and a simulated file system that loses
+//! everything that was not synced. Paths are relative to the store's directory, with `/` between their parts; the store
 //! above has checked that no part is `.`, `..` or empty.
 
 use std::fmt::Debug;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags};
 
-/// What stat(2) says.
+/// The result of stat(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stat {
     /// Identity of the file's content on this file system.
@@ -28,14 +28,14 @@ pub(super) struct Stat {
     pub kind: Kind,
 }
 
-/// What a directory entry is.
+/// Kind of a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     /// A regular file.
     File,
     /// A directory.
     Dir,
-    /// A symbolic link, socket, device: never one of the store's objects.
+    /// A symbolic link, socket or device: never one of the store's objects.
     Other,
 }
 
@@ -56,7 +56,8 @@ pub(super) trait TempFile: Debug + Send + Sync {
 pub(super) trait ReadFile: Debug + Send + Sync {
     /// Fills the buffer from the offset; an early end of the file is `UnexpectedEof`.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
-    /// The same from the system's cache: `WouldBlock` if some of it is not there.
+    /// Reads like [`read_at`](Self::read_at), but only from the page cache: `WouldBlock` if some of the range is not
+    /// there.
     fn read_now(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
     /// Inode, size and time of the open file.
     fn stat(&self) -> io::Result<Stat>;
@@ -64,7 +65,7 @@ pub(super) trait ReadFile: Debug + Send + Sync {
 
 /// The file system below one store.
 pub(super) trait Disk: Debug + Send + Sync + 'static {
-    /// Makes one directory; an existing one is fine.
+    /// Makes one directory; an existing one is not an error.
     fn make_dir(&self, dir: &str) -> io::Result<()>;
     /// Returns when the directory's entries would survive a power cut (fsync).
     fn sync_dir(&self, dir: &str) -> io::Result<()>;
@@ -72,21 +73,21 @@ pub(super) trait Disk: Debug + Send + Sync + 'static {
     fn sync_all(&self) -> io::Result<()>;
     /// Makes a new file and locks it.
     fn create(&self, file: &str) -> io::Result<Box<dyn TempFile>>;
-    /// A second name for a file; `AlreadyExists` if there is something of that name.
+    /// Gives a file a second name; `AlreadyExists` if the name is taken.
     fn link(&self, from: &str, to: &str) -> io::Result<()>;
-    /// Gives a file another name, in place of what had it.
+    /// Renames a file, replacing a file that has the new name.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     /// Removes a name.
     fn unlink(&self, file: &str) -> io::Result<()>;
     /// Opens a file for reading.
     fn open(&self, file: &str) -> io::Result<Box<dyn ReadFile>>;
-    /// What has that name, links not followed.
+    /// Returns the entry of that name; a symbolic link is not followed.
     fn stat(&self, path: &str) -> io::Result<Stat>;
-    /// Names in a directory, in no order. Names that are not UTF-8 are left out: they cannot be objects.
+    /// Returns the names in a directory, in no order. Names that are not UTF-8 are left out: they cannot be objects.
     fn read_dir(&self, dir: &str) -> io::Result<Vec<(String, Kind)>>;
-    /// Waits for the lock on a file, which is made if it is missing.
+    /// Waits for the lock on a file, which is created if it is missing.
     fn lock(&self, file: &str, exclusive: bool) -> io::Result<Box<dyn Held>>;
-    /// Shares the lock of a temporary file, so that it is not taken for a dead process's.
+    /// Shares the lock of a temporary file, so that the file is not taken for a dead process's.
     fn hold(&self, file: &str) -> io::Result<Box<dyn Held>>;
     /// Takes the lock of a temporary file if no living process holds it.
     fn try_lock(&self, file: &str) -> io::Result<Option<Box<dyn Held>>>;
@@ -98,7 +99,7 @@ pub(super) struct RealDisk {
     root: OwnedFd,
 }
 
-/// Only the owner reads: the catalog will hold password verifiers.
+/// Mode of files: only the owner reads them, because the catalog holds password verifiers.
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 const DIR_MODE: Mode = Mode::RWXU;
 
@@ -134,7 +135,7 @@ impl RealDisk {
         self.open_at(dir, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC)
     }
 
-    /// Opens what is there below the root, following no symbolic link: by one call where the kernel can be told so.
+    /// Opens an entry below the root, following no symbolic link: by one call where the kernel supports it.
     fn open_at(&self, path: &str, flags: OFlags) -> io::Result<OwnedFd> {
         match beneath(&self.root, path, flags) {
             Some(opened) => opened,
@@ -142,7 +143,7 @@ impl RealDisk {
         }
     }
 
-    /// The same part by part.
+    /// Opens like [`open_at`](Self::open_at), one path component at a time.
     fn open_by_parts(&self, path: &str, flags: OFlags) -> io::Result<OwnedFd> {
         let (dir, name) = path.rsplit_once('/').unwrap_or(("", path));
         let each = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -156,15 +157,15 @@ impl RealDisk {
         Ok(rustix::fs::openat(&fd, name, flags | OFlags::NOFOLLOW, Mode::empty())?)
     }
 
-    /// The directory that holds `path`, and the name in it.
+    /// Returns the directory that holds `path`, and the name in it.
     fn at<'a>(&self, path: &'a str) -> io::Result<(OwnedFd, &'a str)> {
         let (dir, name) = path.rsplit_once('/').unwrap_or(("", path));
         Ok((self.dir(dir)?, name))
     }
 }
 
-/// Opens a path below a directory without following any symbolic link (openat2, since Linux 5.6): else each directory on the
-/// way is opened and closed. `None` where it cannot be asked for.
+/// Opens a path below a directory without following any symbolic link (openat2, since Linux 5.6). `None` where the call
+/// is not available; the caller then opens and closes each directory on the way.
 #[cfg(target_os = "linux")]
 fn beneath(root: &OwnedFd, path: &str, flags: OFlags) -> Option<io::Result<OwnedFd>> {
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -178,12 +179,13 @@ fn beneath(root: &OwnedFd, path: &str, flags: OFlags) -> Option<io::Result<Owned
     }
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     match rustix::fs::openat2(root, path, flags, Mode::empty(), resolve) {
-        // An old kernel, or a filter for system calls.
+        // The kernel is old, or a filter for system calls is active.
         Err(Errno::NOSYS | Errno::PERM) => {
             REFUSED.store(true, Ordering::Relaxed);
             None
         }
-        // Something was renamed meanwhile; or a link is in the way, which the other way calls no directory.
+        // Something was renamed meanwhile, or a symbolic link is in the way, which the other way reports as not a
+        // directory.
         Err(Errno::AGAIN | Errno::LOOP) => None,
         opened => Some(opened.map_err(Into::into)),
     }
@@ -296,8 +298,8 @@ impl Disk for RealDisk {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let made = File::from(rustix::fs::openat(&dir, name, flags, FILE_MODE)?);
         flock(&made, FlockOperation::LockExclusive)?;
-        // Between the two calls a starting process may have found the file unheld and swept it: the name is gone then,
-        // and the caller draws another.
+        // Between the two calls a starting process may have found the file unlocked and removed it: the name is gone
+        // then, and the caller draws another.
         if rustix::fs::fstat(&made)?.st_nlink == 0 {
             return Err(ErrorKind::AlreadyExists.into());
         }
@@ -343,7 +345,7 @@ impl Disk for RealDisk {
                 continue;
             }
             let kind = match entry.file_type() {
-                // Some file systems do not say; ask for this one name.
+                // Some file systems do not return the type; ask for this one name.
                 FileType::Unknown => match rustix::fs::statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW) {
                     Ok(s) => kind(FileType::from_raw_mode(s.st_mode)),
                     Err(rustix::io::Errno::NOENT) => continue,
@@ -388,7 +390,7 @@ impl Disk for RealDisk {
 mod tests {
     use super::*;
 
-    /// By one call and part by part the same is opened, and the same refused.
+    /// Opening by one call and component by component opens the same entries and refuses the same ones.
     #[test]
     fn paths_are_followed_in_both_ways() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,23 +1,25 @@
 //! A durable [`ObjectStore`](object_store::ObjectStore) on a local directory.
 //!
-//! What `put` acknowledged survives a power cut; what it did not acknowledge is there whole or not at all. Creating an
+//! An acknowledged `put` survives a power cut; an unacknowledged one leaves the whole object or nothing. Creating an
 //! object that exists fails, also between processes. A put makes these system calls, in this order:
 //!
 //! 1. create and flock(2) a temporary file in `.dipper/tmp`, write it, fdatasync(2) it,
-//! 2. link(2) it to its final name, which fails if there is one ([`PutMode::Create`](object_store::PutMode::Create)), or rename(2) it
+//! 2. link(2) it to its final name, which fails if the name exists
+//!    ([`PutMode::Create`](object_store::PutMode::Create)), or rename(2) it
 //!    ([`PutMode::Overwrite`](object_store::PutMode::Overwrite)),
 //! 3. fsync(2) the directory (before step 2, the first time, every directory above it),
 //! 4. remove the temporary name. Until then, and for ever if step 3 fails, it tells others that some name may not be
 //!    durable yet. (Step 2 renames a second link, so that an overwrite leaves it too.)
 //!
-//! Temporary files are never objects: their directory is not listed. Those whose lock nobody holds belong to dead
+//! Temporary files are never objects: their directory is not listed. Temporary files whose lock is free belong to dead
 //! processes and are removed when a store is opened; if one has a second name, its file system is synced before.
 //!
-//! **Listing.** readdir(3) is no snapshot, so LIST and delete exclude each other by a lock file. Names that a LIST shows
-//! are durable, since whoever reads a version builds on it: when it meets one that this process has not seen synced, and
-//! there are temporary files, it syncs the directory first (their owner may be between steps 2 and 4, or have died there).
-//! A single `get` gives no such promise. Directories that only hold directories without objects are not shown;
-//! directories are never removed, since other processes rely on what they synced above them.
+//! **Listing.** readdir(3) is not a snapshot, so LIST and delete exclude each other by a lock file. Names that a LIST
+//! shows are durable, because the reader of a version builds on it: if a LIST meets a name that this process has not
+//! seen synced, and there are temporary files, it syncs the directory first (the owner of a temporary file may be
+//! between steps 2 and 4, or have died there). A single `get` gives no such promise. Directories that only hold
+//! directories without objects are not shown. Directories are never removed, since other processes rely on having
+//! synced the directories above them.
 //!
 //! ```text
 //! <root>/.dipper/format    "dipper data directory\nformat 1\n"
@@ -49,7 +51,7 @@ use disk::{Disk, Held, Kind, ReadFile, RealDisk, Stat, TempFile};
 
 /// Name shown in errors.
 const STORE: &str = "LocalStore";
-/// The store's own directory; no object's path begins with it.
+/// The store's own directory. No object's path begins with it.
 const OWN_DIR: &str = ".dipper";
 const FORMAT_FILE: &str = ".dipper/format";
 const LOCK_FILE: &str = ".dipper/lock";
@@ -58,11 +60,11 @@ const MAGIC: &str = "dipper data directory\nformat ";
 const FORMAT: u32 = 1;
 /// Directories with more names than this are synced instead of remembered name by name.
 const REMEMBERED_NAMES_MAX: usize = 8192;
-/// Bytes read by one call when an object is streamed.
+/// Most bytes read by one call when an object is streamed.
 const READ_CHUNK_BYTES: u64 = 4 << 20;
 
-/// The system refused a put before the object had its name: nothing was written, and nothing will be. Source of the
-/// [`Error::Generic`] of such a put; any other error of a put leaves open whether the object is there.
+/// The system refused a put before the object had its name: nothing was written, and nothing will be. It is the source
+/// of the [`Error::Generic`] of that put. After any other error of a put the object may or may not be there.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {source}; nothing was written", .path.display())]
 pub struct NotWritten {
@@ -81,18 +83,18 @@ pub enum LocalError {
     Io {
         /// The directory.
         root: PathBuf,
-        /// What was being done.
+        /// The operation that failed.
         what: &'static str,
         /// The system's error.
         source: io::Error,
     },
-    /// The directory holds something else.
+    /// The directory is not empty and not a data directory.
     #[error("{} is not empty and not a dipper data directory; name an empty or a new directory", .root.display())]
     Foreign {
         /// The directory.
         root: PathBuf,
     },
-    /// Written by a newer dipper.
+    /// The directory was written by a newer dipper.
     #[error("data directory {}: format {found}, this dipper reads up to {FORMAT}; use a newer dipper", .root.display())]
     Newer {
         /// The directory.
@@ -100,7 +102,7 @@ pub enum LocalError {
         /// Format found.
         found: u32,
     },
-    /// `.dipper/format` is not what a store writes.
+    /// `.dipper/format` has other content than a store writes.
     #[error("data directory {}: .dipper/format is damaged: expected \"dipper data directory\" and a format number, \
              found {found:?}; restore it from a backup", .root.display())]
     Damaged {
@@ -113,7 +115,7 @@ pub enum LocalError {
 
 /// A durable object store on a local directory; see the [module](self).
 ///
-/// Cloning gives another handle on the same store. All paths are relative to the root; those that would leave it, name
+/// Cloning gives another handle on the same store. All paths are relative to the root. Paths that would leave it, name
 /// `.dipper`, or cross a symbolic link are refused.
 #[derive(Clone, Debug)]
 pub struct LocalStore {
@@ -124,12 +126,12 @@ pub struct LocalStore {
 struct Inner {
     root: PathBuf,
     disk: Arc<dyn Disk>,
-    /// Tells the temporary files of this process apart from those of others.
+    /// Distinguishes the temporary files of this process from those of others.
     nonce: u64,
     counter: AtomicU64,
-    /// Directories that this process synced into all directories above them.
+    /// Directories that this process has synced, together with all directories above them.
     durable_dirs: Mutex<HashSet<String>>,
-    /// Per directory, the names that are known to be synced, with their inode if it was looked at.
+    /// Per directory, the names that are known to be synced, with their inode if it was read.
     durable_names: Mutex<HashMap<String, HashMap<String, Option<u64>>>>,
 }
 
@@ -140,10 +142,13 @@ impl fmt::Display for LocalStore {
 }
 
 impl LocalStore {
-    /// Opens the store in a directory, makes it if it is missing or empty, and removes what dead processes left.
+    /// Opens the store in a directory. Makes the directory if it is missing, and removes temporary files of dead
+    /// processes.
     ///
     /// # Errors
-    /// The directory cannot be made or read, holds other things, or was written by a newer dipper.
+    /// [`LocalError::Io`] if the directory cannot be made or read, [`LocalError::Foreign`] if it holds other things,
+    /// [`LocalError::Newer`] if it was written by a newer dipper, [`LocalError::Damaged`] if `.dipper/format` is
+    /// damaged.
     pub fn open(root: impl Into<PathBuf>) -> Result<Self, LocalError> {
         let root = root.into();
         match RealDisk::open(&root) {
@@ -165,12 +170,12 @@ impl LocalStore {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// The directory this store is in.
+    /// Returns the directory of the store.
     pub fn root(&self) -> &std::path::Path {
         &self.inner.root
     }
 
-    /// Runs file system calls away from the async threads, or here if there is no runtime.
+    /// Runs file system calls on a thread for blocking work, or on this thread if there is no runtime.
     async fn blocking<T: Send + 'static>(&self, f: impl FnOnce(&Inner) -> Result<T> + Send + 'static) -> Result<T> {
         let inner = Arc::clone(&self.inner);
         match tokio::runtime::Handle::try_current() {
@@ -185,7 +190,7 @@ impl LocalStore {
 struct TempName {
     disk: Arc<dyn Disk>,
     name: String,
-    /// The object has its name, and its directory could not be synced: the temporary name stays to tell so.
+    /// Set if the object has its name but its directory could not be synced: the temporary name stays to tell others.
     stays: AtomicBool,
 }
 
@@ -203,8 +208,8 @@ impl Drop for TempName {
     }
 }
 
-/// A temporary file of this process. The name goes before the lock (fields drop in order): a file without its lock
-/// looks like one of a dead process.
+/// A temporary file of this process. The name is removed before the lock is released (fields drop in order): a file
+/// without its lock looks like one of a dead process.
 #[derive(Debug)]
 struct Temp {
     name: TempName,
@@ -298,7 +303,7 @@ impl Inner {
             }
         }
         if named {
-            // One with a second name may be an object whose directory was not synced; which one is not known.
+            // A file with a second name may be an object whose directory was not synced; which directory is not known.
             self.disk.sync_all()?;
         }
         unheld.iter().try_for_each(|file| match self.disk.unlink(file) {
@@ -312,7 +317,7 @@ impl Inner {
         TempName { disk: Arc::clone(&self.disk), name, stays: AtomicBool::new(false) }
     }
 
-    /// A new temporary file, locked.
+    /// Makes a new temporary file and locks it.
     fn temp(&self) -> io::Result<Temp> {
         loop {
             let name = self.temp_name();
@@ -325,7 +330,7 @@ impl Inner {
     }
 
     /// Makes the directory and those above it, and syncs each into the one above. Directories that another process made
-    /// count as new: it may not have synced them yet.
+    /// count as new: that process may not have synced them yet.
     fn ensure_dir(&self, dir: &str) -> io::Result<()> {
         if dir.is_empty() || self.durable_dirs.lock().contains(dir) {
             return Ok(());
@@ -341,7 +346,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Steps 2 and 3 of a put: gives a synced file with a temporary name its final one. `inode` is that file's.
+    /// Performs steps 2 and 3 of a put: gives a synced file with a temporary name its final one. `inode` is that
+    /// file's.
     fn publish(&self, temp: &TempName, to: &str, create: bool, inode: u64) -> io::Result<()> {
         let dir = parent(to);
         let give = || {
@@ -355,7 +361,7 @@ impl Inner {
         };
         let given = match give() {
             Err(e) if e.kind() == ErrorKind::NotFound => {
-                // Somebody removed a directory that we knew as durable: make it again.
+                // Another process removed a directory that we knew as durable: make it again.
                 self.durable_dirs.lock().clear();
                 give()
             }
@@ -363,7 +369,7 @@ impl Inner {
         };
         if let Err(e) = given {
             if e.kind() == ErrorKind::AlreadyExists {
-                // The caller builds on what is there; its maker may not have synced the name yet.
+                // The caller builds on the existing object, whose maker may not have synced the name yet.
                 self.disk.sync_dir(dir)?;
             }
             return Err(e);
@@ -382,7 +388,7 @@ impl Inner {
         Ok(())
     }
 
-    /// All of a put after its bytes are in the temporary file.
+    /// Performs all steps of a put after the bytes are in the temporary file.
     fn finish(&self, temp: &Temp, location: &Path, create: bool) -> Result<PutResult> {
         let to = object_name(location)?;
         let finish = || {
@@ -421,7 +427,8 @@ impl Inner {
         Ok((file, meta(location.clone(), &stat)))
     }
 
-    /// One directory's names in order, with what they are: files after `after` with their stat. Names are durable.
+    /// Returns the entries of one directory in order; files only if they come after `after`, with their stat. The
+    /// returned names are durable.
     fn read_dir(&self, dir: &str, after: Option<&str>) -> io::Result<Vec<(String, Entry)>> {
         let mut names = match self.disk.read_dir(dir) {
             Ok(names) => names,
@@ -431,7 +438,7 @@ impl Inner {
         names.sort();
         names.dedup();
         let mut entries = Vec::with_capacity(names.len());
-        // Every file of the directory, with its inode if it was looked at.
+        // Every file of the directory, with its inode if it was read.
         let mut files: HashMap<&str, Option<u64>> = HashMap::with_capacity(names.len());
         for (name, kind) in &names {
             let path = join(dir, name);
@@ -459,8 +466,8 @@ impl Inner {
         Ok(entries)
     }
 
-    /// Syncs the directory unless every file in it is known to be synced under its name. Every one: who lists what comes
-    /// after a name relies on that name, too.
+    /// Syncs the directory unless every file in it is known to be synced under its name. Every file counts: a LIST of
+    /// the names after a given one relies on that name, too.
     fn sync_names(&self, dir: &str, files: &HashMap<&str, Option<u64>>) -> io::Result<()> {
         if files.is_empty() {
             return Ok(());
@@ -473,9 +480,9 @@ impl Inner {
                 return Ok(());
             }
         }
-        // Read after the names: whoever made one of them removes its temporary name when it has synced.
+        // Read after the names: the maker of a name removes its temporary name only when it has synced.
         if !self.disk.read_dir(TEMP_DIR)?.is_empty() {
-            // The directories above, too: their maker may have died before it synced them.
+            // The directories above are synced too: their maker may have died before it synced them.
             self.ensure_dir(dir)?;
             self.disk.sync_dir(dir)?;
         }
@@ -497,7 +504,7 @@ impl Inner {
         self.disk.lock(LOCK_FILE, exclusive).map_err(|e| self.error(&Path::from(LOCK_FILE), e))
     }
 
-    /// All objects below the prefix, in order of their paths.
+    /// Returns all objects below the prefix, in the order of their paths.
     fn list(&self, prefix: Option<&Path>, after: Option<&Path>) -> Result<Vec<ObjectMeta>> {
         let root = prefix_name(prefix)?;
         let _shared = self.lock(false)?;
@@ -533,7 +540,7 @@ impl Inner {
         Ok(level)
     }
 
-    /// True if there is a file anywhere below the directory.
+    /// Returns true if there is a file anywhere below the directory.
     fn has_object(&self, dir: &str) -> io::Result<bool> {
         let mut todo = vec![dir.to_string()];
         while let Some(dir) = todo.pop() {
@@ -562,7 +569,8 @@ impl Inner {
             .iter()
             .map(|location| {
                 let name = object_name(location)?;
-                // unlink(2) says EISDIR or EPERM for a directory, by file system; to a caller it is no object.
+                // For a directory, unlink(2) fails with EISDIR or EPERM, depending on the file system. To a caller it
+                // is no object.
                 let gone = match self.disk.stat(name) {
                     Ok(stat) if stat.kind != Kind::File => Err(ErrorKind::NotFound.into()),
                     Ok(_) => self.disk.unlink(name),
@@ -588,7 +596,7 @@ impl Inner {
         done
     }
 
-    /// Objects never change in place, so a copy is a second name for the same bytes.
+    /// Copies an object as a second name for the same bytes, which is safe because objects never change in place.
     fn copy(&self, from: &Path, to: &Path, create: bool) -> Result<()> {
         let (from_name, to_name) = (object_name(from)?, object_name(to)?);
         let (file, _) = self.open(from)?;
@@ -601,7 +609,7 @@ impl Inner {
         copy().map_err(|e| self.error(to, e))
     }
 
-    /// As [`error`](Self::error), for puts: says whether the object may be there.
+    /// Returns the error of a put, like [`error`](Self::error), but distinguishes whether the object may be there.
     fn put_error(&self, location: &Path, e: io::Error) -> Error {
         let named = e.get_ref().is_some_and(|e| e.is::<NotSynced>());
         if named || matches!(e.kind(), ErrorKind::AlreadyExists | ErrorKind::PermissionDenied) {
@@ -611,7 +619,7 @@ impl Inner {
         Error::Generic { store: STORE, source: Box::new(NotWritten { path, source: e }) }
     }
 
-    /// The trait's error for a failed system call, naming the object's file.
+    /// Returns the trait's error for a failed system call; it names the object's file.
     fn error(&self, location: &Path, source: io::Error) -> Error {
         let path = self.root.join(location.as_ref()).display().to_string();
         let boxed: Box<dyn std::error::Error + Send + Sync> = Box::new(source);
@@ -626,12 +634,12 @@ impl Inner {
     }
 }
 
-/// The object has its name, but the directory could not be synced.
+/// The object has its name, but its directory could not be synced.
 #[derive(Debug, thiserror::Error)]
 #[error("the object is there, syncing its directory failed, so it may not survive a power cut: {0}")]
 struct NotSynced(io::Error);
 
-/// What a listing found under a path.
+/// An entry that a listing found.
 enum Entry {
     File(Stat),
     Dir,
@@ -656,7 +664,7 @@ fn prefix_name(prefix: Option<&Path>) -> Result<&str> {
     }
 }
 
-/// The object's file relative to the root.
+/// Returns the object's file relative to the root; refuses paths that could leave it.
 fn object_name(location: &Path) -> Result<&str> {
     let name = location.as_ref();
     let reason = if name.is_empty() {
@@ -673,7 +681,7 @@ fn object_name(location: &Path) -> Result<&str> {
     Err(Error::Generic { store: STORE, source: format!("path {name:?} is refused: {reason}").into() })
 }
 
-/// Inode, time and size: another content always comes as another file.
+/// Returns the tag of a content from inode, time and size: different content is always a different file.
 fn etag(stat: &Stat) -> String {
     format!("{:x}-{:x}-{:x}", stat.inode, stat.mtime_ns, stat.size)
 }

@@ -1,4 +1,4 @@
-//! The trait's calls, each run away from the async threads.
+//! The calls of the trait [`ObjectStore`], each run away from the async threads.
 
 use std::io::{self, ErrorKind};
 use std::ops::Range;
@@ -87,7 +87,7 @@ impl ObjectStore for LocalStore {
             let payload = if options.head {
                 stream::empty().boxed()
             } else {
-                // The first chunk, most often all, comes with the same hop to a blocking thread.
+                // The first chunk, most often the whole range, is read in the same hop to a blocking thread.
                 let end = range.end.min(range.start + READ_CHUNK_BYTES);
                 let first = read(&*file, &(range.start..end)).map_err(|e| s.error(&location, e))?;
                 let first = stream::once(async move { Ok(first) });
@@ -169,7 +169,7 @@ impl ObjectStore for LocalStore {
 }
 
 impl LocalStore {
-    /// A range whose pages the system has in memory.
+    /// Reads a range whose pages the system has in memory.
     fn get_now(&self, location: &Path, options: &GetOptions) -> Result<GetResult> {
         let store = &*self.inner;
         let (file, meta) = store.open(location)?;
@@ -198,7 +198,7 @@ fn checked(store: &Inner, location: &Path, wanted: &GetRange, size: u64) -> Resu
     wanted.as_range(size).map_err(|e| store.error(location, io::Error::new(ErrorKind::InvalidInput, e.to_string())))
 }
 
-/// The rest of a range, a chunk at a time, each read when it is asked for.
+/// Streams the rest of a range in chunks, each read when it is asked for.
 fn rest(
     store: LocalStore,
     location: Path,

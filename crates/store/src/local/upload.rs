@@ -1,4 +1,4 @@
-//! Uploads in parts: they stream into one temporary file.
+//! Uploads in parts: the parts are written to one temporary file.
 
 use std::sync::Arc;
 
@@ -8,20 +8,20 @@ use object_store::{Error, MultipartUpload, PutPayload, PutResult, Result, Upload
 
 use super::{LocalStore, STORE, Temp};
 
-/// A part of at least so many bytes is synced when it is written.
+/// Smallest part, in bytes, that is synced as soon as it is written.
 const EARLY_SYNC_BYTES: usize = 1 << 20;
 
-/// An upload in parts. Parts may be written at the same time; each has its place from the order of `put_part` calls.
-/// Dropped before `complete`, it leaves nothing.
+/// An upload in parts. Parts may be written at the same time; each has its place from the order of `put_part` calls. An
+/// upload that is dropped before `complete` leaves nothing behind.
 #[derive(Debug)]
 pub(super) struct LocalUpload {
     store: LocalStore,
     location: Path,
-    /// `None` once completed or aborted.
+    /// The temporary file; `None` once completed or aborted.
     temp: Option<Arc<Temp>>,
-    /// Where the next part begins.
+    /// Offset at which the next part begins.
     offset: u64,
-    /// Parts that failed or were never waited for: completing would leave a hole.
+    /// Held once by each part that is not finished: completing while a part is open would leave a hole.
     open_parts: Arc<()>,
     failed: Arc<std::sync::atomic::AtomicBool>,
 }
@@ -76,7 +76,7 @@ impl MultipartUpload for LocalUpload {
                         temp.file.write_at(bytes, offset).map_err(|e| s.error(&location, e))?;
                         offset += bytes.len() as u64;
                     }
-                    // The disk writes while the next parts are made, so that completing finds little left to sync.
+                    // The disk writes while the next parts are produced, so that completing finds little left to sync.
                     if data.content_length() >= EARLY_SYNC_BYTES {
                         temp.file.sync().map_err(|e| s.error(&location, e))?;
                     }
