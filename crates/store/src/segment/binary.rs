@@ -1,6 +1,6 @@
 //! Little-endian numbers and LEB128 in byte strings, read with checks.
 
-/// The end came too early, or a number is too long.
+/// The bytes end too early, or a number is too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Short;
 
@@ -34,10 +34,10 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// A LEB128 number.
+    /// Reads a LEB128 number.
     #[inline]
     pub fn var(&mut self) -> Result<u64, Short> {
-        // Most are small, and look-ups read hundreds.
+        // Most numbers are small, and look-ups read hundreds.
         match self.0 {
             [small @ 0..0x80, rest @ ..] => {
                 self.0 = rest;
@@ -66,15 +66,15 @@ impl<'a> Reader<'a> {
         self.var()?.try_into().map_err(|_| Short)
     }
 
-    /// A number of things of at least `size` bytes that follow: never more than the bytes that are left could hold, so
-    /// that nothing is allocated for a claim.
+    /// Reads the number of items of at least `size` bytes that follow. It is never more than the remaining bytes could
+    /// hold, so that nothing is allocated for a false claim.
     #[inline]
     pub fn count(&mut self, size: usize) -> Result<usize, Short> {
         let count = self.var()?;
         if count > (self.0.len() / size) as u64 { Err(Short) } else { Ok(count as usize) }
     }
 
-    /// Bytes behind their length.
+    /// Reads bytes after their length.
     #[inline]
     pub fn block(&mut self) -> Result<&'a [u8], Short> {
         let len = self.count(1)?;
@@ -91,7 +91,7 @@ pub(crate) fn put_var(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Appends bytes behind their length.
+/// Appends bytes after their length.
 pub(crate) fn put_block(out: &mut Vec<u8>, bytes: &[u8]) {
     put_var(out, bytes.len() as u64);
     out.extend_from_slice(bytes);

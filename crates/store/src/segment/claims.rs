@@ -1,8 +1,9 @@
-//! What headers of Parquet pages claim to unpack to, looked at before anything makes room for that.
+//! Checks of the sizes that headers of Parquet pages claim, before memory is reserved for them.
 //!
-//! Parquet's reader believes a header. It knows fields by their numbers and reads them as what they should be, whatever type
-//! they say; fields it does not know it skips by their type. So a header is walked as a whole here, and one whose types are
-//! not those of the format is refused: else a wrong type would have the two see different numbers.
+//! Parquet's reader trusts a header. It identifies fields by their numbers and reads them as the expected type,
+//! whatever type they declare; fields that it does not know it skips by their declared type. So a header is walked as a
+//! whole here, and one whose types differ from those of the format is refused: otherwise a wrong type would let the two
+//! see different numbers.
 
 use bytes::Bytes;
 use parquet::basic::Compression;
@@ -12,12 +13,12 @@ use parquet::file::metadata::ParquetMetaData;
 use super::binary::{Reader, Short};
 use super::thrift::{FALSE, I32, STRUCT, field, number};
 
-/// Bytes that a page may claim whatever its packed ones are.
+/// Bytes that a page may claim whatever its packed size is.
 const CLAIM_BYTES: usize = 16 << 20;
-/// How deep structures may lie in each other; statistics lie two deep.
+/// Most levels of nested structures; statistics are two deep.
 const DEPTH: u32 = 8;
 
-/// Bytes that one packed byte can stand for. `None`: nothing is unpacked, or there is no limit.
+/// Returns the most bytes that one packed byte can stand for. `None`: nothing is unpacked, or there is no limit.
 fn most_of_one(codec: Compression) -> Option<usize> {
     match codec {
         Compression::SNAPPY => Some(64),
@@ -29,7 +30,7 @@ fn most_of_one(codec: Compression) -> Option<usize> {
     }
 }
 
-/// Looks at what the page claims whose header `bytes` begin with: at most what the codec can make of the bytes that are
+/// Checks the claim of the page whose header `bytes` begin with: at most what the codec can make of the bytes that are
 /// there.
 pub(super) fn check_page(codec: Compression, bytes: &[u8]) -> Result<()> {
     let Some(most_of_one) = most_of_one(codec) else { return Ok(()) };
@@ -44,10 +45,10 @@ fn fits(header: &Header, bytes: usize, most_of_one: usize) -> Result<()> {
     Ok(())
 }
 
-/// Looks at what all pages of a file claim, for readers of whole files that go from page to page.
+/// Checks the claims of all pages of a file, for readers of whole files that go from page to page.
 ///
 /// # Errors
-/// A header claims more than its page can hold, or is none.
+/// [`ParquetError`] if a header claims more than its page can hold, or is malformed.
 pub fn check_claims(metadata: &ParquetMetaData, file: &Bytes) -> Result<()> {
     for (group, row_group) in metadata.row_groups().iter().enumerate() {
         for chunk in row_group.columns() {
@@ -71,10 +72,10 @@ pub fn check_claims(metadata: &ParquetMetaData, file: &Bytes) -> Result<()> {
     Ok(())
 }
 
-/// What a page's header says of sizes, in bytes.
+/// Sizes in a page's header, in bytes.
 #[derive(Debug, PartialEq, Eq)]
 struct Header {
-    /// Its own.
+    /// Size of the header itself.
     len: usize,
     packed: usize,
     unpacked: usize,
@@ -93,7 +94,7 @@ fn walk(bytes: &[u8]) -> Result<Header, Short> {
         match (id, kind) {
             (2, I32) => unpacked = Some(number(&mut from)?),
             (3, I32) => packed = Some(number(&mut from)?),
-            // The page's kind, its checksum.
+            // The page's kind and its checksum.
             (1 | 4, I32) => _ = number(&mut from)?,
             (5..=8, STRUCT) => of_kind(&mut from, id)?,
             (1..=8, _) => return Err(Short),
@@ -104,7 +105,7 @@ fn walk(bytes: &[u8]) -> Result<Header, Short> {
     Ok(Header { len: bytes.len() - from.0.len(), packed: size(packed)?, unpacked: size(unpacked)? })
 }
 
-/// The header of one kind of page, which is field `of` of a page's header.
+/// Walks the header of one kind of page, which is field `of` of a page's header.
 fn of_kind(from: &mut Reader<'_>, of: i16) -> Result<(), Short> {
     let numbers = match of {
         5 => 1..=4,
@@ -123,7 +124,7 @@ fn of_kind(from: &mut Reader<'_>, of: i16) -> Result<(), Short> {
     Ok(())
 }
 
-/// How many values the data page has that `bytes` begin with; `None` if there is none, or less than all of it.
+/// Returns the number of values of the data page that `bytes` begin with; `None` if there is none, or if it is cut.
 pub(super) fn values(bytes: &[u8]) -> Option<usize> {
     let header = walk(bytes).ok()?;
     let end = header.len.checked_add(header.packed)?;
@@ -140,7 +141,7 @@ pub(super) fn values(bytes: &[u8]) -> Option<usize> {
     None
 }
 
-/// Where a header of a data page of the second version says that the page is not packed.
+/// Returns the offset at which the header of a data page of the second version says that the page is not packed.
 pub(super) fn says_unpacked(bytes: &[u8]) -> Option<usize> {
     let mut from = Reader(bytes);
     let mut last = 0;
@@ -194,14 +195,14 @@ mod tests {
 
     use super::*;
 
-    /// A number as it is written.
+    /// Encodes a number.
     fn var(zigzag: u32) -> Vec<u8> {
         let mut out = Vec::new();
         crate::segment::binary::put_var(&mut out, zigzag.into());
         out
     }
 
-    /// A header of a data page with statistics, of 200 bytes that become `unpacked`.
+    /// Encodes a header of a data page with statistics, of 200 bytes that become `unpacked`.
     fn data_page(unpacked: u32) -> Vec<u8> {
         let sizes = [vec![0x15, 0, 0x15], var(unpacked << 1), vec![0x15], var(400), vec![0x15, 9]].concat();
         let kind = b"\x1c\x15\x08\x15\x00\x15\x06\x15\x06";
@@ -217,7 +218,7 @@ mod tests {
         // Numbers of fields written out, in another order.
         let odd = b"\x05\x06\x02\x05\x02\x00\x05\x04\xd0\x0f\x00";
         assert_eq!(walk(odd), Ok(Header { len: odd.len(), packed: 1, unpacked: 1000 }));
-        // The last one counts, as for parquet.
+        // The last occurrence of a field counts, as for parquet.
         assert_eq!(walk(b"\x15\x00\x15\x02\x15\x02\x05\x04\x08\x00").map(|h| h.unpacked), Ok(4));
         for end in 0..header.len() {
             assert_eq!(walk(&header[..end]), Err(Short), "{end}");
@@ -230,7 +231,7 @@ mod tests {
         assert_eq!(values(&page), Some(4));
         assert_eq!(values(&page[..page.len() - 1]), None);
         assert_eq!(values(&page[1..]), None);
-        // A dictionary, of six entries.
+        // A dictionary of six entries.
         assert_eq!(values(b"\x15\x04\x15\x00\x15\x00\x4c\x15\x0c\x15\x00\x00\x00"), None);
     }
 
@@ -272,7 +273,7 @@ mod tests {
         let metadata = ParquetMetaDataReader::new().parse_and_finish(&file).expect("a footer");
         check_claims(&metadata, &file).expect("as it was written");
         assert!(check_claims(&metadata, &file.slice(..100)).is_err());
-        // The type of the first field of the last page.
+        // Changes the type of the first field of the last page.
         let last = metadata.row_group(0).column(1);
         let chunk = last.data_page_offset() as usize..(last.data_page_offset() + last.compressed_size()) as usize;
         let (mut at, mut pages) = (chunk.start, 0);

@@ -1,17 +1,17 @@
-//! Parquet's mix of runs and bit-packed groups, a stretch at a time.
+//! Parquet's hybrid of runs and bit-packed groups, decoded in stretches.
 
 use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, Buffer};
 
 /// A stretch of values.
 pub(super) enum Stretch<'a> {
-    /// The same value so many times.
+    /// The same value, repeated this number of times.
     Run(u32, usize),
-    /// So many values packed one behind the other, lowest bits first. The bytes may go on behind them.
+    /// Bit-packed values, lowest bits first, and their number. The bytes may go on after them.
     Packed(&'a [u8], usize),
 }
 
-/// Levels or codes of `width` bits; `each` is told their stretches. `None` if there are fewer than `count`, or if `each`
-/// says so.
+/// Decodes levels or codes of `width` bits and calls `each` with their stretches. `None` if there are fewer than
+/// `count` values, or if `each` returns `None`.
 pub(super) fn hybrid(
     bytes: &[u8],
     width: u32,
@@ -65,13 +65,13 @@ pub(super) fn hybrid(
     Some(())
 }
 
-/// The value of `width` bits that starts at a bit, of bytes with eight from there on.
+/// Returns the value of `width` bits that starts at `bit`. Eight bytes from there on must exist.
 fn window(bytes: &[u8], bit: usize, mask: u32) -> u32 {
     let bytes: [u8; 8] = bytes[bit / 8..bit / 8 + 8].try_into().expect("eight bytes");
     (u64::from_le_bytes(bytes) >> (bit % 8)) as u32 & mask
 }
 
-/// Value `at` of values of `width` bits.
+/// Returns value number `at` of bit-packed values of `width` bits.
 pub(super) fn one(packed: &[u8], width: u32, at: usize) -> u32 {
     let (bit, mask) = (at * width as usize, ((1u64 << width) - 1) as u32);
     if bit / 8 + 8 <= packed.len() {
@@ -83,10 +83,10 @@ pub(super) fn one(packed: &[u8], width: u32, at: usize) -> u32 {
     window(&rest, bit % 8, mask)
 }
 
-/// `count` values of `width` bits.
+/// Calls `each` with `count` bit-packed values of `width` bits.
 pub(super) fn unpack(packed: &[u8], width: u32, count: usize, mut each: impl FnMut(u32)) {
     let (width, mask) = (width as usize, ((1u64 << width) - 1) as u32);
-    // As far as eight bytes can be read at once; what is behind is read from a copy with room.
+    // As long as eight bytes can be read at once; the remaining values are read from a copy with room behind it.
     let fast = match packed.len().checked_sub(8) {
         Some(last) if width > 0 => count.min(last * 8 / width + 1),
         _ => 0,
@@ -105,7 +105,7 @@ pub(super) fn unpack(packed: &[u8], width: u32, count: usize, mut each: impl FnM
     }
 }
 
-/// Levels of one bit.
+/// Decodes levels of one bit.
 pub(super) fn levels(bytes: &[u8], rows: usize) -> Option<BooleanBuffer> {
     let mut valid = BooleanBufferBuilder::new(rows);
     hybrid(bytes, 1, rows, |stretch| {
@@ -118,7 +118,7 @@ pub(super) fn levels(bytes: &[u8], rows: usize) -> Option<BooleanBuffer> {
     Some(valid.finish())
 }
 
-/// What was asked of each entry of a dictionary, by code.
+/// Answers of a test for each entry of a dictionary, by code.
 pub(super) struct Answers {
     /// 1 for yes, 0 for no, and [`NO_ENTRY`] up to the next power of two.
     answers: Vec<u8>,
@@ -127,14 +127,14 @@ pub(super) struct Answers {
 const NO_ENTRY: u8 = 2;
 
 impl Answers {
-    /// Of the entries in the order of their codes.
+    /// Makes answers from those of the entries in the order of their codes.
     pub(super) fn new(entries: &BooleanBuffer) -> Self {
         let mut answers: Vec<u8> = entries.iter().map(u8::from).collect();
         answers.resize(entries.len().next_power_of_two(), NO_ENTRY);
         Answers { answers }
     }
 
-    /// A page's codes, whose width comes first, as their entries' answers; `None` for a code without entry.
+    /// Returns the entries' answers for a page's codes, whose width comes first; `None` for a code without an entry.
     pub(super) fn of(&self, bytes: &[u8], count: usize) -> Option<BooleanBuffer> {
         let mut out = Bits::with_capacity(count);
         if count == 0 {
@@ -163,7 +163,7 @@ impl Answers {
     }
 }
 
-/// Bits, a word at a time.
+/// A builder of bits that appends a word at a time.
 struct Bits {
     words: Vec<u64>,
     word: u64,
@@ -175,7 +175,7 @@ impl Bits {
         Bits { words: Vec::with_capacity(bits / 64 + 1), word: 0, len: 0 }
     }
 
-    /// The same bit `n` times.
+    /// Appends the same bit `n` times.
     #[inline]
     fn push_n(&mut self, bit: u8, mut n: usize) {
         let ones = u64::from(bit).wrapping_neg();
@@ -197,7 +197,8 @@ impl Bits {
     }
 }
 
-/// The codes of a page, whose width comes first, of rows that are given in ascending order; `None` if there are fewer.
+/// Returns the codes of some rows of a page, whose width comes first. The rows are given in ascending order; `None` if
+/// the page has fewer rows.
 pub(super) fn codes_of(
     bytes: &[u8],
     count: usize,

@@ -1,8 +1,8 @@
-//! Values as a file has them, as values of the type that a table has.
+//! Conversion of values of a file to the type that a table has.
 //!
-//! Arrow's casts are used where they say what SQL says. Not so: points in time become coarser by going down, not towards
-//! 1970; 16 bytes that become text are a UUID, 12 bytes that become an interval are months, days and milliseconds, as Parquet
-//! stores them.
+//! Arrow's casts are used where they agree with SQL. They do not in these cases: points in time become coarser by
+//! rounding down, not towards 1970; 16 bytes that become text are a UUID; 12 bytes that become an interval are months,
+//! days and milliseconds, as Parquet stores them.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use arrow_array::{Array, ArrayRef, PrimitiveArray, StringArray, TimestampMicrose
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType, IntervalUnit, TimeUnit};
 
-/// The array as another type.
+/// Converts an array to another type.
 ///
 /// # Errors
-/// There is no way from one type to the other, or a value does not fit.
+/// [`ArrowError`] if there is no conversion between the types, or if a value does not fit.
 pub fn convert(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, ArrowError> {
     if array.data_type() == wanted {
         return Ok(Arc::clone(array));
@@ -28,7 +28,7 @@ pub fn convert(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, ArrowErr
         (DataType::Timestamp(TimeUnit::Nanosecond, _), DataType::Timestamp(TimeUnit::Microsecond, zone)) => {
             Ok(Arc::new(floored::<TimestampNanosecondType>(array, 1000).with_timezone_opt(zone.clone())))
         }
-        // What the clock of UTC shows is the number as it is.
+        // The number is the UTC clock time, so it stays as it is.
         (DataType::Timestamp(TimeUnit::Microsecond, _), DataType::Timestamp(TimeUnit::Microsecond, zone)) => {
             let micros = array.as_primitive::<TimestampMicrosecondType>().clone();
             Ok(Arc::new(micros.with_timezone_opt(zone.clone())))
@@ -45,7 +45,7 @@ pub fn convert(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, ArrowErr
     }
 }
 
-/// Whether [`convert`] can lead from one type to the other.
+/// Returns whether [`convert`] supports a conversion.
 pub fn can_convert(from: &DataType, to: &DataType) -> bool {
     let own = match (from, to) {
         (DataType::FixedSizeBinary(16), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) => true,
@@ -55,7 +55,7 @@ pub fn can_convert(from: &DataType, to: &DataType) -> bool {
     own || arrow_cast::can_cast_types(from, to)
 }
 
-/// Whether values keep their order when they are converted, so that bounds of them stay bounds.
+/// Returns whether values keep their order when they are converted, so that their bounds stay bounds.
 pub(super) fn keeps_order(from: &DataType, to: &DataType) -> bool {
     from == to
         || (from.is_numeric() && to.is_numeric())
@@ -63,7 +63,7 @@ pub(super) fn keeps_order(from: &DataType, to: &DataType) -> bool {
         || matches!(from, DataType::FixedSizeBinary(16)) && matches!(to, DataType::Utf8 | DataType::Utf8View)
 }
 
-/// Microseconds of times that count `of` times as many units, at or before each.
+/// Returns times as microseconds, rounded down; `of` is the number of the array's units in a microsecond.
 fn floored<T: ArrowPrimitiveType<Native = i64>>(array: &ArrayRef, of: i64) -> TimestampMicrosecondArray {
     array.as_primitive::<T>().unary(|time| time.div_euclid(of))
 }
@@ -72,7 +72,7 @@ fn uuids(array: &ArrayRef) -> Arc<StringArray> {
     Arc::new(array.as_fixed_size_binary().iter().map(|bytes| bytes.map(uuid_text)).collect())
 }
 
-/// The text of a UUID's 16 bytes: `00112233-4455-6677-8899-aabbccddeeff`.
+/// Formats the 16 bytes of a UUID: `00112233-4455-6677-8899-aabbccddeeff`.
 pub fn uuid_text(bytes: &[u8]) -> String {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let mut text = String::with_capacity(36);
@@ -86,7 +86,7 @@ pub fn uuid_text(bytes: &[u8]) -> String {
     text
 }
 
-/// Intervals as Parquet stores them: three little-endian numbers.
+/// Converts intervals from Parquet's form: three little-endian numbers.
 fn intervals(array: &ArrayRef) -> ArrayRef {
     let read = |bytes: &[u8]| {
         let part = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);

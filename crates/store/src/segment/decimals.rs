@@ -1,4 +1,4 @@
-//! Decimals in more bytes than they need: legal, and more than parquet's decoder has room for.
+//! Decimals in more bytes than they need: legal, but parquet's decoder has no room for them.
 
 use bytes::Bytes;
 use parquet::basic::{ConvertedType, Encoding, LogicalType, Type};
@@ -9,13 +9,14 @@ use parquet::schema::types::ColumnDescriptor;
 use super::binary::Reader;
 use super::lengths::values;
 
-/// Digits that fit into 16 bytes; others are decoded into 32.
+/// Most digits that fit into 16 bytes; decimals with more are decoded into 32.
 const DIGITS_OF_16_BYTES: i32 = 38;
 
-/// The page with each decimal in as many bytes as its decoder takes at most. Pages of other columns stay as they are.
+/// Shortens each decimal of a page to the number of bytes that its decoder accepts. Pages of other columns stay as they
+/// are.
 ///
 /// # Errors
-/// A value does not fit, or the page is cut.
+/// [`ParquetError`] if a value does not fit, or if the page is cut.
 pub(super) fn fitted(page: Page, column: &ColumnDescriptor) -> ParquetResult<Page> {
     let is_decimal = matches!(column.logical_type_ref(), Some(LogicalType::Decimal(_)))
         || column.converted_type() == ConvertedType::DECIMAL;
@@ -65,7 +66,8 @@ pub(super) fn fitted(page: Page, column: &ColumnDescriptor) -> ParquetResult<Pag
     })
 }
 
-/// Plain values from `start` on, none longer than `most` bytes; `None` if none is, nor empty.
+/// Returns the page with plain values from `start` on shortened to at most `most` bytes; `None` if none is longer or
+/// empty.
 fn shortened(page: &Bytes, start: usize, most: usize) -> ParquetResult<Option<Bytes>> {
     let cut = || ParquetError::General("its values end behind it".into());
     let mut from = Reader(&page[start..]);

@@ -1,4 +1,4 @@
-//! The directory of an object: where its blocks are, their checksums, the key filters.
+//! The directory of an object: places of its blocks, their checksums, the key filters.
 //!
 //! ```text
 //! magic "DIPPERSX" | u32 format | var segments
@@ -22,10 +22,10 @@ use crate::table::schema::ColumnId;
 
 const MAGIC: &[u8; 8] = b"DIPPERSX";
 
-/// Where a block is, and from which row on it holds rows.
+/// Place of a block, and the first row in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
-    /// From the segment's base.
+    /// Offset from the segment's base.
     pub offset: u64,
     pub len: u32,
     pub crc: u32,
@@ -59,7 +59,7 @@ pub(super) struct RowStore {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Group {
     pub rows: u32,
-    /// For each leaf column: checksums of its pages, the dictionary first.
+    /// Checksums of the pages of each leaf column, the dictionary first.
     pub pages: Vec<Box<[u32]>>,
 }
 
@@ -137,7 +137,7 @@ fn place(from: &mut Reader<'_>) -> Result<Place, Short> {
     Ok(Place { offset: from.var()?, len: from.var32()?, crc: from.u32()?, first_row: from.var32()? })
 }
 
-/// Bytes that a place takes at least.
+/// Least bytes of an encoded place.
 const PLACE: usize = 7;
 
 pub(super) fn decode(bytes: &[u8]) -> Result<Vec<SegmentEntry>, Invalid> {

@@ -1,9 +1,10 @@
-//! Ranges of objects: joined, cut, asked for in parallel, asked for again when slow.
+//! Reads of ranges of objects: joined, cut, sent in parallel, sent again when slow.
 //!
-//! On local disk a call is one read of all ranges. On an object store the time of a request is its first byte, about the
-//! same however much is asked for, and then bytes at the rate of one connection. So neighbours are joined where little lies
-//! between them, long ranges are cut, and tens of requests are under way at once. A request that takes longer than nearly
-//! all before it is sent a second time, and the first answer counts (Dean and Barroso, "The Tail at Scale", 2013).
+//! On a local disk a call is one read of all ranges. On an object store the time of a request is the time to its first
+//! byte, about the same however much is asked for, and then bytes at the rate of one connection. So neighbouring ranges
+//! are joined if little lies between them, long ranges are cut, and tens of requests are under way at once. A request
+//! that takes longer than nearly all before it is sent a second time, and the first answer counts (Dean and Barroso,
+//! "The Tail at Scale", 2013).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,36 +22,38 @@ use tokio::sync::Semaphore;
 use super::scan_io::ScanIo;
 use crate::now;
 
-/// Requests under way at once, of all scans of a process.
+/// Most requests under way at once, of all scans of a process.
 const IN_FLIGHT: usize = 128;
-/// A request is cut when it is longer.
+/// Longest request in bytes; a longer one is cut.
 const REQUEST_BYTES: u64 = 8 << 20;
-/// The same for scans that read serially.
+/// Longest request in bytes of scans that read serially.
 const SERIAL_BYTES: u64 = 4 << 20;
-/// Bytes between two ranges that are read for nothing rather than by another request, at most.
+/// Most bytes between two ranges that are read in vain to save a request.
 const GAP_BYTES: u64 = 256 << 10;
-/// One byte in so many of a request may be read for nothing.
+/// At most one byte in `GAP_SHARE` of a request may be read in vain.
 const GAP_SHARE: u64 = 8;
-/// Requests of a scan that wants few rows, if they are not longer than a request may be.
+/// Most requests of a scan that wants few rows, unless they would be longer than a request may be.
 const FEW: usize = 2;
-/// Attempts at a request that fails in a way that may pass.
+/// Attempts at a request whose failures may pass.
 const ATTEMPTS: u32 = 4;
-/// The wait before the second attempt; it doubles.
+/// Wait before the second attempt; it doubles for each further one.
 const BACKOFF: Duration = Duration::from_millis(50);
 /// Requests whose times are remembered.
 const REMEMBERED: usize = 128;
-/// Requests that must be known before any is said to be slow.
+/// Requests that must be remembered before any is called slow.
 const KNOWN_MIN: usize = 16;
-/// Never sent again before that.
+/// No request is sent again before this time.
 const HEDGE_MIN: Duration = Duration::from_millis(30);
-/// Sent again after that when little is known.
+/// Time after which a request is sent again while too few are remembered.
 const HEDGE_UNKNOWN: Duration = Duration::from_secs(1);
-/// One request in so many may be sent twice: a store that is slow as a whole gets no more load from us.
+/// At most one request in `HEDGE_SHARE` is sent twice, so that a store that is slow as a whole gets no more load from
+/// us.
 const HEDGE_SHARE: u64 = 16;
-/// What one connection brings at least, for the time that a long request may take longer than a short one.
+/// Least rate of one connection, in bytes per microsecond: the time by which a long request may take longer than a
+/// short one.
 const SLOW_BYTES_PER_MICRO: u64 = 30;
 
-/// Reads ranges of a store's objects in the way that suits it.
+/// Reads ranges of a store's objects in the way that suits the store.
 pub struct Fetcher {
     store: Arc<dyn ObjectStore>,
     remote: Option<Remote>,
@@ -58,13 +61,13 @@ pub struct Fetcher {
 
 struct Remote {
     runtime: Handle,
-    /// Tells a cache on the way that it must not answer.
+    /// Extensions of a request that tell a cache on the way not to answer it.
     anew: Extensions,
     permits: Arc<Semaphore>,
     times: Arc<Mutex<Times>>,
 }
 
-/// How long requests took, the time for their bytes taken away.
+/// Times of past requests, without the time for their bytes.
 #[derive(Debug, Default)]
 struct Times {
     micros: Vec<u64>,
@@ -85,7 +88,7 @@ impl Times {
         self.requests += 1;
     }
 
-    /// When a request of that length is slow.
+    /// Returns the time after which a request of that length is slow.
     fn slow_after(&self, bytes: u64) -> Duration {
         if self.micros.len() < KNOWN_MIN {
             return HEDGE_UNKNOWN;
@@ -109,27 +112,27 @@ impl std::fmt::Debug for Fetcher {
     }
 }
 
-/// What a request asks for, and what it says to layers of the store.
+/// The range that a request asks for, and its extensions for layers of the store.
 #[derive(Debug, Clone)]
 struct Asked {
     range: Range<u64>,
     extensions: Extensions,
 }
 
-/// One request, and which of the wanted ranges it serves.
+/// One request, and the wanted ranges that it serves.
 #[derive(Debug, PartialEq, Eq)]
 struct Request {
     range: Range<u64>,
-    /// Places in the list of wanted ranges.
+    /// Indexes in the list of wanted ranges.
     serves: Vec<usize>,
 }
 
-/// Joins and cuts. Ranges do not overlap. One that is cut is served by several requests.
+/// Joins and cuts ranges, which must not overlap. A range that is cut is served by several requests.
 fn plan(wanted: &[Range<u64>], longest: u64) -> Vec<Request> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_unstable_by_key(|i| wanted[*i].start);
     let mut requests: Vec<Request> = Vec::new();
-    // Bytes of the last request that nobody wants.
+    // Bytes of the last request that no range wants.
     let mut waste = 0;
     for i in order {
         let range = &wanted[i];
@@ -147,7 +150,7 @@ fn plan(wanted: &[Range<u64>], longest: u64) -> Vec<Request> {
         waste = 0;
         let mut start = range.start;
         loop {
-            // Halves rather than a full one and a crumb.
+            // Equal parts instead of full ones and a small rest.
             let left = range.end - start;
             let len = left.div_ceil(left.div_ceil(longest).max(1));
             requests.push(Request { range: start..start + len, serves: vec![i] });
@@ -173,8 +176,8 @@ fn fewer(requests: &mut Vec<Request>, longest: u64) {
     }
 }
 
-/// The wanted ranges from the requests' answers. What shares an answer with others is copied, so that keeping one does
-/// not keep all.
+/// Builds the wanted ranges from the answers of the requests. Ranges that share an answer are copied, so that keeping
+/// one does not keep all.
 fn assemble(wanted: &[Range<u64>], requests: &[Request], answers: Vec<Bytes>) -> Vec<Bytes> {
     let mut out: Vec<Bytes> = vec![Bytes::new(); wanted.len()];
     let mut cut: Vec<Option<BytesMut>> = vec![None; wanted.len()];
@@ -205,34 +208,35 @@ fn assemble(wanted: &[Range<u64>], requests: &[Request], answers: Vec<Bytes>) ->
 }
 
 impl Fetcher {
-    /// For a disk: one call brings all ranges.
+    /// Makes a fetcher for a disk: one call reads all ranges.
     pub fn local(store: Arc<dyn ObjectStore>) -> Arc<Self> {
         Arc::new(Self { store, remote: None })
     }
 
-    /// For an object store; requests are made on `runtime`, away from the threads that decode. `anew` goes with requests for
-    /// what came damaged: it tells a cache on the way to forget the object and to ask the store.
+    /// Makes a fetcher for an object store. Requests are made on `runtime`, away from the threads that decode. `anew`
+    /// is added to requests for bytes that came damaged: it tells a cache on the way to forget the object and to ask
+    /// the store.
     pub fn remote(store: Arc<dyn ObjectStore>, runtime: Handle, anew: Extensions) -> Arc<Self> {
         let permits = Arc::new(Semaphore::new(IN_FLIGHT));
         Arc::new(Self { store, remote: Some(Remote { runtime, anew, permits, times: Arc::default() }) })
     }
 
-    /// Whether requests take long to begin.
+    /// Returns whether requests take long to begin.
     pub fn is_remote(&self) -> bool {
         self.remote.is_some()
     }
 
-    /// The threads that make requests; `None` for a disk.
+    /// Returns the runtime that makes requests; `None` for a disk.
     pub fn runtime(&self) -> Option<&Handle> {
         self.remote.as_ref().map(|r| &r.runtime)
     }
 
-    /// The store.
+    /// Returns the store.
     pub fn store(&self) -> &Arc<dyn ObjectStore> {
         &self.store
     }
 
-    /// Bytes of a range, if a disk has them in memory.
+    /// Returns the bytes of a range if a disk has them in memory.
     pub(super) fn range_now(&self, path: &Path, range: Range<u64>) -> Option<Bytes> {
         match &self.remote {
             None => now::range(&*self.store, path, range),
@@ -240,10 +244,11 @@ impl Fetcher {
         }
     }
 
-    /// Bytes of ranges that do not overlap, in their order; each is as long as asked for.
+    /// Returns the bytes of ranges that do not overlap, in their order; each is as long as asked for.
     ///
     /// # Errors
-    /// The store's, after several attempts where that can help; [`Error::Generic`] for an object that is shorter.
+    /// The store's error, after several attempts where those can help; [`Error::Generic`] for an object that is
+    /// shorter.
     ///
     /// # Cancellation
     /// Requests end when the future is dropped.
@@ -251,7 +256,7 @@ impl Fetcher {
         self.ranges_from(path, wanted, io, false).await
     }
 
-    /// [`ranges`](Self::ranges); with `anew` from the store itself, whatever a cache on the way has.
+    /// Reads like [`ranges`](Self::ranges); with `anew` from the store itself, bypassing caches on the way.
     pub(super) async fn ranges_from(
         &self,
         path: &Path,
@@ -312,7 +317,7 @@ fn check_length(path: &Path, range: &Range<u64>, bytes: &Bytes) -> Result<()> {
 }
 
 impl Remote {
-    /// Sends one request, for scans on the threads for that.
+    /// Sends one request; requests of scans run on the runtime for requests.
     async fn send(
         &self,
         store: &Arc<dyn ObjectStore>,
@@ -339,7 +344,8 @@ impl Remote {
                 }
             }
         };
-        // What layers of the store look for around the task, without a scan to carry it, is not there in another one.
+        // Layers of the store find a task-local context only in the caller's task, so a request without a scan is sent
+        // here.
         if !counted {
             return sending.await;
         }
@@ -348,7 +354,7 @@ impl Remote {
     }
 }
 
-/// Ends its task when it is dropped.
+/// A task that is aborted when this is dropped.
 struct Aborting<T>(tokio::task::JoinHandle<T>);
 
 impl<T> Drop for Aborting<T> {
@@ -357,12 +363,12 @@ impl<T> Drop for Aborting<T> {
     }
 }
 
-/// Whether the same request may succeed later.
+/// Returns whether the same request may succeed later.
 fn may_pass(e: &Error) -> bool {
     matches!(e, Error::Generic { .. })
 }
 
-/// One request; after a while a second one beside it.
+/// Sends one request, and after a while a second one beside it.
 async fn hedged(
     store: &Arc<dyn ObjectStore>,
     path: &Path,
@@ -376,7 +382,7 @@ async fn hedged(
     let (took, answer) = match select(first, slow).await {
         Either::Left((done, _)) => done?,
         Either::Right(((), first)) => {
-            // Where many are under way it is they that fill the link.
+            // If many requests are under way, it is their number that fills the link.
             if permits.available_permits() < IN_FLIGHT / 2 || !times.lock().may_hedge() {
                 first.await?
             } else {
@@ -426,7 +432,7 @@ mod tests {
         let r = |range: Range<u64>, serves: &[usize]| Request { range, serves: serves.to_vec() };
         // A gap of 10 in 110 is below an eighth; the next one, of 90, is not.
         assert_eq!(plan(&[0..50, 60..110, 200..210], REQUEST_BYTES), [r(0..110, &[0, 1]), r(200..210, &[2])]);
-        // In any order.
+        // Ranges may come in any order.
         assert_eq!(plan(&[50..100, 0..50], REQUEST_BYTES), [r(0..100, &[1, 0])]);
         assert_eq!(plan(&[0..25], 10), [r(0..9, &[0]), r(9..17, &[0]), r(17..25, &[0])]);
         let mut few = plan(&[0..1, 10..11, 30..31, 100..101, 105..106], REQUEST_BYTES);
@@ -445,7 +451,7 @@ mod tests {
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 (random >> 33) % n
             };
-            // Apart from each other, in any order.
+            // The ranges do not touch, and come in any order.
             let mut borders: Vec<u64> = (0..2 * (next(6) + 1)).map(|_| next(1000)).collect();
             borders.sort_unstable();
             borders.dedup();

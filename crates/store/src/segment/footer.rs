@@ -1,9 +1,10 @@
-//! The footer of a Parquet file of somebody else: read by parquet's own reader, after what that would refuse or misread has
-//! been written anew.
+//! Footers of Parquet files of other writers. They are read by parquet's own reader, after parts that it would refuse
+//! or misread have been rewritten.
 //!
-//! What other readers accept and parquet's does not: converted types that the format does not know, DECIMAL without a scale,
-//! repeated groups that are maps or lists themselves, a dictionary at byte 0. Intervals lose their months when they are decoded
-//! as such, so they are read as their 12 bytes. Of bounds of numbers parquet's reader does not keep whether they are exact.
+//! Other readers accept and parquet's refuses: converted types that the format does not know, DECIMAL without a scale,
+//! repeated groups that are maps or lists themselves, a dictionary at byte 0. Intervals lose their months when they are
+//! decoded as intervals, so they are read as their 12 bytes. Parquet's reader does not keep whether bounds of numbers
+//! are exact.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -17,7 +18,7 @@ use super::thrift::{
     skip,
 };
 
-/// Converted types that are named here.
+/// Numbers of the converted types that this file names.
 mod converted {
     pub const MAP: i32 = 1;
     pub const MAP_KEY_VALUE: i32 = 2;
@@ -26,7 +27,7 @@ mod converted {
     pub const INTERVAL: i32 = 21;
 }
 
-/// Logical types that are named here, by their numbers in the format's union.
+/// Numbers of the logical types that this file names, in the format's union.
 mod logical {
     pub const MAP: i16 = 2;
     pub const LIST: i16 = 3;
@@ -34,15 +35,15 @@ mod logical {
     pub const UUID: i16 = 14;
 }
 
-/// FIXED_LEN_BYTE_ARRAY among physical types.
+/// Number of FIXED_LEN_BYTE_ARRAY among physical types.
 const FIXED: i32 = 7;
-/// REQUIRED and REPEATED among repetitions.
+/// Numbers of REQUIRED and REPEATED among repetitions.
 const REQUIRED: i32 = 0;
 const REPEATED: i32 = 2;
-/// How deep a schema may be: parquet's reader calls itself for each level.
+/// Most levels of a schema: parquet's reader is recursive.
 const LEVELS: usize = 200;
 
-/// What a leaf's bytes of fixed length are, where parquet's reader gives them as they are.
+/// Meaning of a leaf's bytes of fixed length that parquet's reader returns as they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bytes {
     /// A UUID.
@@ -51,24 +52,24 @@ pub(super) enum Bytes {
     Interval,
 }
 
-/// A footer and what parquet's metadata does not keep of it.
+/// A footer, and information in it that parquet's metadata does not keep.
 #[derive(Debug)]
 pub(super) struct Footer {
     pub metadata: ParquetMetaData,
-    /// Row groups and leaves whose bounds are said not to be values.
+    /// Row groups and leaves whose bounds are declared not to be values.
     pub inexact: HashSet<(usize, usize)>,
-    /// By leaf.
+    /// Meaning of bytes of fixed length, by leaf.
     pub bytes: HashMap<usize, Bytes>,
 }
 
-/// Reads a footer, which ends before its length.
+/// Reads a footer. `bytes` end before the footer's length.
 ///
 /// # Errors
-/// `bytes` are no footer, or say something that cannot be read.
+/// [`ParquetError`] if `bytes` are not a footer, or if it contains something that cannot be read.
 pub(super) fn read(bytes: &[u8]) -> ParquetResult<Footer> {
     let broken = |what: &str| ParquetError::General(what.to_string());
     let Ok(seen) = walk(bytes) else {
-        // Parquet's reader knows better what is wrong.
+        // Parquet's reader has the better error message.
         ParquetMetaDataReader::decode_metadata(bytes)?;
         return Err(broken("it is not one"));
     };
@@ -88,11 +89,11 @@ pub(super) fn read(bytes: &[u8]) -> ParquetResult<Footer> {
     Ok(Footer { metadata, inexact: seen.inexact, bytes: special(&seen.elements) })
 }
 
-/// What is said of files whose columns are encrypted.
+/// Error text for files whose columns are encrypted.
 pub(super) const ENCRYPTED: &str = "it is encrypted (Parquet modular encryption), which is not read; write the file anew \
                                     without encryption";
 
-/// Dictionaries that begin before any page can, or behind the data, are none.
+/// Removes dictionaries that begin before any page can, or after the data: there is none.
 fn without_false_dictionaries(metadata: ParquetMetaData) -> ParquetResult<ParquetMetaData> {
     let is_false = |chunk: &parquet::file::metadata::ColumnChunkMetaData| {
         chunk.dictionary_page_offset().is_some_and(|at| at < 4 || at > chunk.data_page_offset())
@@ -112,10 +113,10 @@ fn without_false_dictionaries(metadata: ParquetMetaData) -> ParquetResult<Parque
     Ok(metadata.into_builder().set_row_groups(groups).build())
 }
 
-/// What is found on the way through a footer.
+/// Findings of a walk through a footer.
 #[derive(Debug, Default)]
 struct Seen<'a> {
-    /// Where the list of the schema's elements is.
+    /// Range of the list of the schema's elements.
     schema: Option<Range<usize>>,
     elements: Vec<Element<'a>>,
     inexact: HashSet<(usize, usize)>,
@@ -125,7 +126,7 @@ struct Seen<'a> {
 /// An element of a schema.
 #[derive(Debug, Clone, Default)]
 struct Element<'a> {
-    /// Where it is in the footer.
+    /// Range of the element in the footer.
     place: Range<usize>,
     physical: Option<i32>,
     length: Option<i32>,
@@ -136,11 +137,11 @@ struct Element<'a> {
     scale: Option<i32>,
     precision: Option<i32>,
     id: Option<i32>,
-    /// The logical type as it is written.
+    /// The logical type as encoded bytes.
     logical: Option<&'a [u8]>,
-    /// Which one it is; 0 for none.
+    /// Number of the logical type; 0 for none.
     logical_id: i16,
-    /// Scale and precision that it names.
+    /// Scale and precision of the logical type.
     decimal: Option<(i32, i32)>,
 }
 
@@ -165,7 +166,7 @@ impl Element<'_> {
         self.children() == 0 && self.physical.is_some()
     }
 
-    /// What other readers take it for, if that is not what it says.
+    /// Returns the element as other readers understand it, if that differs from what it says.
     fn mended(&self) -> Option<Self> {
         let mut mended = self.clone();
         if !(0..=converted::INTERVAL).contains(&self.converted.unwrap_or(0)) || self.is_interval() {
@@ -205,7 +206,7 @@ impl Element<'_> {
     }
 }
 
-/// A place in a footer.
+/// A position in a footer.
 struct Cursor<'a> {
     all: &'a [u8],
     from: Reader<'a>,
@@ -217,7 +218,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Goes through a footer.
+/// Walks through a footer.
 fn walk(bytes: &[u8]) -> Result<Seen<'_>, Short> {
     let mut cursor = Cursor { all: bytes, from: Reader(bytes) };
     let mut seen = Seen::default();
@@ -298,7 +299,7 @@ fn element<'a>(cursor: &mut Cursor<'a>) -> Result<Element<'a>, Short> {
     Ok(element)
 }
 
-/// Scale and precision of a logical type DECIMAL.
+/// Reads scale and precision of a logical type DECIMAL.
 fn decimal(from: &mut Reader<'_>) -> Result<Option<(i32, i32)>, Short> {
     let (mut scale, mut precision, mut last) = (None, None, 0);
     while let Some((id, kind)) = field(from, last)? {
@@ -333,7 +334,7 @@ fn row_group(from: &mut Reader<'_>, group: usize, inexact: &mut HashSet<(usize, 
     Ok(())
 }
 
-/// Whether the statistics, which are found along these fields, say that a bound is no value.
+/// Returns whether the statistics, which are found along these fields, declare that a bound is not a value.
 fn is_inexact(from: &mut Reader<'_>, path: &[i16]) -> Result<bool, Short> {
     let (mut found, mut last) = (false, 0);
     while let Some((id, kind)) = field(from, last)? {
@@ -347,7 +348,7 @@ fn is_inexact(from: &mut Reader<'_>, path: &[i16]) -> Result<bool, Short> {
     Ok(found)
 }
 
-/// What bytes of fixed length are, by leaf.
+/// Returns the meaning of bytes of fixed length, by leaf.
 fn special(elements: &[Element<'_>]) -> HashMap<usize, Bytes> {
     let leaves = elements.iter().skip(1).filter(|e| e.is_leaf());
     let bytes = |(leaf, e): (usize, &Element<'_>)| match e.logical_id {
@@ -358,7 +359,7 @@ fn special(elements: &[Element<'_>]) -> HashMap<usize, Bytes> {
     leaves.enumerate().filter_map(bytes).collect()
 }
 
-/// The list of a schema's elements, if something in it is mended.
+/// Returns the list of a schema's elements, encoded, if something in it is repaired.
 fn mended(elements: &[Element<'_>], footer: &[u8]) -> Result<Option<Vec<u8>>, Short> {
     let mut mender = Mender { elements, footer, out: Vec::new(), count: 0, changed: false };
     let mut at = 0;
@@ -382,14 +383,14 @@ struct Mender<'a> {
 }
 
 impl Mender<'_> {
-    /// Puts the element `at` with all below it; returns the place of the next one.
+    /// Writes the element `at` with all below it; returns the index of the next one.
     fn put(&mut self, at: usize, parent: Option<&Element<'_>>, depth: usize) -> Result<usize, Short> {
         let element = self.elements.get(at).filter(|_| depth < LEVELS).ok_or(Short)?;
         let in_map = parent.is_some_and(Element::is_map);
         let in_list = parent.is_some_and(Element::is_list);
         let repeated = element.repetition == Some(REPEATED) && element.children() > 0 && parent.is_some();
-        // A repeated group that is a map, or a list in no list, is an element of a list: required within a repeated group,
-        // which has the same levels.
+        // A repeated group that is a map, or a list that is not in a list, is an element of a list: a required group
+        // within a repeated group, which has the same levels.
         if repeated && (element.is_map() && !in_map || element.is_list() && !in_list) {
             let group = |name: &'static [u8], repetition: i32, converted: Option<i32>| Element {
                 name,

@@ -1,8 +1,9 @@
-//! Parquet files of others, read by the same code as our own objects: checksums of pages or none, perhaps no page index, any
-//! encoding, any codec, nested columns. Columns are found by their place; what a table wants of them is a [`ForeignSchema`].
+//! Parquet files of other writers, read by the same code as our own objects: with or without checksums of pages and a
+//! page index, with any encoding, any codec, and nested columns. Columns are found by their position; a
+//! [`ForeignSchema`] maps a table's columns to them.
 //!
-//! The pages of a chunk without an index are listed when the chunk is first fetched, from their headers; the list is kept
-//! with the open file, so that later scans fetch single pages.
+//! The pages of a chunk without an index are listed from their headers when the chunk is first fetched. The list is
+//! kept with the open file, so that later scans fetch single pages.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -32,74 +33,75 @@ use crate::table::schema::ColumnId;
 
 /// Bytes of the first request for a footer: most footers, and the page indexes of small files.
 const TAIL_BYTES: u64 = 64 << 10;
-/// The id of a column that a file lacks.
+/// Id of a column that a file lacks.
 const ABSENT: ColumnId = ColumnId::MAX;
 
-/// What is learnt of a file's chunks, by row group and leaf, as they are read.
+/// Information about a file's chunks, by row group and leaf, that is collected as they are read.
 #[derive(Debug, Default)]
 pub(super) struct Listed {
-    /// Their pages, where no index lists them.
+    /// Pages of chunks that no index lists.
     pages: Mutex<HashMap<(usize, usize), Arc<[PagePlace]>>>,
     seen: Mutex<HashSet<(usize, usize)>>,
-    /// A reader of the file without its page index, made where that turned out to be wrong.
+    /// A reader of the file without its page index, made once the index turned out to be wrong.
     unindexed: OnceLock<Arc<ObjectReader>>,
 }
 
 impl Listed {
-    /// Whether a chunk was read before. Pages of the first reading are not kept: most files are scanned once, and memory that
-    /// is touched for the first time costs more than unpacking does.
+    /// Returns whether a chunk was read before. Pages of the first reading are not kept: most files are scanned once,
+    /// and memory that is touched for the first time costs more than unpacking does.
     pub(super) fn seen_before(&self, group: usize, leaf: usize) -> bool {
         !self.seen.lock().insert((group, leaf))
     }
 }
 
-/// Whole chunks by leaf: where they start, and their bytes.
+/// Whole chunks by leaf: their offsets and bytes.
 type Chunks = HashMap<usize, (u64, Bytes)>;
 
 /// A file to be opened.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ForeignFile {
-    /// Where its store has it.
+    /// Path in the store.
     pub path: Path,
-    /// How errors call it.
+    /// Name of the file in errors.
     pub name: String,
-    /// Its size in bytes.
+    /// Size of the file in bytes.
     pub size: u64,
-    /// What tells this version of it from others; empty for the time of its last change alone.
+    /// Tag that distinguishes versions of the file; empty if only the time of its last change does.
     pub tag: String,
-    /// When it was last changed; `None` if what is under its name never changes.
+    /// Time of the last change; `None` if the content under its name never changes.
     pub modified: Option<DateTime<Utc>>,
     /// Whether strings are read as views.
     pub views: bool,
 }
 
-/// What a table wants of one file's columns.
+/// A table's columns in one file.
 #[derive(Debug, Clone)]
 pub struct ForeignSchema {
     fields: Vec<FieldRef>,
     ids: Vec<ColumnId>,
-    /// What rows of a file that lacks a column have in it, where that is not NULL: arrays of one.
+    /// Values of rows of a file that lacks a column, by column, if not NULL: arrays of length one.
     missing: HashMap<usize, ArrayRef>,
 }
 
 impl ForeignSchema {
-    /// The table's columns, each with its place among the file's; `None` for those that it lacks.
+    /// Makes a schema of the table's columns, each with its position among the file's columns; `None` for those that
+    /// the file lacks.
     pub fn new(fields: &Fields, places: &[Option<usize>]) -> Self {
         let ids = places.iter().map(|place| place.map_or(ABSENT, |place| place as ColumnId)).collect();
         Self { fields: fields.iter().cloned().collect(), ids, missing: HashMap::new() }
     }
 
-    /// The same, where rows of a file that lacks one of these columns have this value, an array of one.
+    /// Sets the values, arrays of length one, of rows of a file that lacks a column.
     pub fn with_missing(self, missing: HashMap<usize, ArrayRef>) -> Self {
         Self { missing, ..self }
     }
 
-    /// Number of columns.
+    /// Returns the number of columns.
     pub fn len(&self) -> usize {
         self.fields.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no columns.
     pub fn is_empty(&self) -> bool {
         self.fields.is_empty()
     }
@@ -123,17 +125,17 @@ impl ScanSchema for ForeignSchema {
 /// Bounds of a column in all row groups of a file.
 #[derive(Debug, Clone)]
 pub struct ForeignBounds {
-    /// The bounds, an entry for each row group.
+    /// The bounds, one entry per row group.
     pub zones: ZoneStats,
-    /// Whether least and greatest value of each row group are values of it, not only bounds.
+    /// Whether smallest and largest bound of each row group are values of it.
     pub exact: Vec<(bool, bool)>,
 }
 
 impl ObjectReader {
-    /// Opens a Parquet file of somebody else by one request for its end, two if its footer is long.
+    /// Opens a Parquet file of another writer by one request for its end, two if its footer is long.
     ///
     /// # Errors
-    /// [`SegmentError::Store`], [`SegmentError::Foreign`].
+    /// [`SegmentError::Store`] if the store fails, [`SegmentError::Foreign`] if the file cannot be read as Parquet.
     pub async fn open_foreign(
         fetcher: &Arc<Fetcher>,
         file: &ForeignFile,
@@ -203,7 +205,7 @@ impl ObjectReader {
             match indexed(metadata, &tail, file.size) {
                 Indexed::With(metadata) => break ((inexact, bytes), metadata),
                 Indexed::Needs(needed) => tail_bytes = needed,
-                // Pages lie one behind the other, whatever an index says of them.
+                // Pages lie one after the other, whatever an index says about them.
                 Indexed::Without => {
                     let metadata = read().map_err(|e| broken("the footer", &e))?.metadata;
                     break ((inexact, bytes), metadata);
@@ -212,7 +214,7 @@ impl ObjectReader {
         };
         let (inexact, bytes) = footer;
         let schema = metadata.file_metadata();
-        // What a writer noted of its own types helps, if it fits what the file has.
+        // The writer's note of its own types is used if it fits the file's schema.
         let derived = guarded("schema", || parquet_to_arrow_schema(schema.schema_descr(), schema.key_value_metadata()));
         let derived = derived.or_else(|_| guarded("schema", || parquet_to_arrow_schema(schema.schema_descr(), None)));
         let derived = derived.map_err(|e| broken("the schema", &e))?;
@@ -251,13 +253,15 @@ impl ObjectReader {
         }))
     }
 
-    /// The file once more, for a reading of what came damaged: its pages are asked of the store itself, and listed again
-    /// where no index lists them. `None` if it was done before, or if the same bytes would come, from a disk.
+    /// Returns another reader of the file, for reading bytes again that came damaged: its pages are read from the store
+    /// itself, and listed again if no index lists them. `None` if this is such a reader already, or if a disk would
+    /// return the same bytes.
     pub fn anew(&self) -> Option<Arc<Self>> {
         (self.is_remote() && !self.anew).then(|| Arc::new(self.copy(Arc::clone(&self.metadata), true)))
     }
 
-    /// The file without its page index, which is not that of its pages: they are listed by their headers.
+    /// Returns a reader without the page index, which does not describe the file's pages: they are listed by their
+    /// headers.
     pub fn without_index(&self) -> Arc<Self> {
         let make = || {
             let bare = self.metadata.as_ref().clone().into_builder().set_column_index(None).set_offset_index(None);
@@ -269,7 +273,7 @@ impl ObjectReader {
         }
     }
 
-    /// The file of somebody else as another reader, of whose pages nothing is known yet.
+    /// Returns another reader of a file of another writer, without knowledge about its pages.
     fn copy(&self, metadata: Arc<ParquetMetaData>, anew: bool) -> Self {
         Self {
             fetcher: Arc::clone(&self.fetcher),
@@ -294,14 +298,14 @@ impl ObjectReader {
         }
     }
 
-    /// Whether the index of a file of somebody else lists the pages of a chunk.
+    /// Returns whether the index of another writer's file lists the pages of a chunk.
     pub(super) fn is_indexed_by_others(&self, group: usize, leaf: usize) -> bool {
         let index = self.metadata.offset_index().filter(|_| self.listed.is_some());
         index.is_some_and(|index| !index[group][leaf].page_locations().is_empty())
     }
 
-    /// Whether a file of somebody else on a disk is still the one that was opened. Stores of immutable versions say so
-    /// themselves.
+    /// Checks that another writer's file on a disk is still the one that was opened. Stores of immutable versions check
+    /// that themselves.
     pub(super) async fn check_version(&self) -> Result<()> {
         let Some(version) = &self.version else { return Ok(()) };
         let found = self.fetcher.store().head(&self.path).await;
@@ -312,28 +316,28 @@ impl ObjectReader {
         }
     }
 
-    /// The columns of a file, as they are decoded.
+    /// Returns the columns of a file as they are decoded.
     pub fn fields(&self) -> &Fields {
         &self.fields
     }
 
-    /// The columns of a file, as a table over it has them.
+    /// Returns the columns of a file as a table over it has them.
     pub fn table_fields(&self) -> Fields {
         self.fields.iter().map(|field| Arc::new(shown(field))).collect()
     }
 
-    /// Whether single pages of a row group can be fetched.
+    /// Returns whether single pages of a row group can be fetched.
     pub fn has_page_index(&self, group: usize) -> bool {
         let index = self.metadata.offset_index();
         index.is_some_and(|index| index[group].iter().all(|chunk| !chunk.page_locations().is_empty()))
     }
 
-    /// The list of a chunk's pages, if they have been listed.
+    /// Returns the list of a chunk's pages if they have been listed.
     pub(super) fn listed(&self, group: usize, leaf: usize) -> Option<Arc<[PagePlace]>> {
         self.listed.as_ref()?.pages.lock().get(&(group, leaf)).cloned()
     }
 
-    /// Lists the pages of chunks without an index; returns what had to be fetched for that.
+    /// Lists the pages of chunks without an index; returns the chunks that had to be fetched for that.
     pub(super) async fn list_pages(&self, group: usize, leaves: &[usize], io: Option<&Arc<ScanIo>>) -> Result<Chunks> {
         let Some(listed) = &self.listed else { return Ok(Chunks::new()) };
         let metadata = self.metadata.row_group(group);
@@ -366,8 +370,8 @@ impl ObjectReader {
         Ok(whole)
     }
 
-    /// Bounds of a file's column in a row group (`pages` false) or in each of its pages, as values of a type; `None` where
-    /// nothing is known.
+    /// Returns the bounds of a file's column in a row group (`pages` false) or in each of its pages, as values of a
+    /// type; `None` if nothing is known.
     pub fn foreign_stats(&self, group: usize, id: ColumnId, wanted: &DataType, pages: bool) -> Option<ZoneStats> {
         match pages {
             false => Some(self.group_bounds(group..group + 1, id, wanted)?.zones),
@@ -375,12 +379,12 @@ impl ObjectReader {
         }
     }
 
-    /// Bounds of a file's column in all row groups, as values of a type; `None` where nothing is known.
+    /// Returns the bounds of a file's column in all row groups, as values of a type; `None` if nothing is known.
     pub fn foreign_bounds(&self, id: ColumnId, wanted: &DataType) -> Option<ForeignBounds> {
         self.group_bounds(0..self.num_groups(), id, wanted)
     }
 
-    /// What reads the statistics of a column that is neither nested nor repeated.
+    /// Returns the leaf and the reader of the statistics of a column that is neither nested nor repeated.
     fn bounds_of(&self, id: ColumnId) -> Option<(usize, &Trust, StatisticsConverter<'_>)> {
         let leaf = self.leaf(id)?;
         let schema = self.metadata.file_metadata().schema_descr();
@@ -388,7 +392,7 @@ impl ObjectReader {
             return None;
         }
         let converter = StatisticsConverter::from_column_index(leaf, self.fields.get(id as usize)?, schema).ok()?;
-        // Writers that do not count NULLs are not those that have none.
+        // A missing count of NULLs does not mean that there are none.
         Some((leaf, self.trust.as_deref()?, converter.with_missing_null_counts_as_zero(false)))
     }
 
@@ -437,7 +441,8 @@ impl ObjectReader {
             false => (new_null_array(wanted, rows.len()), new_null_array(wanted, rows.len())),
             true => trust::comparable(lowest.clone()?, converter.data_page_maxes(columns, index, [&group]).ok()?),
         };
-        // A page with a bound has a value. Where the index counts no more rows than NULLs, it is not that of the pages.
+        // A page with a bound has a value. If the index counts no more rows than NULLs, it does not describe these
+        // pages.
         let has_value = |page: usize| lowest.as_ref().is_some_and(|low| page < low.len() && low.is_valid(page));
         let too_few = |page: usize| has_value(page) && nulls.is_valid(page) && nulls.value(page) >= rows.value(page);
         let same = |len: usize| len == rows.len();
@@ -448,7 +453,7 @@ impl ObjectReader {
     }
 }
 
-/// Those of the bounds that are to be believed; NULL for others.
+/// Returns the trusted bounds; NULL for the others.
 fn only(bounds: &ArrayRef, trusted: &[bool]) -> Option<ArrayRef> {
     let unknown = new_null_array(bounds.data_type(), 1);
     let parts: Vec<_> = trusted
@@ -462,7 +467,7 @@ fn only(bounds: &ArrayRef, trusted: &[bool]) -> Option<ArrayRef> {
 /// A file's metadata with its page indexes.
 enum Indexed {
     With(ParquetMetaData),
-    /// So many bytes of the file's end are needed.
+    /// This number of bytes of the file's end is needed.
     Needs(u64),
     /// The indexes are damaged or make no sense.
     Without,
@@ -483,7 +488,7 @@ fn indexed(metadata: ParquetMetaData, tail: &Bytes, size: u64) -> Indexed {
     };
     match guarded("page index", read) {
         Ok(metadata) if is_sound(&metadata, size) => Indexed::With(metadata),
-        // An index before the data ends is none.
+        // A position before the data ends cannot be that of an index.
         Err(ParquetError::NeedMoreData(needed)) if (tail.len() as u64 + 1..=size - data).contains(&(needed as u64)) => {
             Indexed::Needs(needed as u64)
         }
@@ -491,7 +496,7 @@ fn indexed(metadata: ParquetMetaData, tail: &Bytes, size: u64) -> Indexed {
     }
 }
 
-/// Whether page indexes fit the file, so that nothing later has to ask.
+/// Returns whether page indexes fit the file, so that later code need not check again.
 fn is_sound(metadata: &ParquetMetaData, size: u64) -> bool {
     let leaves = metadata.file_metadata().schema_descr().num_columns();
     let groups = metadata.num_row_groups();
@@ -519,7 +524,7 @@ fn is_sound(metadata: &ParquetMetaData, size: u64) -> bool {
     })
 }
 
-/// Whether everything that the footer names lies in the file, so that nothing later has to ask.
+/// Checks that everything that the footer names lies in the file, so that later code need not check again.
 fn check(metadata: &ParquetMetaData, size: u64) -> Result<(), String> {
     let leaves = metadata.file_metadata().schema_descr().num_columns();
     for (i, group) in metadata.row_groups().iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Columns of a file of somebody else: as they are decoded, and as a table over the file has them.
+//! Columns of another writer's file: as they are decoded, and as a table over the file has them.
 //!
 //! A table has DATETIME(6) for all times finer than milliseconds, text for UUIDs, and intervals whole.
 
@@ -12,11 +12,11 @@ use parquet::schema::types::SchemaDescriptor;
 use super::footer::Bytes;
 use super::read::viewed;
 
-/// The key under which a field has what its bytes stand for.
+/// Key under which a field notes the meaning of its bytes.
 const STAND_FOR: &str = "dipper.bytes";
 
-/// The fields as they are decoded: top-level strings as views or not, INT96 as microseconds, and what bytes of fixed length
-/// stand for noted beside them.
+/// Returns the fields as they are decoded: top-level strings as views or not, INT96 as microseconds, and the meaning of
+/// bytes of fixed length noted in the metadata.
 pub(super) fn decoded(
     fields: &Fields,
     schema: &SchemaDescriptor,
@@ -27,7 +27,7 @@ pub(super) fn decoded(
     fields.iter().map(|field| Arc::new(hinted(&leaves.field(field), views))).collect()
 }
 
-/// Leaves in the order in which both schemas have them.
+/// Leaves in the order that both schemas share.
 struct Leaves<'a> {
     schema: &'a SchemaDescriptor,
     bytes: &'a HashMap<usize, Bytes>,
@@ -44,7 +44,7 @@ impl Leaves<'_> {
         self.next += 1;
         let is_int96 = leaf < self.schema.num_columns() && self.schema.column(leaf).physical_type() == Type::INT96;
         match (field.data_type(), self.bytes.get(&leaf)) {
-            // Whatever the writer noted of its own types.
+            // Takes precedence over the writer's note of its own types.
             (_, Some(bytes)) => {
                 let mut metadata = made.metadata().clone();
                 metadata.insert(STAND_FOR.into(), format!("{bytes:?}"));
@@ -59,7 +59,7 @@ impl Leaves<'_> {
     }
 }
 
-/// The field with each of those directly inside of it made anew.
+/// Returns the field with each of its direct children made anew.
 fn inside(field: &Field, make: &mut dyn FnMut(&FieldRef) -> Field) -> Field {
     let data_type = match field.data_type() {
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(|f| Arc::new(make(f))).collect()),
@@ -74,7 +74,7 @@ fn inside(field: &Field, make: &mut dyn FnMut(&FieldRef) -> Field) -> Field {
     field.clone().with_data_type(data_type)
 }
 
-/// The field with top-level strings as views or not.
+/// Returns the field with top-level strings as views or not.
 fn hinted(field: &Field, views: bool) -> Field {
     let data_type = match (views, field.data_type()) {
         (true, DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary) => {
@@ -93,10 +93,10 @@ fn hinted(field: &Field, views: bool) -> Field {
     field.clone().with_data_type(data_type)
 }
 
-/// The key of fields whose text is read as views.
+/// Key of fields whose text is read as views.
 const VIEWS: &str = "dipper.views";
 
-/// The field as a table has it.
+/// Returns the field as a table has it.
 pub(super) fn shown(field: &Field) -> Field {
     let mut made = inside(field, &mut |inner| shown(inner));
     let stands_for = |bytes: Bytes| field.metadata().get(STAND_FOR).is_some_and(|noted| *noted == format!("{bytes:?}"));

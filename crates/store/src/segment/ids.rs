@@ -1,11 +1,11 @@
-//! The columns of an object by their ids.
+//! Look-up of an object's columns by their ids.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use crate::table::schema::ColumnId;
 
-/// Columns up to which one is found by looking at each.
+/// Up to this number of columns, one is found by a linear search.
 const FEW: usize = 32;
 
 /// The ids of columns, in the order in which an object has them.
@@ -16,7 +16,7 @@ pub(super) struct Ids {
 }
 
 impl Ids {
-    /// The place of a column.
+    /// Returns the position of a column.
     pub(super) fn place(&self, id: ColumnId) -> Option<usize> {
         if self.ids.len() <= FEW {
             return self.ids.iter().position(|own| *own == id);
@@ -31,7 +31,7 @@ impl Ids {
         self.places.get_or_init(all).get(&id).copied()
     }
 
-    /// The column at a place.
+    /// Returns the column at a position.
     pub(super) fn at(&self, place: usize) -> ColumnId {
         self.ids[place]
     }

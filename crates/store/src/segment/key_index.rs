@@ -1,6 +1,6 @@
 //! Sorted keys in blocks of up to 256 keys or about 4 KiB.
 //!
-//! A block is its keys one behind the other: var bytes shared with the key before (0 for the first) | var length of the
+//! A block is a sequence of keys, each as: var bytes shared with the key before (0 for the first) | var length of the
 //! rest | the rest. The keys of a segment are in the order of its rows, one per row, so the i-th key of a block is that
 //! of the row `first_row + i`.
 
@@ -9,10 +9,10 @@ use bytes::Bytes;
 use super::SegmentError;
 use super::binary::{Reader, Short, put_var};
 
-/// A block is closed when it has so many bytes.
+/// A block is closed when it has this number of bytes.
 const BLOCK_BYTES: usize = 4096;
-/// And when it has so many keys: a look-up walks half a block. Short keys that share most of their bytes would else be a
-/// thousand a block.
+/// A block is closed when it has this number of keys, because a look-up walks half a block. Otherwise short keys that
+/// share most of their bytes would be a thousand per block.
 const BLOCK_KEYS: u32 = 256;
 
 #[derive(Debug, Default)]
@@ -49,7 +49,7 @@ impl KeyBlockWriter {
         if self.bytes.len() >= BLOCK_BYTES || self.keys >= BLOCK_KEYS { self.finish() } else { None }
     }
 
-    /// The last block.
+    /// Returns the last block; `None` if no key was pushed since the previous one.
     pub fn finish(&mut self) -> Option<FinishedBlock> {
         let (first_key, first_row) = self.first.take()?;
         self.keys = 0;
@@ -59,28 +59,29 @@ impl KeyBlockWriter {
     }
 }
 
-/// Where a key is in a block, or would be.
+/// Position of a key in a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
-    /// The first one that equals it, counted from the block's first.
+    /// Index in the block of the first key that equals it.
     At(u32),
     /// All keys of the block are smaller.
     Above,
-    /// It would be within.
+    /// The key would lie between keys of the block, but is not there.
     Absent,
 }
 
 /// Finds a key without unpacking the block: only lengths of common prefixes are tracked.
 pub(super) fn find(block: &[u8], key: &[u8]) -> Result<Found, Short> {
     let mut from = Reader(block);
-    // Bytes that the key before shares with `key`; it was smaller.
+    // Bytes that the previous key, which is smaller, shares with `key`.
     let mut common = 0;
     let mut n = 0;
     while !from.0.is_empty() {
         let shared = from.var()? as usize;
         let rest = from.block()?;
-        // shared > common: this key leaves `key` where the one before did, downwards. shared < common: the one before
-        // agreed with `key` further than with this one, which is larger than both.
+        // shared > common: this key differs from `key` at the same byte as the previous one did, and is smaller as
+        // well. shared < common: the previous key agreed with `key` further than with this one, which is larger than
+        // both.
         if shared < common {
             return Ok(Found::Absent);
         }
@@ -99,7 +100,7 @@ pub(super) fn find(block: &[u8], key: &[u8]) -> Result<Found, Short> {
     Ok(Found::Above)
 }
 
-/// The keys of a block.
+/// Iterator over the keys of a block.
 #[derive(Debug, Clone, Default)]
 pub struct KeyIter {
     block: Bytes,
@@ -117,10 +118,10 @@ impl KeyIter {
         &self.block
     }
 
-    /// The next key and its row; `None` after the last one.
+    /// Returns the next key and its row; `None` after the last one.
     ///
     /// # Errors
-    /// [`SegmentError::Damaged`] if the block is not one. Its checksum was right, so that is a mistake of its writer.
+    /// [`SegmentError::Damaged`] if the block is malformed. Its checksum was right, so that is a mistake of its writer.
     pub fn advance(&mut self) -> Result<Option<(&[u8], u32)>, SegmentError> {
         match self.step() {
             Ok(Some(row)) => Ok(Some((&self.key, row))),
@@ -133,7 +134,7 @@ impl KeyIter {
         }
     }
 
-    /// The key that [`KeyIter::advance`] returned last.
+    /// Returns the key that [`KeyIter::advance`] returned last.
     pub fn key(&self) -> &[u8] {
         &self.key
     }

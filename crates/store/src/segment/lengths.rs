@@ -1,4 +1,4 @@
-//! Pages of text with the lengths of all values first, as differences, and the bytes behind them without gaps
+//! Pages of text with the lengths of all values first, as differences, followed by the bytes without gaps
 //! (DELTA_LENGTH_BYTE_ARRAY).
 
 use parquet::basic::{ConvertedType, Encoding};
@@ -9,16 +9,16 @@ use parquet::schema::types::ColumnDescriptor;
 use super::binary::{Reader, Short};
 use super::coded::unpack;
 
-/// Values of a block of differences at most. Writers choose 128.
+/// Most values of a block of differences. Writers choose 128.
 const BLOCK_MAX: usize = 1 << 16;
 
-/// The lengths of the `count` values of a page, and where the first one starts. `None` if it has another number of values,
-/// or is cut: the values end within the page.
+/// Returns the lengths of the `count` values of a page, and the offset of the first value. `None` if the page has
+/// another number of values, or if the values would end outside of it.
 pub(super) fn lengths(page: &[u8], count: usize) -> Option<(Vec<u32>, usize)> {
     let mut from = Reader(page);
     let size = |n: Result<u64, Short>| n.ok().and_then(|n| usize::try_from(n).ok());
     let (block, minis, total) = (size(from.var())?, size(from.var())?, size(from.var())?);
-    // Each value takes part in a block, of which a width is written at least for every miniblock.
+    // Each value belongs to a block, which has at least a width for every miniblock.
     let mini = block.checked_div(minis)?;
     if total != count || block > BLOCK_MAX || mini * minis != block || mini % 32 != 0 || mini == 0 {
         return None;
@@ -45,7 +45,7 @@ pub(super) fn lengths(page: &[u8], count: usize) -> Option<(Vec<u32>, usize)> {
             if u32::from(*bits) > u32::BITS || packed > from.0.len() {
                 return None;
             }
-            // With a few bytes more, all values are read at once.
+            // With a few more bytes behind them, all values are read at once.
             let mut fits = Some(());
             unpack(&from.0[..from.0.len().min(packed + 8)], u32::from(*bits), here, |above| {
                 last = last.wrapping_add(least).wrapping_add(above as i32);
@@ -59,10 +59,11 @@ pub(super) fn lengths(page: &[u8], count: usize) -> Option<(Vec<u32>, usize)> {
     (end <= from.0.len()).then_some((lengths, start))
 }
 
-/// Where the values of a data page begin behind its levels, and how many there may be; `None` for pages of another kind.
+/// Returns the offset of the values of a data page after its levels, and the most values that there may be; `None` for
+/// pages of another kind.
 ///
 /// # Errors
-/// The levels end behind the page.
+/// [`ParquetError`] if the levels end outside of the page.
 pub(super) fn values(page: &Page, column: &ColumnDescriptor) -> ParquetResult<Option<(usize, u32)>> {
     let cut = || ParquetError::General("its levels end behind it".into());
     match page {
@@ -89,11 +90,12 @@ pub(super) fn values(page: &Page, column: &ColumnDescriptor) -> ParquetResult<Op
     }
 }
 
-/// Checks what parquet's decoder believes of such a page: that it has no more values than its header says, before there is
-/// room for all that it claims, and that each of a column of text begins with a character. Other pages pass.
+/// Checks two things of a page of this encoding that parquet's decoder takes on trust: that the page has no more values
+/// than its header says, which must be known before memory is reserved for them, and that each value of a text column
+/// begins with a character. Other pages pass.
 ///
 /// # Errors
-/// What is wrong.
+/// [`ParquetError`] with a description of the difference.
 pub(super) fn check(page: &Page, column: &ColumnDescriptor) -> ParquetResult<()> {
     if page.is_dictionary_page() || page.encoding() != Encoding::DELTA_LENGTH_BYTE_ARRAY {
         return Ok(());
@@ -118,7 +120,7 @@ pub(super) fn check(page: &Page, column: &ColumnDescriptor) -> ParquetResult<()>
     Ok(())
 }
 
-/// A difference. It is added up in 32 bits, whatever it says beyond them.
+/// Reads a difference. It is added in 32 bits; higher bits are ignored.
 fn zigzag(from: &mut Reader<'_>) -> Option<i32> {
     let n = from.var().ok()?;
     Some(((n >> 1) as i64 ^ -((n & 1) as i64)) as i32)
@@ -181,7 +183,7 @@ mod tests {
             if text > 0 {
                 assert_eq!(lengths(&page[..page.len() - 1], n), None, "cut");
             }
-            // Damage is refused, or gives other lengths that fit.
+            // Damage is refused, or yields other lengths that fit.
             let at = rng.random_range(0..start);
             page[at] = rng.random();
             if let Some((found, start)) = lengths(&page, n) {

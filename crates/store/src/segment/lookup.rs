@@ -1,7 +1,7 @@
-//! One row by its key or its number: from memory at once, or from the store.
+//! Look-ups of one row by its key or its number: from memory at once, or from the store.
 //!
-//! Each look-up has two forms: `..._now` takes what the block cache or the system's cache of a local file holds and never
-//! waits, the other one fetches a block that is not there. Both decide from the same bytes.
+//! Each look-up has two forms: `..._now` uses the block cache and the system's cache of a local file and never waits;
+//! the other one fetches a block that is not there. Both decide from the same bytes.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -18,17 +18,17 @@ use super::read::{BLOCKS_AHEAD, Blocks};
 use super::{ObjectReader, Result, SegmentError};
 use crate::table::schema::ColumnId;
 
-/// The hash of a key ([`crate::key`]) by which key filters are asked.
+/// Returns the hash of a key ([`crate::key`]) that key filters take.
 pub fn key_hash(key: &[u8]) -> u64 {
     XxHash3_64::oneshot(key)
 }
 
-/// Where a key can be.
+/// Possible position of a key.
 enum Probe<'a> {
     Absent,
-    /// It is the first one of a block.
+    /// The key is the first one of a block, at this row.
     At(u32),
-    /// In block `at` of these, or else it is the first of the next one, whose row is `next`.
+    /// The key is in block `at` of `blocks`, or it is the first one of the next block, whose row is `next`.
     Block {
         blocks: Blocks<'a, KeyBlock>,
         at: usize,
@@ -36,21 +36,22 @@ enum Probe<'a> {
     },
 }
 
-/// Where a row is.
+/// Position of a row in a row store.
 struct RowPlace<'a> {
     blocks: Blocks<'a, RowBlock>,
     at: usize,
-    /// The row's place among the rows of the block.
+    /// Index of the row among the rows of the block.
     n: usize,
-    /// Rows of the block.
+    /// Number of rows of the block.
     count: usize,
 }
 
 impl ObjectReader {
-    /// Whether a segment can have a key with this [hash](key_hash).
+    /// Returns whether a segment may have a key with this [hash](key_hash).
     ///
     /// # Errors
-    /// [`SegmentError::NoIndex`].
+    /// [`SegmentError::NoIndex`] if the segment has no key index, [`SegmentError::Damaged`] if there is no such
+    /// segment.
     pub fn may_have_key(&self, ordinal: u32, hash: u64) -> Result<bool> {
         Ok(self.key_index(ordinal)?.1.filter.check(&(hash as i64)))
     }
@@ -70,7 +71,7 @@ impl ObjectReader {
         if !keys.filter.check(&(hash as i64)) {
             return Ok(Probe::Absent);
         }
-        // The last block whose first key is smaller; if the key is not in it, it may be the first of the next one.
+        // The last block whose first key is smaller. If the key is not in it, it may be the first of the next one.
         let at = keys.blocks.partition_point(|b| *b.first_key < *key);
         let next = keys.blocks.get(at).filter(|b| *b.first_key == *key).map(|b| b.place.first_row);
         Ok(match (at.checked_sub(1), next) {
@@ -80,11 +81,11 @@ impl ObjectReader {
         })
     }
 
-    /// [`keys`](Self::keys), where a few blocks come from the cache and stay there: those of a small segment are wanted
-    /// by each small load.
+    /// Returns the keys of blocks like [`keys`](Self::keys), but a few blocks come from the cache and stay there: those
+    /// of a small segment are needed by each small load.
     ///
     /// # Errors
-    /// As [`find`](Self::find).
+    /// The errors of [`find`](Self::find).
     pub(crate) async fn keys_again(&self, ordinal: u32, blocks: Range<usize>) -> Result<Vec<KeyIter>> {
         let (segment, keys) = self.key_index(ordinal)?;
         let wanted = keys.blocks.get(blocks.clone()).unwrap_or_default();
@@ -110,10 +111,11 @@ impl ObjectReader {
         }
     }
 
-    /// The row with that key ([`crate::key`]), the first one if there are several. Deleted rows are found too.
+    /// Returns the row with that key ([`crate::key`]), the first one if there are several. Deleted rows are found too.
     ///
     /// # Errors
-    /// [`SegmentError::NoIndex`], [`SegmentError::Store`], [`SegmentError::Damaged`].
+    /// [`SegmentError::NoIndex`] if the segment has no key index, [`SegmentError::Store`] if the store fails,
+    /// [`SegmentError::Damaged`] for damaged bytes.
     pub async fn find(&self, ordinal: u32, key: &[u8]) -> Result<Option<u32>> {
         match self.probe(ordinal, key, key_hash(key))? {
             Probe::Absent => Ok(None),
@@ -125,10 +127,11 @@ impl ObjectReader {
         }
     }
 
-    /// [`find`](Self::find) without waiting: pending if the store has to be asked. `hash` is the key's [`key_hash`].
+    /// Finds the row like [`find`](Self::find), but without waiting: pending if the store has to be asked. `hash` is
+    /// the key's [`key_hash`].
     ///
     /// # Errors
-    /// As [`find`](Self::find).
+    /// The errors of [`find`](Self::find).
     pub fn find_now(&self, ordinal: u32, key: &[u8], hash: u64) -> Result<Poll<Option<u32>>> {
         match self.probe(ordinal, key, hash)? {
             Probe::Absent => Ok(Poll::Ready(None)),
@@ -151,12 +154,13 @@ impl ObjectReader {
         Ok((segment, rows))
     }
 
-    /// Ids of the columns that the rows of a segment's row store hold, in their order; `None` without a row store.
+    /// Returns the ids of the columns that the rows of a segment's row store hold, in their order; `None` without a row
+    /// store.
     pub fn row_columns(&self, ordinal: u32) -> Option<&[ColumnId]> {
         self.segment(ordinal).ok()?.row_store.as_ref().map(|r| r.columns.as_slice())
     }
 
-    /// The type that a column has in this object; `None` if it is not in it.
+    /// Returns the type that a column has in this object; `None` if the object lacks the column.
     pub fn column_type(&self, column: ColumnId) -> Option<&DataType> {
         let place = self.ids.place(column)?;
         Some(self.fields[place].data_type())
@@ -187,22 +191,23 @@ impl ObjectReader {
         })
     }
 
-    /// A row of the row store, in the format of [`super::row`].
+    /// Returns a row of the row store, in the format of [`super::row`].
     ///
     /// # Errors
-    /// [`SegmentError::NoIndex`], [`SegmentError::Store`], [`SegmentError::Damaged`].
+    /// [`SegmentError::NoIndex`] if the segment has no row store, [`SegmentError::Store`] if the store fails,
+    /// [`SegmentError::Damaged`] for damaged bytes or a row that does not exist.
     pub async fn row(&self, ordinal: u32, row: u32) -> Result<Bytes> {
         let at = self.row_place(ordinal, row)?;
         let block = self.block_among(&at.blocks, at.at).await?;
         self.row_in(&block, &at)
     }
 
-    /// [`row`](Self::row) without waiting: pending if the store has to be asked.
+    /// Returns a row like [`row`](Self::row), but without waiting: pending if the store has to be asked.
     ///
     /// # Errors
-    /// As [`row`](Self::row).
+    /// The errors of [`row`](Self::row).
     pub fn row_now(&self, ordinal: u32, row: u32) -> Result<Poll<Bytes>> {
-        // Read first: memory that is not written is not sent to and fro between cores.
+        // Read before the write: a cache line that is not written does not move between cores.
         if !self.is_looked_up() {
             self.looked_up.store(true, Ordering::Relaxed);
         }

@@ -12,14 +12,14 @@
 //! ```
 //!
 //! The footer's key-value metadata says `dipper.format` (a number; newer ones are refused) and `dipper.directory`
-//! (`<offset> <length>`). Other readers follow the footer's offsets and never see what lies between row groups.
-//! Field ids of the Parquet schema are [`ColumnId`]s: readers find columns by id, so that ALTER rewrites nothing.
+//! (`<offset> <length>`). Other readers follow the footer's offsets and never see the blocks between row groups. Field
+//! ids of the Parquet schema are [`ColumnId`]s: readers find columns by id, so that ALTER rewrites nothing.
 //!
-//! Everything is checked by CRC-32C when it comes from the store: the tail by the chain's `tail_crc`, pages and blocks by
-//! checksums in the directory, so a wrong bit is an error that names object and place.
+//! Everything is checked by CRC-32C when it comes from the store: the tail by the chain's `tail_crc`, pages and blocks
+//! by checksums in the directory. A wrong bit is therefore an error that names the object and the place.
 //!
-//! Writing: [`encode_segment`] (CPU only, parallel) makes an [`EncodedSegment`] of sorted batches, [`ObjectBuilder`] lays
-//! segments one behind the other. Reading: [`ObjectReader`].
+//! Writing: [`encode_segment`] (CPU only, parallel) makes an [`EncodedSegment`] from sorted batches, and
+//! [`ObjectBuilder`] places segments one after the other. Reading: [`ObjectReader`].
 //!
 //! [`DataObject::tail_bytes`]: crate::table::data::DataObject
 //! [`ColumnId`]: crate::table::schema::ColumnId
@@ -91,34 +91,34 @@ const DIRECTORY_KEY: &str = "dipper.directory";
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SegmentError {
-    /// The object's bytes are not what was written.
+    /// The object's bytes differ from those that were written.
     #[error("object {object}: {place} is damaged: {what}; restore the object from a copy")]
     Damaged {
         /// Path of the object.
         object: String,
-        /// Which part of it.
+        /// The damaged part of the object.
         place: String,
-        /// What is wrong with it.
+        /// The difference that was found.
         what: String,
     },
-    /// A Parquet file of somebody else that cannot be read.
+    /// A Parquet file of another writer that cannot be read.
     #[error("'{file}' cannot be read as Parquet: {place}: {what}")]
     Foreign {
         /// The file.
         file: String,
-        /// Which part of it.
+        /// The part of the file that cannot be read.
         place: String,
-        /// What is wrong with it.
+        /// The reason why it cannot be read.
         what: String,
     },
-    /// The page index of a file of somebody else is not that of its pages: they are to be read without it.
+    /// The page index of another writer's file does not describe its pages: they must be read without it.
     #[error(
         "'{file}' cannot be read as Parquet: {place}: its page index is not that of its pages; write the file anew"
     )]
     Misindexed {
         /// The file.
         file: String,
-        /// The column chunk whose pages were looked at.
+        /// The column chunk whose pages were compared.
         place: String,
     },
     /// The object was written by a newer version.
@@ -126,7 +126,7 @@ pub enum SegmentError {
     Newer {
         /// Path of the object.
         object: String,
-        /// Its format.
+        /// Format of the object.
         found: u32,
     },
     /// The store failed.
@@ -140,68 +140,68 @@ pub enum SegmentError {
     /// Rows that do not fit the table's schema.
     #[error("a batch of a segment: expected {expected}, found {found}")]
     Batch {
-        /// What the schema says.
+        /// Expected columns or rows.
         expected: String,
-        /// What came.
+        /// Columns or rows of the batch.
         found: String,
     },
-    /// A table property with a value that is none.
+    /// A table property with an invalid value.
     #[error("property {name:?}: expected {expected}, found {found:?}")]
     Property {
-        /// Its name.
+        /// Name of the property.
         name: &'static str,
-        /// What would be right.
+        /// Valid values.
         expected: String,
-        /// Its value.
+        /// Value of the property.
         found: String,
     },
-    /// More than an object can hold.
+    /// An object would hold more than it can.
     #[error("an object holds at most {limit} {what}; write several objects")]
     TooLarge {
-        /// Of what.
+        /// The things that are counted.
         what: &'static str,
-        /// How many.
+        /// Most of them that an object can hold.
         limit: u64,
     },
-    /// A question that the segment has no index for.
+    /// A question that needs an index which the segment lacks.
     #[error("object {object}, segment {ordinal}: no {what}; it is written for {condition}")]
     NoIndex {
         /// Path of the object.
         object: String,
         /// Segment in the object.
         ordinal: u32,
-        /// Which part is missing.
+        /// The missing index.
         what: &'static str,
-        /// When it would be there.
+        /// The condition under which it is written.
         condition: &'static str,
     },
-    /// Keys.
+    /// The error of a key.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// A value that is none of the type that its column has today.
+    /// A value of a file that is not a value of the type that its column has today.
     #[error("'{object}', column {column}: {source}")]
     Value {
-        /// The object, or the file of somebody else.
+        /// Path of the object, or name of another writer's file.
         object: String,
         /// Name of the column.
         column: String,
-        /// What is wrong with it.
+        /// The conversion's error.
         source: arrow_schema::ArrowError,
     },
-    /// Arrow.
+    /// The error of an Arrow kernel.
     #[error("cannot convert rows of a segment: {0}")]
     Arrow(#[from] arrow_schema::ArrowError),
-    /// Parquet, while writing.
+    /// The error of the Parquet writer.
     #[error("cannot encode a segment: {0}")]
     Parquet(#[from] parquet::errors::ParquetError),
 }
 
 impl SegmentError {
-    /// Whether the bytes that came are not those of a sound object.
+    /// Returns whether the bytes that came are not those of a sound object.
     pub fn is_damage(&self) -> bool {
         matches!(self, SegmentError::Damaged { .. } | SegmentError::Foreign { .. })
     }
 }
 
-/// Result of this module.
+/// Result of the functions of this module.
 pub type Result<T, E = SegmentError> = std::result::Result<T, E>;

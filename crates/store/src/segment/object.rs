@@ -1,4 +1,4 @@
-//! Segments one behind the other in one object.
+//! Layout of segments one after the other in one object.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use super::write::{EncodedSegment, SegmentWriter, shift_group, shift_index};
 use super::{DIRECTORY_KEY, FORMAT, FORMAT_KEY, Result, SegmentError, WriteOptions, stats};
 use crate::table::data::{ColumnStats, DataObject, ObjectId, Segment, Tablet};
 
-/// Row groups of an object at most: Parquet numbers them by 16 bits.
+/// Most row groups of an object: Parquet numbers them by 16 bits.
 const GROUPS: usize = i16::MAX as usize;
 
-/// Lays segments into one object. What its methods return is to be written in that order, and nothing else.
+/// Places segments in one object. The bytes that its methods return must be written in that order, and nothing else.
 ///
 /// Segments come whole ([`ObjectBuilder::append`]) or batch by batch ([`ObjectBuilder::push`],
 /// [`ObjectBuilder::end_segment`]: memory stays at one row group however long the segment is).
@@ -41,7 +41,7 @@ pub struct ObjectBuilder {
 }
 
 impl ObjectBuilder {
-    /// An object with this name.
+    /// Starts an object with this name.
     pub fn new(options: Arc<WriteOptions>, id: ObjectId) -> Self {
         Self {
             nulls: vec![0; options.schema.columns.len()],
@@ -58,27 +58,27 @@ impl ObjectBuilder {
         }
     }
 
-    /// Bytes returned so far.
+    /// Returns the number of bytes returned so far.
     pub fn bytes(&self) -> u64 {
         self.position
     }
 
-    /// Number of segments so far.
+    /// Returns the number of segments so far.
     pub fn segments(&self) -> usize {
         self.segments.len()
     }
 
-    /// Whether a segment can still be [added](Self::append): an object has a limited number of row groups.
+    /// Returns whether a segment can still be [added](Self::append): an object has a limited number of row groups.
     pub fn has_room(&self, segment: &EncodedSegment) -> bool {
         self.room(segment.groups.len()).is_ok()
     }
 
-    /// Its name.
+    /// Returns the object's name.
     pub fn id(&self) -> ObjectId {
         self.id
     }
 
-    /// Adds a segment.
+    /// Adds a segment; returns the bytes to write.
     ///
     /// # Errors
     /// [`SegmentError::TooLarge`] for more row groups than an object can have; the builder is as before.
@@ -96,11 +96,11 @@ impl ObjectBuilder {
         Ok(data)
     }
 
-    /// Adds rows to the segment of that tablet, which goes on until [`ObjectBuilder::end_segment`]. Rows must come in the
-    /// order of keys.
+    /// Adds rows to the segment of that tablet, which goes on until [`ObjectBuilder::end_segment`]; returns the bytes
+    /// to write. Rows must come in the order of keys.
     ///
     /// # Errors
-    /// As [`super::encode_segment`].
+    /// The errors of [`super::encode_segment`], and [`SegmentError::TooLarge`] if the object is full.
     ///
     /// # Panics
     /// If a segment of another tablet is open.
@@ -116,10 +116,11 @@ impl ObjectBuilder {
         Ok(data)
     }
 
-    /// Ends the segment that [`ObjectBuilder::push`] began; without one, does nothing.
+    /// Ends the segment that [`ObjectBuilder::push`] began, and returns the bytes to write. Without an open segment,
+    /// does nothing.
     ///
     /// # Errors
-    /// As [`super::encode_segment`].
+    /// The errors of [`super::encode_segment`].
     pub fn end_segment(&mut self) -> Result<Vec<Bytes>> {
         let Some(open) = self.open.take() else { return Ok(Vec::new()) };
         let mut segment = open.finish(&self.options)?;
@@ -130,10 +131,11 @@ impl ObjectBuilder {
         Ok(data)
     }
 
-    /// The tail, the object as the chain describes it, and what is known of its columns (sketches not filled in).
+    /// Returns the tail, the object as the chain describes it, and the statistics of its columns (without sketches).
     ///
     /// # Errors
-    /// As [`ObjectBuilder::end_segment`], which it calls; [`SegmentError::Batch`] for an object without rows.
+    /// The errors of [`ObjectBuilder::end_segment`], which it calls, and [`SegmentError::Batch`] for an object without
+    /// rows.
     pub fn finish(mut self) -> Result<(Vec<Bytes>, DataObject, Vec<ColumnStats>)> {
         let mut data = self.end_segment()?;
         if self.segments.is_empty() {
@@ -197,7 +199,7 @@ impl ObjectBuilder {
         Ok(())
     }
 
-    /// Adds what is known of a segment that starts at `base`.
+    /// Adds the description of a segment that starts at `base`.
     fn add(&mut self, mut segment: EncodedSegment, base: u64) -> Result<()> {
         self.room(segment.groups.len())?;
         segment.segment.first_group = self.row_groups.len() as u32;
@@ -217,9 +219,10 @@ impl ObjectBuilder {
     }
 }
 
-/// Parquet's indexes and footer, as they are at `position` of a file.
+/// Returns Parquet's indexes and footer with their offsets as they are at `position` of a file.
 fn footer(metadata: &parquet::file::metadata::ParquetMetaData, position: u64) -> Result<Vec<u8>> {
-    // The writer takes its offsets from the number of bytes written through it, so `position` bytes go into a void first.
+    // The writer takes its offsets from the number of bytes written through it, so `position` bytes are written to
+    // nowhere first.
     let mut behind = Behind { skip: position, bytes: Vec::new() };
     let mut out = TrackedWrite::new(&mut behind);
     let nothing = [0u8; 1 << 16];
@@ -233,7 +236,7 @@ fn footer(metadata: &parquet::file::metadata::ParquetMetaData, position: u64) ->
     Ok(behind.bytes)
 }
 
-/// Forgets its first bytes.
+/// A writer that drops its first `skip` bytes.
 struct Behind {
     skip: u64,
     bytes: Vec<u8>,

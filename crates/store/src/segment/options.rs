@@ -1,4 +1,4 @@
-//! How segments are written: the table's properties, and what a sample of its rows advises.
+//! Options of writing segments: the table's properties, and encodings chosen by a sample of its rows.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
@@ -28,29 +28,29 @@ pub enum Codec {
     None,
 }
 
-/// Rows of a sample that decide how columns are encoded.
+/// Rows of the sample by which the encodings of columns are chosen.
 const SAMPLE_ROWS: usize = 16 * 1024;
-/// Stretches of neighbouring rows that it is made of: runs and repetitions are seen in them as they are on pages.
+/// Stretches of neighbouring rows that the sample is made of: runs and repetitions appear in them as they do on pages.
 const SAMPLE_STRETCHES: usize = 16;
-/// Rows of a segment that decides for its whole load.
+/// Least rows of a segment whose encodings are used for its whole load.
 const SAMPLE_ROWS_MIN: usize = 4096;
 
 pub(super) const PAGE_ROWS: usize = 20_000;
 pub(super) const PAGE_BYTES: usize = 1024 * 1024;
-/// Statistics of strings are cut after so many bytes.
+/// Statistics of strings are cut after this number of bytes.
 pub(super) const STATISTICS_BYTES: usize = 64;
 
-/// How a column is encoded.
+/// Encoding of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ColumnPlan {
-    /// Codes of distinct values; a chunk that has too many of them is written plain, one of strings behind their
-    /// lengths.
+    /// Codes of distinct values. A chunk with too many distinct values is written plain, or, if they are strings, as
+    /// `Lengths`.
     Dictionary {
         codec: bool,
     },
-    /// Numbers as differences to the one before.
+    /// Numbers as differences to the previous one.
     Delta,
-    /// Strings behind the lengths of all of a page, which are written as differences.
+    /// Strings after the lengths of all strings of the page; the lengths are written as differences.
     Lengths {
         codec: bool,
     },
@@ -59,46 +59,48 @@ pub(super) enum ColumnPlan {
     },
 }
 
-/// What the rows of a load advise.
+/// The encodings chosen for the rows of a load.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub columns: Vec<ColumnPlan>,
-    /// For the columns that `ArrowColumnWriter` writes.
+    /// Properties for the columns that `ArrowColumnWriter` writes.
     pub properties: WriterPropertiesPtr,
 }
 
-/// How to write segments of a table. One value serves a whole load: the first segment with enough rows
-/// decides the encodings of all that follow.
+/// Options for writing segments of a table. One value serves a whole load: the first segment with enough rows decides
+/// the encodings of all that follow.
 #[derive(Debug)]
 pub struct WriteOptions {
     pub(super) schema: Arc<TableSchema>,
     pub(super) arrow: SchemaRef,
     pub(super) parquet: SchemaDescPtr,
-    /// The columns that `ArrowColumnWriter` writes, with field ids, and as Parquet sees them alone.
+    /// Columns that `ArrowColumnWriter` writes: their positions, their fields with field ids, and the Parquet schema of
+    /// these columns alone.
     pub(super) others: (Vec<usize>, SchemaRef, SchemaDescPtr),
-    /// Bytes of the largest row group so far: room for the next one.
+    /// Bytes of the largest row group so far, used to reserve memory for the next one.
     pub(super) group_bytes: AtomicUsize,
     pub(super) keys: KeyEncoder,
     /// Whether segments have a key index.
     pub(super) key_index: bool,
-    /// Places of the columns that the row store holds; empty for none.
+    /// Positions of the columns that the row store holds; empty without a row store.
     pub(super) row_store: Vec<usize>,
     pub(super) codec: Codec,
     /// Rows of a row group; the last one of a segment may have an eighth more.
     pub row_group_rows: usize,
     pub(super) plan: OnceLock<Arc<Plan>>,
-    /// For the columns that `ArrowColumnWriter` writes.
+    /// Properties for the columns that `ArrowColumnWriter` writes.
     properties: OnceLock<WriterPropertiesPtr>,
     bloom: Vec<ColumnId>,
     bloom_fpp: f64,
 }
 
 impl WriteOptions {
-    /// For tables with this schema; reads its properties `compression`, `store_row_column`, `row_store_columns`,
-    /// `bloom_filter_columns`, `bloom_filter_fpp`, and its indexes of kind `bloom_filter`.
+    /// Makes options for tables with this schema. Reads its properties `compression`, `store_row_column`,
+    /// `row_store_columns`, `bloom_filter_columns`, `bloom_filter_fpp`, and its indexes of kind `bloom_filter`.
     ///
     /// # Errors
-    /// [`SegmentError::Property`] for a value that is none, [`SegmentError::Key`] for a key column that cannot be one.
+    /// [`SegmentError::Property`] for an invalid value, [`SegmentError::Key`] for a key column whose type cannot be a
+    /// key.
     pub fn try_new(schema: Arc<TableSchema>) -> Result<Self> {
         let codec = match schema.property("compression").map(str::to_ascii_lowercase).as_deref() {
             None | Some("zstd" | "default" | "default_compression") => Codec::Zstd,
@@ -128,7 +130,7 @@ impl WriteOptions {
         let whole = flag(&schema, "store_row_column")?;
         let mut row_store = named("row_store_columns")?;
         if whole || !row_store.is_empty() {
-            // The key and the hidden columns are always among them: a point read needs them.
+            // The key and the hidden columns are always among them, because a look-up by key needs them.
             row_store = (0..schema.columns.len())
                 .filter(|i| {
                     let c = &schema.columns[*i];
@@ -170,12 +172,12 @@ impl WriteOptions {
         })
     }
 
-    /// The table's schema.
+    /// Returns the table's schema.
     pub fn schema(&self) -> &Arc<TableSchema> {
         &self.schema
     }
 
-    /// The codec of columns that shrink by it.
+    /// Returns the codec of columns that shrink by it.
     pub fn codec(&self) -> Codec {
         self.codec
     }
@@ -188,17 +190,18 @@ impl WriteOptions {
         }
     }
 
-    /// False positives of a column's Bloom filters, if it has some.
+    /// Returns the rate of false positives of a column's Bloom filters, if it has any.
     pub(super) fn bloom(&self, column: usize) -> Option<f64> {
         self.bloom.contains(&self.schema.columns[column].id).then_some(self.bloom_fpp)
     }
 
-    /// Places of the columns that rows of the row store hold, hidden ones too; empty without a row store.
+    /// Returns the positions of the columns that the row store holds, hidden ones too; empty without a row store.
     pub fn row_store_columns(&self) -> &[usize] {
         &self.row_store
     }
 
-    /// The plan of the load, or one for these rows alone as long as no segment had enough rows to speak for all.
+    /// Returns the plan of the load, or one for these rows alone as long as no segment had enough rows to decide for
+    /// all.
     pub(super) fn plan(&self, batches: &[RecordBatch]) -> Result<Arc<Plan>> {
         if let Some(plan) = self.plan.get() {
             return Ok(plan.clone());
@@ -206,13 +209,13 @@ impl WriteOptions {
         let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
         let sample = concat_batches(batches[0].schema_ref(), &sample(batches, rows))?;
         Ok(match rows >= SAMPLE_ROWS_MIN {
-            // Threads that come meanwhile wait for it: it is theirs, too.
+            // Other threads that arrive meanwhile wait for the plan, because it is theirs too.
             true => self.plan.get_or_init(|| Arc::new(self.make_plan(&sample, rows))).clone(),
             false => Arc::new(self.make_plan(&sample, rows)),
         })
     }
 
-    /// What a sample of `rows` rows advises.
+    /// Chooses encodings by a sample of `rows` rows.
     fn make_plan(&self, sample: &RecordBatch, rows: usize) -> Plan {
         let columns = sample.columns().iter().map(|array| encode::choose(array, rows, self.codec)).collect();
         Plan { columns, properties: self.properties.get_or_init(|| self.make_properties()).clone() }
@@ -235,7 +238,7 @@ impl WriteOptions {
             let Some(column) = leaf.path().parts().first().and_then(|n| self.arrow.index_of(n).ok()) else { continue };
             let path = leaf.path().clone();
             if leaf.path().parts().len() > 1 {
-                // Items of lists and maps: repeated values are likely, and the writer gives a dictionary up by itself.
+                // Items of lists and maps: repeated values are likely, and the writer gives up a dictionary by itself.
                 properties = properties
                     .set_column_dictionary_enabled(path.clone(), true)
                     .set_column_compression(path.clone(), self.compression());
@@ -251,7 +254,7 @@ impl WriteOptions {
     }
 }
 
-/// Stretches from all over `rows` rows. The first rows of a sorted run alone are more alike than the rest.
+/// Returns stretches from all over `rows` rows. The first rows of a sorted run alone are more alike than the rest.
 fn sample(batches: &[RecordBatch], rows: usize) -> Vec<RecordBatch> {
     if rows <= SAMPLE_ROWS {
         return batches.to_vec();
@@ -284,7 +287,7 @@ pub(super) fn nested(t: &SqlType) -> bool {
     matches!(t, SqlType::Array(_) | SqlType::Map(..) | SqlType::Struct(_))
 }
 
-/// The column as objects hold it: with its id.
+/// Returns the column as objects hold it: with its id as field id.
 pub(super) fn file_field(column: &TableColumn) -> Field {
     let id = (PARQUET_FIELD_ID_META_KEY.to_string(), column.id.to_string());
     column.field().with_metadata([id].into())

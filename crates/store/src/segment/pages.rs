@@ -1,4 +1,4 @@
-//! Pages and blocks as they are after unpacking, in a cache bounded by bytes.
+//! Unpacked pages and blocks, in a cache bounded by bytes.
 
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
@@ -23,14 +23,14 @@ use super::thrift::TRUE;
 use super::trust::version;
 use super::{decimals, lengths};
 
-/// Bytes of a shard, about, and how many shards there are. Each is under a lock for the time of a look into it, or of a put.
-/// Who computes may lose the core while it puts, and look-ups that want the same shard wait for that: with 16 shards that
-/// was 20 times a second beside small loads, for up to a millisecond. A page takes half of a shard at most, so they are not
-/// smaller.
+/// Approximate bytes of a shard, and the range of numbers of shards. Each shard is locked for a look-up or a put. A
+/// thread may lose its core during a put, and look-ups that need the same shard wait for it: with 16 shards that
+/// happened 20 times a second beside small loads, for up to a millisecond. A page takes at most half of a shard, so
+/// they are not smaller.
 const SHARD_BYTES: usize = 64 << 20;
 const SHARDS: Range<usize> = 16..1024;
 
-/// An opened object, and an offset in it.
+/// Number of an opened object, and an offset in it.
 pub(super) type CacheKey = (u64, u64);
 
 #[derive(Debug, Clone)]
@@ -48,16 +48,16 @@ impl Cached {
     }
 }
 
-/// Unpacked pages and blocks of objects, bounded by bytes: a scan of packed objects that are in it costs what a scan of
-/// plain ones costs. Shared by all readers of a process.
+/// Unpacked pages and blocks of objects, bounded by bytes: a scan of packed objects that are in the cache costs as much
+/// as a scan of plain ones. Shared by all readers of a process.
 ///
-/// What is used between two passes of the clock stays.
+/// Entries that are used between two passes of the clock stay.
 #[derive(Debug)]
 pub struct PageCache {
-    /// As many as a power of two.
+    /// The shards; their number is a power of two.
     shards: Box<[Mutex<Shard>]>,
     shard_bytes: usize,
-    /// Bytes held by all of them.
+    /// Bytes held by all shards.
     bytes: AtomicUsize,
 }
 
@@ -69,24 +69,24 @@ struct Shard {
 }
 
 impl PageCache {
-    /// A cache of that many bytes.
+    /// Makes a cache of that many bytes.
     pub fn new(bytes: usize) -> Arc<Self> {
         let count = (bytes / SHARD_BYTES).clamp(SHARDS.start, SHARDS.end).next_power_of_two();
         let shards = (0..count).map(|_| Mutex::default()).collect();
         Arc::new(Self { shards, shard_bytes: bytes / count, bytes: AtomicUsize::new(0) })
     }
 
-    /// Bytes held now.
+    /// Returns the bytes that are held.
     pub fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes at most.
+    /// Returns the most bytes that the cache holds.
     pub(super) fn capacity(&self) -> u64 {
         (self.shard_bytes * self.shards.len()) as u64
     }
 
-    /// Whether a quarter of it is free: then what was not asked for may come in.
+    /// Returns whether a quarter of the cache is free: then entries that were not asked for may come in.
     pub(super) fn has_room(&self) -> bool {
         (self.bytes() as u64) < self.capacity() / 4 * 3
     }
@@ -114,11 +114,11 @@ impl PageCache {
 
     pub(super) fn put(&self, key: CacheKey, value: Cached) {
         let bytes = value.bytes();
-        // A page that would push out a good part of a shard is not worth it.
+        // A page that would evict a good part of a shard is not cached.
         if bytes > self.shard_bytes / 2 {
             return;
         }
-        // Freed behind the lock.
+        // Freed after the lock is released.
         let mut out = Vec::new();
         let mut shard = self.shard(key).lock();
         let shard = &mut *shard;
@@ -143,7 +143,7 @@ impl PageCache {
         }
         shard.map.insert(key, (value, false));
         shard.clock.push_back(key);
-        // Wraps round where it shrank.
+        // The addition wraps if the shard shrank.
         self.bytes.fetch_add(shard.bytes.wrapping_sub(before), Ordering::Relaxed);
     }
 }
@@ -188,7 +188,7 @@ pub(super) fn unpack(chunk: &ColumnChunkMetaData, offset: u64, bytes: Bytes, dic
     };
     let len = bytes.len();
     check_page(chunk.compression(), &bytes)?;
-    // The reader takes what lies before the first location for a dictionary.
+    // The reader takes the bytes before the first location for a dictionary.
     let builder = chunk.clone().into_builder();
     let (chunk, first) = if dictionary {
         (builder.set_dictionary_page_offset(Some(offset as i64)).build()?, location(offset + len as u64, 0)?)
@@ -197,7 +197,7 @@ pub(super) fn unpack(chunk: &ColumnChunkMetaData, offset: u64, bytes: Bytes, dic
     };
     let mut reader = SerializedPageReader::new(Arc::new(At { offset, bytes }), &chunk, 0, Some(vec![first]))?;
     match reader.get_next_page()? {
-        // The decoder makes room for the entries; each has a byte at least.
+        // The decoder reserves memory for the entries; each has at least one byte.
         Some(Page::DictionaryPage { buf, num_values, .. }) if num_values as usize > buf.len() => {
             Err(ParquetError::General(format!("{num_values} entries of a dictionary in {} bytes", buf.len())))
         }
@@ -206,12 +206,12 @@ pub(super) fn unpack(chunk: &ColumnChunkMetaData, offset: u64, bytes: Bytes, dic
     }
 }
 
-/// Reads what may be damaged: parquet panics on some of it.
+/// Reads bytes that may be damaged: parquet panics on some damage, which becomes an error.
 pub(super) fn guarded<T>(what: &str, read: impl FnOnce() -> ParquetResult<T>) -> ParquetResult<T> {
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(ParquetError::General(format!("it is no {what}"))))
 }
 
-/// Where a page is, and what is on it.
+/// Place of a page, and its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PagePlace {
     pub offset: u64,
@@ -219,25 +219,25 @@ pub(super) struct PagePlace {
     pub rows: PageRows,
 }
 
-/// What is known of a page's rows.
+/// Knowledge about a page's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PageRows {
-    /// It is the dictionary.
+    /// The page is the dictionary.
     Dictionary,
-    /// It starts with a row, and has so many.
+    /// The page starts with a row, and has this number of rows.
     Rows(usize),
-    /// It has so many levels; a row may go on beyond its end.
+    /// The page has this number of levels; a row may go on beyond its end.
     Levels(usize),
 }
 
-/// The pages of a chunk that no index lists, from their headers. `bytes` is the whole chunk.
+/// Returns the pages of a chunk that no index lists, from their headers. `bytes` is the whole chunk.
 pub(super) fn directory(
     chunk: &ColumnChunkMetaData,
     offset: u64,
     bytes: Bytes,
     rows: usize,
 ) -> ParquetResult<Vec<PagePlace>> {
-    /// Notes where the reader looks for headers.
+    /// Records where the reader looks for headers.
     struct Watched {
         bytes: At,
         starts: Mutex<Vec<u64>>,
@@ -279,7 +279,7 @@ pub(super) fn directory(
     Ok(places)
 }
 
-/// A page of a chunk, if some row of it is wanted.
+/// A page of a chunk; the page itself only if some of its rows are wanted.
 #[derive(Debug, Clone)]
 pub(super) struct PagePart {
     pub rows: PageRows,
@@ -294,7 +294,7 @@ pub(super) enum Lazy {
 }
 
 impl Lazy {
-    /// The page for a look at it, after which it may be gone; `None`: [`load`](Self::load) it.
+    /// Returns the page for a single use, without keeping it; `None` if it must be [loaded](Self::load).
     pub(super) fn glance(&self) -> ParquetResult<Option<Page>> {
         match self {
             Lazy::Ready(_) => Ok(None),
@@ -302,7 +302,7 @@ impl Lazy {
         }
     }
 
-    /// The page, unpacked and put into the cache if need be.
+    /// Returns the page; unpacks it and puts it into the cache if necessary.
     pub(super) fn load(&self) -> ParquetResult<Arc<Page>> {
         match self {
             Lazy::Ready(page) => Ok(Arc::clone(page)),
@@ -317,16 +317,16 @@ pub(super) struct Packed {
     pub metadata: Arc<ParquetMetaData>,
     pub group: usize,
     pub leaf: usize,
-    /// Its number in the chunk, the dictionary first.
+    /// Number of the page in the chunk, the dictionary first.
     pub number: usize,
     pub offset: u64,
     pub dictionary: bool,
-    /// Values that it must have, if an index counts its rows and each has one.
+    /// Number of values that the page must have, if an index counts its rows and each row has one value.
     pub values: Option<usize>,
     pub bytes: Bytes,
-    /// What its bytes must sum up to.
+    /// CRC-32C that its bytes must have.
     pub crc: Option<u32>,
-    /// Where it is put when it is unpacked.
+    /// Cache and key under which the unpacked page is put.
     pub cache: Option<(Arc<PageCache>, CacheKey)>,
     /// The page once it is unpacked: it may be tested first and decoded then.
     pub done: OnceLock<Arc<Page>>,
@@ -342,12 +342,13 @@ impl Packed {
         ParquetError::General(format!("row group {}, column {column}, page {}: {what}", self.group, self.number))
     }
 
-    /// The bytes as they should have been written.
+    /// Returns the bytes as they should have been written.
     fn bytes(&self) -> Bytes {
         let packed = !self.dictionary && self.chunk().compression() != Compression::UNCOMPRESSED;
         let writer = self.metadata.file_metadata().created_by().filter(|_| packed);
-        // Until version 3 pages of the second version are packed, and say that they are not (ARROW-10353). Before it the writer
-        // had a shorter name, with the version of the project that became part of Arrow.
+        // Until version 3 this writer packed pages of the second version but declared that they are not packed
+        // (ARROW-10353). Before, the writer had a shorter name, with the version of the project that became part of
+        // Arrow.
         let before = |name: &str, end: u32| {
             writer.and_then(|writer| version(writer, name)).is_some_and(|(major, _)| major < end)
         };
@@ -369,9 +370,9 @@ impl Packed {
         Ok(())
     }
 
-    /// The page, unpacked into memory that this thread uses for page after page and kept nowhere: new memory for each costs
-    /// a third of what unpacking does. `None`: [`load`](Self::load) it, because it is there already, is to be kept, or is
-    /// packed in another way than most files of others are.
+    /// Returns the page, unpacked into memory that this thread reuses for page after page and that is kept nowhere: new
+    /// memory for each page costs a third of the unpacking. `None` if the page must be [loaded](Self::load), because it
+    /// is there already, is to be cached, or is packed in another way than most files of other writers.
     fn glance(&self) -> ParquetResult<Option<Page>> {
         let chunk = self.chunk();
         let snappy = chunk.compression() == Compression::SNAPPY;
@@ -384,7 +385,7 @@ impl Packed {
         let Page::DataPage { buf, num_values, encoding, def_level_encoding, rep_level_encoding, .. } = page else {
             return Ok(None);
         };
-        // What is claimed is not believed: three bytes can stand for 64 at most.
+        // The claimed length is not trusted: three bytes can stand for at most 64.
         let len = snap::raw::decompress_len(&buf).ok().filter(|len| *len <= buf.len().saturating_mul(64));
         let Some(len) = len else { return Ok(None) };
         let mut scratch = Scratch::take(len);
@@ -416,13 +417,13 @@ impl Packed {
     }
 }
 
-/// Memory for one page, which goes back to the thread that lets go of it.
+/// Memory for one page, which goes back to the thread that drops it.
 struct Scratch {
     bytes: Vec<u8>,
     len: usize,
 }
 
-/// A larger page's memory is not kept.
+/// Most bytes of a page whose memory is kept.
 const SCRATCH_BYTES_MAX: usize = 8 << 20;
 
 thread_local! {
@@ -448,7 +449,7 @@ impl AsRef<[u8]> for Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if self.bytes.len() <= SCRATCH_BYTES_MAX {
-            // At the thread's end there is nothing to give it to.
+            // During the thread's end there is no slot to return the memory to.
             let _ = SCRATCH.try_with(|kept| kept.set(std::mem::take(&mut self.bytes)));
         }
     }
@@ -458,7 +459,7 @@ impl Drop for Scratch {
 pub(super) struct GroupPages {
     pub metadata: Arc<ParquetMetaData>,
     pub group: usize,
-    /// By leaf column.
+    /// Pages by leaf column.
     pub leaves: Vec<Option<Vec<PagePart>>>,
 }
 

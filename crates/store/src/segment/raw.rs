@@ -1,9 +1,9 @@
 //! Tests of single columns on pages as they are stored, before anything is decoded.
 //!
-//! On pages of dictionary codes the test is asked once for each entry of the dictionary, and codes become bits. Of plain pages,
-//! and of text behind its lengths, the values are tested where they lie; "contains" is one search over the whole page,
-//! dictionaries too, and lengths are walked only where something was found. Columns that are stored in another way are
-//! decoded alone, so that what fails one test costs the next nothing.
+//! On pages of dictionary codes the test is evaluated once for each entry of the dictionary, and codes become bits. On
+//! plain pages, and on text after its lengths, the values are tested in place. "Contains" is one search over the whole
+//! page, dictionaries too, and lengths are only walked where something was found. Columns that are stored in another
+//! way are decoded alone, so that rows that fail one test cost the next nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,41 +35,42 @@ use super::{ObjectReader, Result, ScanIo};
 /// A condition on one column: rows that fail it fail the filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnTest {
-    /// Place in the scan's schema.
+    /// Column as an index into the scan's schema.
     pub column: usize,
-    /// It is "contains these bytes", which are at least one; the column is text.
+    /// Set for the condition "contains these bytes", which are at least one; the column is text.
     pub contains: Option<Vec<u8>>,
 }
 
-/// Parts of a filter that look at one column each. What the filter asks about several columns at once is [`Filter`]'s.
+/// Parts of a filter that look at one column each. Conditions over several columns belong to [`Filter`].
 ///
 /// [`Filter`]: super::Filter
 pub trait ColumnTests: std::fmt::Debug + Send + Sync {
-    /// The parts.
+    /// Returns the parts.
     fn tests(&self) -> &[ColumnTest];
 
-    /// Those that are to be made now, as places in [`tests`](Self::tests), in this order: what fails one is not asked the next.
+    /// Returns the tests to evaluate, as indexes into [`tests`](Self::tests), in this order: rows that fail one are not
+    /// tested by the next.
     fn order(&self) -> Vec<usize>;
 
-    /// Which of these values, typed as the scan's schema says, pass a test. NULL in the answer is no.
+    /// Returns which of these values, typed as the scan's schema says, pass a test. NULL in the answer means no.
     ///
     /// # Errors
-    /// The filter's own.
+    /// The filter's own error.
     fn pass(&self, test: usize, values: &ArrayRef) -> Result<BooleanArray, ArrowError>;
 
-    /// How many of the rows that were asked about passed, and how long that took.
+    /// Reports how many of the tested rows passed, and how long that took.
     fn told(&self, test: usize, rows: usize, passed: usize, took: Duration);
 }
 
-/// A page taken apart: which rows have a value, and the values' bytes.
+/// A page split into its parts: which rows have a value, and the values' bytes.
 struct Parts {
-    /// One bit a row; `None` if all have one.
+    /// One bit per row; `None` if all rows have a value.
     valid: Option<BooleanBuffer>,
     encoding: Encoding,
     values: Bytes,
 }
 
-/// Takes a page of a column without repetition apart; `None` if it is of a kind that is left to the decoder.
+/// Splits a page of a column without repetition; `None` if it is of a kind that is left to the decoder.
 fn parts(page: &Page, rows: usize, nullable: bool) -> Option<Parts> {
     let (defined, values, encoding) = match page {
         Page::DataPage { buf, num_values, encoding, def_level_encoding, .. } => {
@@ -106,9 +107,9 @@ fn parts(page: &Page, rows: usize, nullable: bool) -> Option<Parts> {
     Some(Parts { valid, encoding, values })
 }
 
-/// Which values of a page of text contain what is searched for, one bit each.
+/// Returns which values of a page of text contain the searched bytes, one bit each.
 fn search(encoding: Encoding, page: &[u8], count: usize, finder: &Finder<'_>) -> Option<BooleanBuffer> {
-    // Found in all of its bytes, lengths too; only if it is there somewhere, values are looked at.
+    // The search covers all bytes, lengths too. Values are only visited if there is a match somewhere.
     let Some(first) = finder.find(page) else { return Some(BooleanBuffer::new_unset(count)) };
     if encoding == Encoding::DELTA_LENGTH_BYTE_ARRAY {
         let (lengths, mut at) = lengths(page, count)?;
@@ -128,7 +129,7 @@ fn search(encoding: Encoding, page: &[u8], count: usize, finder: &Finder<'_>) ->
     })
 }
 
-/// The first place is `hit`; `next` has the places of one value after the other.
+/// Finds the values with matches. The first match is at `hit`; `next` returns the range of one value after the other.
 fn search_values(
     bytes: &[u8],
     count: usize,
@@ -145,7 +146,8 @@ fn search_values(
         if end > bytes.len() {
             return None;
         }
-        // What was found may reach into a length or the next value, or be none; then the search goes on behind its start.
+        // A match may reach into a length or the next value, or lie in a length; then the search goes on after its
+        // start.
         while more && hit < end && (hit < start || hit + needle > end) {
             let next = finder.find(&bytes[hit + 1..]);
             more = next.is_some();
@@ -164,7 +166,7 @@ fn search_values(
     Some(found.finish())
 }
 
-/// Which entries of a plain dictionary page contain what is searched for, one bit each.
+/// Returns which entries of a plain dictionary page contain the searched bytes, one bit each.
 fn search_entries(page: &Page, finder: &Finder<'_>) -> Option<BooleanBuffer> {
     let Page::DictionaryPage { buf, num_values, encoding, .. } = page else { return None };
     if !matches!(encoding, Encoding::PLAIN | Encoding::PLAIN_DICTIONARY) {
@@ -173,7 +175,8 @@ fn search_entries(page: &Page, finder: &Finder<'_>) -> Option<BooleanBuffer> {
     search(Encoding::PLAIN, buf, *num_values as usize, finder)
 }
 
-/// Values that are stored one by one as an array of the column's type; `None` as of [`plain`].
+/// Returns values that are stored one by one as an array of the column's type; `None` under the conditions of
+/// [`plain`].
 fn stored(encoding: Encoding, bytes: &Bytes, count: usize, physical: Type, data_type: &DataType) -> Option<ArrayRef> {
     match (encoding, data_type) {
         (Encoding::PLAIN, _) => plain(bytes, count, physical, data_type),
@@ -182,8 +185,8 @@ fn stored(encoding: Encoding, bytes: &Bytes, count: usize, physical: Type, data_
     }
 }
 
-/// Plain values of a physical type as an array of the column's type; `None` for types that are left to the decoder, and where
-/// there are fewer than `count`.
+/// Returns plain values of a physical type as an array of the column's type. `None` for types that are left to the
+/// decoder, and if there are fewer than `count` values.
 fn plain(bytes: &Bytes, count: usize, physical: Type, data_type: &DataType) -> Option<ArrayRef> {
     match (physical, data_type) {
         (Type::BYTE_ARRAY, DataType::Utf8View) => Some(Arc::new(views(bytes, count)?)),
@@ -205,7 +208,7 @@ fn plain(bytes: &Bytes, count: usize, physical: Type, data_type: &DataType) -> O
     }
 }
 
-/// Little-endian numbers where they lie if their place allows it, else a copy.
+/// Returns little-endian numbers without a copy if they are aligned, otherwise as a copy.
 fn numbers<T: arrow_buffer::ArrowNativeType>(bytes: &Bytes, count: usize) -> Option<ScalarBuffer<T>> {
     if cfg!(target_endian = "big") {
         return None;
@@ -219,7 +222,8 @@ fn numbers<T: arrow_buffer::ArrowNativeType>(bytes: &Bytes, count: usize) -> Opt
 }
 
 impl ObjectReader {
-    /// The values of a few rows of a column, straight from its pages. `None` if it is not stored in a way that allows it.
+    /// Returns the values of a few rows of a column, directly from its pages. `None` if it is not stored in a way that
+    /// allows it.
     pub(super) async fn gather(
         &self,
         group: usize,
@@ -247,7 +251,7 @@ impl ObjectReader {
         let mut codes: Vec<u32> = Vec::new();
         let mut pieces: Vec<ArrayRef> = Vec::new();
         let mut first = 0;
-        // Codes become values when others come behind them.
+        // Codes become values before other values follow them.
         let looked_up = |entries: &Option<ArrayRef>, codes: &mut Vec<u32>, pieces: &mut Vec<ArrayRef>| {
             if let (Some(entries), false) = (entries, codes.is_empty()) {
                 let codes = UInt32Array::from(std::mem::take(codes));
@@ -301,7 +305,7 @@ impl ObjectReader {
                 _ => return Ok(None),
             }
         }
-        // A code without entry is left to the decoder, which says so.
+        // A code without an entry is left to the decoder, which reports it.
         if looked_up(&entries, &mut codes, &mut pieces).is_err() {
             return Ok(None);
         }
@@ -314,12 +318,12 @@ impl ObjectReader {
     }
 }
 
-/// Whether a chunk's values can be read where they lie.
+/// Returns whether a chunk's values can be read in place.
 fn is_direct(column: &ColumnChunkMetaData) -> bool {
     !column.encodings().any(|e| matches!(e, Encoding::DELTA_BINARY_PACKED | Encoding::BYTE_STREAM_SPLIT))
 }
 
-/// The answers without NULL.
+/// Returns the answers with NULL as false.
 pub(super) fn yes(answers: BooleanArray) -> BooleanBuffer {
     match answers.nulls() {
         Some(nulls) => answers.values() & nulls.inner(),
@@ -328,9 +332,9 @@ pub(super) fn yes(answers: BooleanArray) -> BooleanBuffer {
 }
 
 impl ObjectReader {
-    /// The rows that pass a test, one bit each, of those on pages with rows of `wanted`. `None` if the column is not stored
-    /// in a way that can be tested. What was fetched is in `have` then, for decoding. `is_output`: its values
-    /// are wanted too, and pages are kept from the first on that has something.
+    /// Returns the rows that pass a test, one bit each, of those on pages with rows of `wanted`. `None` if the column
+    /// is not stored in a way that can be tested; the fetched pages are in `have` then, for decoding. With `is_output`
+    /// the column's values are wanted too, and pages are kept from the first one with a match on.
     #[expect(clippy::too_many_arguments, reason = "a step of a scan, which has all of them")]
     pub(super) async fn test_column(
         &self,
@@ -356,10 +360,10 @@ impl ObjectReader {
         }
         let coded = column.dictionary_page_offset().is_some();
         if is_output && !coded && contains.is_none() && physical == Type::BYTE_ARRAY {
-            // Its values would be taken apart twice.
+            // Its values would be decoded twice.
             return Ok(None);
         }
-        // What cannot be tested is decoded anyway: better no page is unpacked for nothing.
+        // A column that cannot be tested is decoded anyway: no page should be unpacked in vain.
         if !is_direct(column) {
             return Ok(None);
         }
@@ -371,7 +375,7 @@ impl ObjectReader {
         let damaged = |e| self.damaged(format_args!("row group {group}, column {}", column.column_path()), e);
         let load = |page: &Lazy| page.load().map_err(&damaged);
         let pass = |values: &ArrayRef| {
-            // A value on which it fails may be that of no wanted row.
+            // The test may fail on a value that belongs to no wanted row.
             let answers = tests.pass(test, values).ok().filter(|a| a.len() == values.len())?;
             Some(yes(answers))
         };
@@ -408,7 +412,7 @@ impl ObjectReader {
                 out.append_n(rows, false);
                 continue;
             };
-            // Only plain pages are large. What a glance finds is not kept, and looked for again if it is decoded.
+            // Only plain pages are large. A glanced page is not kept, and unpacked again if it is decoded.
             let glance = finder.is_some() && !(is_output && any);
             let glanced = if glance { page.glance().map_err(&damaged)? } else { None };
             let loaded = if glanced.is_none() { Some(load(page)?) } else { None };

@@ -1,4 +1,4 @@
-//! An opened object: its footer and directory, its pages and blocks on demand.
+//! An opened object: its footer and directory in memory, its pages and blocks on demand.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,25 +29,25 @@ use super::{DIRECTORY_KEY, FORMAT, FORMAT_KEY, Result, SegmentError};
 use crate::table::data::DataObject;
 use crate::table::schema::{ColumnId, TableColumn};
 
-/// What LZ4 can make of one byte at most, against claims of damaged objects that their checksum does not cover.
+/// Most bytes that LZ4 can make of one byte. It bounds claims of damaged objects that their checksum does not cover.
 const LZ4_MOST_OF_ONE: usize = 256;
 
 /// Blocks that are fetched together.
 pub(super) const BLOCKS_AHEAD: usize = 32;
 
-/// A longer tail takes too long to be read by a thread on which others wait: a millisecond for about as many bytes.
+/// Longest tail that is read by a thread on which others wait: a longer one takes more than about a millisecond.
 const TAIL_NOW_BYTES: u64 = 1 << 20;
 
-/// Of one part in so many of the cache an object is warmed.
+/// An object is warmed only if it is at most this part of the cache's capacity.
 const WARM_SHARE: u64 = 16;
 
-/// Blocks of one kind, of one segment.
+/// All blocks of one kind of one segment.
 pub(super) struct Blocks<'a, T> {
     pub base: u64,
     pub blocks: &'a [T],
-    /// Where a block is, and its size unpacked.
+    /// Returns the place of a block and its unpacked size.
     pub of: fn(&T) -> (Place, u32),
-    /// What errors call one.
+    /// Name of a block in errors.
     pub what: &'static str,
 }
 
@@ -56,18 +56,18 @@ impl<T> Blocks<'_, T> {
         (self.of)(&self.blocks[at]).0
     }
 
-    /// Where neighbours are in their object.
+    /// Returns the range of neighbouring blocks in their object.
     fn range(&self, group: &Range<usize>) -> Range<u64> {
         let (first, last) = (self.place(group.start), self.place(group.end - 1));
         self.base + first.offset..self.base + last.offset + u64::from(last.len)
     }
 }
 
-/// An opened data object. Footer and directory are in memory, pages and blocks come from the store or the cache.
+/// An opened data object. Footer and directory are in memory; pages and blocks come from the store or the cache.
 pub struct ObjectReader {
     pub(super) fetcher: Arc<Fetcher>,
     pub(super) path: Path,
-    /// How errors call it.
+    /// Name of the object in errors.
     pub(super) name: String,
     pub(super) size: u64,
     pub(super) number: u64,
@@ -75,30 +75,30 @@ pub struct ObjectReader {
     pub(super) metadata: Arc<ParquetMetaData>,
     /// All columns of the object, with strings as views.
     pub(super) fields: Fields,
-    /// Column ids by place in `fields`.
+    /// Column ids by position in `fields`.
     pub(super) ids: Ids,
     pub(super) segments: Vec<SegmentEntry>,
-    /// By row group: its segment, and its first row there.
+    /// Segment of each row group, and the group's first row there.
     pub(super) groups: Vec<(u32, u32)>,
-    /// The tail, for Bloom filters.
+    /// The tail, which holds the Bloom filters.
     pub(super) tail: Bytes,
     pub(super) bloom_end: u64,
     /// Pages of chunks without an index; `None` for objects of our own, which have one.
     pub(super) listed: Option<Listed>,
-    /// When a file of somebody else was last changed, if that must be watched.
+    /// Time of the last change of another writer's file, if that must be watched.
     pub(super) version: Option<DateTime<Utc>>,
-    /// Rows of it were looked up by key.
+    /// Whether rows of the object were looked up by key.
     pub(super) looked_up: AtomicBool,
-    /// Its bytes turned out to be damaged: who asks for the object opens it anew.
+    /// Whether its bytes turned out to be damaged: the next user of the object opens it anew.
     pub(super) distrusted: AtomicBool,
-    /// Pages are asked of the store itself, whatever a cache on the way has.
+    /// Whether pages are read from the store itself, bypassing caches on the way.
     pub(super) anew: bool,
-    /// What is believed of the statistics of a file of somebody else; those of our own objects are right.
+    /// Which statistics of another writer's file are trusted; `None` for our own objects, whose statistics are right.
     pub(super) trust: Option<Arc<Trust>>,
 }
 
-/// Objects that are not longer are read whole when they are opened for one reader, or on an object store: no other request is
-/// needed then.
+/// Objects up to this size are read whole when they are opened for one reader or on an object store: no other request
+/// is needed then.
 const WHOLE_BYTES: u64 = 64 << 10;
 
 impl std::fmt::Debug for ObjectReader {
@@ -111,8 +111,8 @@ impl ObjectReader {
     /// Opens an object by one request: for its tail, or for all of a small one, so that reading it needs no other.
     ///
     /// # Errors
-    /// [`SegmentError::Store`]; [`SegmentError::Damaged`] if the tail is not what `object` says was written;
-    /// [`SegmentError::Newer`].
+    /// [`SegmentError::Store`] if the store fails, [`SegmentError::Damaged`] if the tail is not the one that `object`
+    /// describes, [`SegmentError::Newer`] if the object has a newer format.
     pub async fn open(
         store: &Arc<dyn ObjectStore>,
         path: &Path,
@@ -123,11 +123,11 @@ impl ObjectReader {
         Self::open_from(&Fetcher::local(Arc::clone(store)), path, object, cache, None, whole).await
     }
 
-    /// Opens an object by one request for its tail, or for all of a small one where requests are slow; requests are made by
-    /// `fetcher` and counted in `io`.
+    /// Opens an object by one request for its tail, or for all of a small one where requests are slow. Requests are
+    /// made by `fetcher` and counted in `io`.
     ///
     /// # Errors
-    /// As [`ObjectReader::open`].
+    /// The errors of [`ObjectReader::open`].
     pub async fn open_by(
         fetcher: &Arc<Fetcher>,
         path: &Path,
@@ -157,7 +157,7 @@ impl ObjectReader {
         }
     }
 
-    /// Opens an object by a request for its bytes behind `from`; see [`Fetcher::ranges_from`].
+    /// Opens an object by a request for its bytes from `from` on; see [`Fetcher::ranges_from`].
     async fn open_behind(
         fetcher: &Arc<Fetcher>,
         path: &Path,
@@ -179,10 +179,10 @@ impl ObjectReader {
         Self::with_end(fetcher, path, object, cache, end)
     }
 
-    /// The object, if its tail is short and on a disk that has it in memory.
+    /// Opens the object if its tail is short and on a disk that has it in memory.
     ///
     /// # Errors
-    /// As [`ObjectReader::open`].
+    /// The errors of [`ObjectReader::open`].
     pub(super) fn open_now(
         fetcher: &Arc<Fetcher>,
         path: &Path,
@@ -273,27 +273,27 @@ impl ObjectReader {
         }))
     }
 
-    /// The object's path.
+    /// Returns the object's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How errors call it.
+    /// Returns the name of the object in errors.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Parquet's metadata, page indexes included.
+    /// Returns Parquet's metadata, page indexes included.
     pub fn metadata(&self) -> &Arc<ParquetMetaData> {
         &self.metadata
     }
 
-    /// Number of row groups, of all segments.
+    /// Returns the number of row groups of all segments.
     pub fn num_groups(&self) -> usize {
         self.groups.len()
     }
 
-    /// Number of rows of a row group.
+    /// Returns the number of rows of a row group.
     ///
     /// # Panics
     /// If there is no such row group.
@@ -301,7 +301,7 @@ impl ObjectReader {
         self.metadata.row_group(group).num_rows() as usize
     }
 
-    /// The segment of a row group, and the number of the group's first row in it.
+    /// Returns the segment of a row group, and the number of the group's first row in it.
     ///
     /// # Panics
     /// If there is no such row group.
@@ -309,7 +309,7 @@ impl ObjectReader {
         self.groups[group]
     }
 
-    /// Bytes of memory that the opened object takes, about; the cache aside.
+    /// Returns the approximate bytes of memory that the opened object takes, without the cache.
     pub fn memory_bytes(&self) -> usize {
         let directory: usize = self
             .segments
@@ -331,7 +331,8 @@ impl ObjectReader {
         }
     }
 
-    /// Notes that its bytes are damaged, so that who asks for the object opens it anew: it may be repaired under its name.
+    /// Notes that the object's bytes are damaged, so that the next user opens it anew: it may be repaired under its
+    /// name.
     pub fn distrust(&self) {
         self.distrusted.store(true, Ordering::Relaxed);
     }
@@ -348,8 +349,9 @@ impl ObjectReader {
         self.fetch_from(ranges, io, self.anew).await
     }
 
-    /// What `take` makes of ranges. What it finds damaged comes once more, from the store itself: an answer can be wrong where
-    /// the object is not, and a cache would keep it. Of a disk the same bytes would come.
+    /// Fetches ranges and applies `take` to them. If `take` finds damage, the ranges are fetched once more from the
+    /// store itself: an answer can be wrong although the object is not, and a cache would keep it. A disk would return
+    /// the same bytes.
     async fn fetch_checked<T>(
         &self,
         ranges: &[Range<u64>],
@@ -374,7 +376,7 @@ impl ObjectReader {
         Ok(bytes)
     }
 
-    /// The pages of a chunk, as far as they are known.
+    /// Returns the pages of a chunk, as far as they are known.
     fn places(&self, group: usize, leaf: usize) -> Option<Arc<[PagePlace]>> {
         let metadata = self.metadata.row_group(group);
         let index = self.metadata.offset_index().map(|index| index[group][leaf].page_locations());
@@ -394,18 +396,18 @@ impl ObjectReader {
         Some(ranges.into_iter().enumerate().map(place).collect())
     }
 
-    /// Whether requests take long to begin.
+    /// Returns whether requests take long to begin.
     pub(crate) fn is_remote(&self) -> bool {
         self.fetcher.is_remote()
     }
 
-    /// Bytes of a chunk's pages that are not in memory; `None` where its pages are not known.
+    /// Returns the bytes of a chunk's pages that are not in memory; `None` if its pages are not known.
     pub(super) fn missing_bytes(&self, group: usize, leaf: usize) -> Option<u64> {
         let places = self.places(group, leaf)?;
         Some(places.iter().filter(|p| self.cache.get(self.key(p.offset)).is_none()).map(|p| p.len).sum())
     }
 
-    /// Checksums of a row group's pages, by leaf; `None` for files of others.
+    /// Returns checksums of a row group's pages, by leaf; `None` for files of other writers.
     fn sums(&self, group: usize) -> Option<&directory::Group> {
         let (ordinal, first_row) = self.groups[group];
         let mut row = 0;
@@ -416,8 +418,9 @@ impl ObjectReader {
         })
     }
 
-    /// The pages of some leaf columns of a row group; of each leaf those with wanted rows. `rows` has a bit a row; `None`
-    /// for all. What the cache does not hold is fetched by one round of requests, two for chunks without an index.
+    /// Returns the pages of some leaf columns of a row group, for each leaf those with wanted rows. `rows` has one bit
+    /// per row; `None` means all rows. Pages that the cache does not hold are fetched by one round of requests, two for
+    /// chunks without an index.
     pub(super) async fn pages(
         &self,
         group: usize,
@@ -523,7 +526,7 @@ impl ObjectReader {
             let from = (m.place.offset - ranges[at].start) as usize;
             buffers[at].slice(from..from + m.place.len as usize)
         };
-        // Of a disk they are checked when they are unpacked.
+        // Pages from a disk are checked when they are unpacked.
         let checked = |buffers: Vec<Bytes>| {
             for (m, at) in missing.iter().zip(&in_range) {
                 let Some(sums) = sums.filter(|_| self.is_remote()) else { break };
@@ -539,7 +542,7 @@ impl ObjectReader {
         let buffers = self.fetch_checked(&ranges, io, checked).await?;
         for (m, at) in missing.into_iter().zip(in_range) {
             let bytes = bytes_of(&buffers, &m, at);
-            // What an index says of a file of somebody else is believed as far as the headers of its pages say so, too.
+            // The index of another writer's file is trusted only if the headers of its pages agree with it.
             if let PageRows::Rows(rows) = m.place.rows
                 && self.is_indexed_by_others(group, m.leaf)
                 && flat(m.leaf)
@@ -554,11 +557,12 @@ impl ObjectReader {
         Ok(out)
     }
 
-    /// The Bloom filter of a column of a row group, if it has one that holds values of the column's type: filters hash
-    /// values as they are stored, so one written before a change of the type says nothing about the new one's values.
+    /// Returns the Bloom filter of a column of a row group, if it has one that holds values of the column's type.
+    /// Filters hash values as they are stored, so one written before a change of the type says nothing about the new
+    /// type's values.
     ///
     /// # Errors
-    /// [`SegmentError::Damaged`].
+    /// [`SegmentError::Damaged`] if the filter cannot be read.
     pub fn bloom(&self, group: usize, column: &TableColumn) -> Result<Option<Sbbf>> {
         let (Some(root), Some(leaf)) = (self.ids.place(column.id), self.leaf(column.id)) else {
             return Ok(None);
@@ -579,7 +583,7 @@ impl ObjectReader {
             .ok_or_else(|| self.damaged(format_args!("row group {group}, a Bloom filter"), "it is not one"))
     }
 
-    /// The leaf of a column that is not nested.
+    /// Returns the leaf of a column that is not nested.
     pub(super) fn leaf(&self, column: ColumnId) -> Option<usize> {
         let root = self.ids.place(column)?;
         let schema = self.metadata.file_metadata().schema_descr();
@@ -613,7 +617,7 @@ impl ObjectReader {
         Ok((segment, keys))
     }
 
-    /// A block as it is stored; `raw_len` is its size unpacked, if it is packed.
+    /// Returns a block, unpacked. `raw_len` is its unpacked size; it equals the stored size if the block is not packed.
     pub(super) async fn block(&self, base: u64, place: &Place, raw_len: u32, what: &str) -> Result<Bytes> {
         if let Some(bytes) = self.block_now(base, place) {
             return Ok(bytes);
@@ -626,9 +630,9 @@ impl ObjectReader {
         self.fetch_checked(std::slice::from_ref(&range), None, unpack).await
     }
 
-    /// [`block`](Self::block) number `at` of a segment's blocks. As long as the cache has
-    /// room, a block that has to be fetched brings its neighbours: a request costs as much for all of them, and a table
-    /// that is looked into at random is soon in memory.
+    /// Returns block number `at` of a segment's blocks, like [`block`](Self::block). As long as the cache has room, a
+    /// block that has to be fetched brings its neighbours: a request costs as much for all of them, and a table with
+    /// random look-ups is soon in memory.
     pub(super) async fn block_among<T>(&self, all: &Blocks<'_, T>, at: usize) -> Result<Bytes> {
         if let Some(bytes) = self.block_among_now(all, at)? {
             return Ok(bytes);
@@ -638,7 +642,8 @@ impl ObjectReader {
             .await
     }
 
-    /// The same without waiting: `None` if the block is not in the cache, nor on a disk that has it in memory.
+    /// Returns a block like [`block_among`](Self::block_among), but without waiting: `None` if the block is neither in
+    /// the cache nor on a disk that has it in memory.
     pub(super) fn block_among_now<T>(&self, all: &Blocks<'_, T>, at: usize) -> Result<Option<Bytes>> {
         if let Some(bytes) = self.block_now(all.base, &all.place(at)) {
             return Ok(Some(bytes));
@@ -650,8 +655,8 @@ impl ObjectReader {
         }
     }
 
-    /// The blocks that come with block `at`. Always the same groups, so that none is fetched twice; ended where blocks do
-    /// not follow each other.
+    /// Returns the blocks that are fetched with block `at`. The groups are always the same, so that no block is fetched
+    /// twice; they end where blocks do not follow each other.
     fn group<T>(&self, all: &Blocks<'_, T>, at: usize) -> Range<usize> {
         if !self.cache.has_room() {
             return at..at + 1;
@@ -684,13 +689,13 @@ impl ObjectReader {
         Ok(())
     }
 
-    /// Brings all that look-ups by key read of an object on this machine into the cache. To be done for what comes in the place
-    /// of an object that [was looked up](Self::is_looked_up), before it does: look-ups would unpack 32 blocks at a time, and
-    /// all the others on their thread wait (bursts of 20 of them after each merge were 1 of 100 look-ups' latency).
-    /// Nothing for objects that are large beside the cache.
+    /// Brings everything that look-ups by key read of an object on this machine into the cache. To be called for an
+    /// object that replaces one that [was looked up](Self::is_looked_up), before it does. Otherwise look-ups would
+    /// unpack 32 blocks at a time while all others on their thread wait (bursts of 20 of them after each merge were 1
+    /// of 100 look-ups' latency). Does nothing for objects that are large beside the cache.
     ///
     /// # Errors
-    /// [`SegmentError::Damaged`].
+    /// [`SegmentError::Damaged`] if a block is damaged.
     pub fn warm(&self) -> Result<()> {
         if self.is_remote() || self.size > self.cache.capacity() / WARM_SHARE {
             return Ok(());
@@ -706,7 +711,7 @@ impl ObjectReader {
         Ok(())
     }
 
-    /// Whether rows of it were looked up by key.
+    /// Returns whether rows of the object were looked up by key.
     pub fn is_looked_up(&self) -> bool {
         self.looked_up.load(Ordering::Relaxed)
     }
@@ -718,7 +723,7 @@ impl ObjectReader {
         for i in group {
             let (place, raw_len) = (all.of)(&all.blocks[i]);
             let at_byte = (place.offset - start) as usize;
-            // A copy: the cache counts the bytes of a block, not those of all that came with it.
+            // Copied, because the cache counts the bytes of a block, not those of the whole buffer that it came in.
             let part = Bytes::copy_from_slice(&bytes[at_byte..at_byte + place.len as usize]);
             let unpacked = self.unpack_block(all.base + place.offset, &place, raw_len, all.what, part)?;
             if i == at {
@@ -728,7 +733,7 @@ impl ObjectReader {
         Ok(wanted)
     }
 
-    /// A block that is in the cache.
+    /// Returns a block that is in the cache.
     pub(super) fn block_now(&self, base: u64, place: &Place) -> Option<Bytes> {
         match self.cache.get(self.key(base + place.offset)) {
             Some(Cached::Block(bytes)) => Some(bytes),
@@ -752,25 +757,26 @@ impl ObjectReader {
         Ok(bytes)
     }
 
-    /// Puts an unpacked block, whose bytes are its own, into the cache.
+    /// Puts an unpacked block, which owns its bytes, into the cache.
     pub(super) fn keep_block(&self, offset: u64, block: Bytes) {
         self.cache.put(self.key(offset), Cached::Block(block));
     }
 
-    /// Whether a segment has a key index.
+    /// Returns whether a segment has a key index.
     pub fn has_key_index(&self, ordinal: u32) -> bool {
         self.segments.get(ordinal as usize).is_some_and(|s| s.keys.is_some())
     }
 
-    /// Number of key blocks of a segment; 0 without a key index.
+    /// Returns the number of key blocks of a segment; 0 without a key index.
     pub fn key_blocks(&self, ordinal: u32) -> usize {
         self.segments.get(ordinal as usize).and_then(|s| s.keys.as_ref()).map_or(0, |k| k.blocks.len())
     }
 
-    /// The keys of blocks `from..to` in order, each with its row; neighbouring blocks come by one request.
+    /// Returns the keys of blocks `from..to` in order, each with its row. Neighbouring blocks are fetched by one
+    /// request.
     ///
     /// # Errors
-    /// As [`ObjectReader::find`].
+    /// The errors of [`ObjectReader::find`].
     pub async fn keys(&self, ordinal: u32, blocks: Range<usize>) -> Result<Vec<KeyIter>> {
         let (segment, keys) = self.key_index(ordinal)?;
         let wanted = keys.blocks.get(blocks).unwrap_or_default();
@@ -810,20 +816,20 @@ impl ObjectReader {
         self.fetch_checked(&ranges, None, take).await
     }
 
-    /// Row groups of a segment.
+    /// Returns the row groups of a segment.
     pub fn segment_groups(&self, ordinal: u32) -> Range<usize> {
         let from = self.groups.partition_point(|(o, _)| *o < ordinal);
         from..self.groups.partition_point(|(o, _)| *o <= ordinal)
     }
 
-    /// First keys of a segment's key blocks, each with the number of the block's rows.
+    /// Returns the first keys of a segment's key blocks, each with the number of the block's rows.
     pub(crate) fn key_block_starts(&self, ordinal: u32) -> Result<Vec<(Vec<u8>, u64)>> {
         let (_, keys) = self.key_index(ordinal)?;
         let rows = |i| self.key_block_rows(ordinal, i..i + 1);
         Ok(keys.blocks.iter().enumerate().map(|(i, b)| (b.first_key.to_vec(), rows(i))).collect())
     }
 
-    /// The key blocks that keys in `from..to` can be in.
+    /// Returns the key blocks that may hold keys in `from..to`.
     pub(crate) fn key_blocks_between(&self, ordinal: u32, from: &[u8], to: Option<&[u8]>) -> Range<usize> {
         let Some(keys) = self.segments.get(ordinal as usize).and_then(|s| s.keys.as_ref()) else { return 0..0 };
         let first = keys.blocks.partition_point(|b| *b.first_key < *from).saturating_sub(1);
@@ -831,7 +837,7 @@ impl ObjectReader {
         first..end.max(first)
     }
 
-    /// Number of keys in key blocks.
+    /// Returns the number of keys in key blocks.
     pub(crate) fn key_block_rows(&self, ordinal: u32, blocks: Range<usize>) -> u64 {
         let Some(segment) = self.segments.get(ordinal as usize) else { return 0 };
         let Some(keys) = &segment.keys else { return 0 };
@@ -839,10 +845,10 @@ impl ObjectReader {
         u64::from(row(blocks.end) - row(blocks.start))
     }
 
-    /// Reads everything once and checks it; for `check`.
+    /// Reads everything once and checks it; used by [`crate::check`].
     ///
     /// # Errors
-    /// The first damage found.
+    /// The first damage found, or the store's error.
     pub async fn verify(&self) -> Result<()> {
         let magic = self.fetch(std::slice::from_ref(&(0..4)), None).await?;
         if magic[0] != "PAR1" {
@@ -875,13 +881,13 @@ fn damage(path: &Path, place: &str, what: &dyn std::fmt::Display) -> SegmentErro
     SegmentError::Damaged { object: path.to_string(), place: place.into(), what: what.to_string() }
 }
 
-/// A value that the writer left in the footer.
+/// Returns a value that the writer stored in the footer.
 fn pair<'a>(metadata: &'a ParquetMetaData, key: &str) -> Option<&'a str> {
     let pairs = metadata.file_metadata().key_value_metadata()?;
     pairs.iter().find(|p| p.key == key)?.value.as_deref()
 }
 
-/// Where the directory is in a tail of that many bytes that starts at `start`.
+/// Returns the range of the directory in a tail of `tail` bytes that starts at `start` of the object.
 pub(super) fn directory_range(metadata: &ParquetMetaData, start: u64, tail: u64) -> Option<Range<usize>> {
     let (offset, len) = pair(metadata, DIRECTORY_KEY)?.split_once(' ')?;
     let from = offset.parse::<u64>().ok()?.checked_sub(start)?;
@@ -889,20 +895,20 @@ pub(super) fn directory_range(metadata: &ParquetMetaData, start: u64, tail: u64)
     (to <= tail).then_some(from as usize..to as usize)
 }
 
-/// Where the tail of an object is.
+/// Returns the range of the tail in an object.
 fn tail_range(path: &Path, object: &DataObject) -> Result<Range<u64>> {
     let start = object.bytes.checked_sub(object.tail_bytes).filter(|_| object.tail_bytes > 0);
     let start = start.ok_or_else(|| damage(path, "its description", &"the tail is longer than the object"))?;
     Ok(start..object.bytes)
 }
 
-/// A number for each opened object, under which the cache has its pages.
+/// Returns a number for each opened object, under which the cache has its pages.
 pub(super) fn next_number() -> u64 {
     static OPENED: AtomicU64 = AtomicU64::new(0);
     OPENED.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Whether directory, footer and chain agree; nothing later has to ask again.
+/// Checks that directory, footer and chain agree, so that later code need not check again.
 fn check(object: &DataObject, segments: &[SegmentEntry], metadata: &ParquetMetaData, tail: u64) -> Result<(), String> {
     let same = |what: &str, a: u64, b: u64| if a == b { Ok(()) } else { Err(format!("{what}: {a} against {b}")) };
     same("segments", segments.len() as u64, object.segments.len() as u64)?;
@@ -972,7 +978,7 @@ fn check(object: &DataObject, segments: &[SegmentEntry], metadata: &ParquetMetaD
     same("row groups", group as u64, metadata.num_row_groups() as u64)
 }
 
-/// The field with strings and bytes as views, as batches hold them.
+/// Returns the field with strings and bytes as views, as batches hold them.
 pub(super) fn viewed(field: &Field) -> Field {
     let inner = |f: &Arc<Field>| Arc::new(viewed(f));
     let data_type = match field.data_type() {

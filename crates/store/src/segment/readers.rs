@@ -1,4 +1,4 @@
-//! Opened objects, kept for the next one who asks.
+//! A cache of opened objects.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use tokio::sync::OnceCell;
 use super::{Fetcher, ForeignFile, ObjectReader, PageCache, Result, ScanIo};
 use crate::table::data::DataObject;
 
-/// Opened objects of one store and their pages: one for a process, for all tables. Bounded by bytes; what was asked for
-/// longest ago goes first.
+/// Opened objects of one store and their pages: one value for a process, for all tables. Bounded by bytes; the objects
+/// that were not used for the longest time are dropped first.
 pub struct Readers {
     fetcher: Arc<Fetcher>,
     cache: Arc<PageCache>,
@@ -32,16 +32,16 @@ struct Open {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Key {
     Own(Path),
-    /// Its store, and the file.
+    /// Name of the store, and the file.
     Foreign(String, ForeignFile),
 }
 
 type Cell = Arc<OnceCell<Arc<ObjectReader>>>;
 
-/// An object that is open, or is being opened: all who ask meanwhile wait for the same request.
+/// An object that is open or being opened: all callers that ask meanwhile wait for the same request.
 struct Slot {
     reader: Cell,
-    /// As counted in [`Open::bytes`]; 0 until it is open.
+    /// Bytes as counted in [`Open::bytes`]; 0 until the object is open.
     bytes: usize,
     used: u64,
 }
@@ -53,27 +53,27 @@ impl std::fmt::Debug for Readers {
 }
 
 impl Readers {
-    /// Keeps about `open_bytes` of footers and indexes, and unpacked pages in `cache`.
+    /// Makes a cache that keeps about `open_bytes` of footers and indexes, and unpacked pages in `cache`.
     pub fn new(fetcher: Arc<Fetcher>, cache: Arc<PageCache>, open_bytes: usize) -> Self {
         Self { fetcher, cache, open_bytes, workers: None, tick: AtomicU64::new(0), open: Mutex::default() }
     }
 
-    /// Long work on what is read goes to these threads, instead of those of whoever asks for it.
+    /// Sends long work on pages and blocks to these threads, instead of the caller's.
     pub fn with_workers(self, workers: Handle) -> Self {
         Self { workers: Some(workers), ..self }
     }
 
-    /// The threads for long work; `None` outside of any runtime.
+    /// Returns the threads for long work; `None` outside of any runtime.
     pub(crate) fn workers(&self) -> Option<Handle> {
         self.workers.clone().or_else(|| Handle::try_current().ok())
     }
 
-    /// The cache of pages.
+    /// Returns the cache of pages.
     pub fn cache(&self) -> &Arc<PageCache> {
         &self.cache
     }
 
-    /// The object at `path`, if it is open.
+    /// Returns the object at `path` if it is open.
     pub fn opened(&self, path: &Path) -> Option<Arc<ObjectReader>> {
         let now = self.tick.fetch_add(1, Ordering::Relaxed);
         let mut open = self.open.lock();
@@ -82,10 +82,10 @@ impl Readers {
         slot.reader.get().filter(|reader| !reader.is_distrusted()).cloned()
     }
 
-    /// The object at `path`, if it is open or can be opened without waiting.
+    /// Returns the object at `path` if it is open or can be opened without waiting.
     ///
     /// # Errors
-    /// As [`ObjectReader::open`].
+    /// The errors of [`ObjectReader::open`].
     pub fn get_now(&self, path: &Path, object: &DataObject) -> Result<Option<Arc<ObjectReader>>> {
         if let Some(reader) = self.opened(path) {
             return Ok(Some(reader));
@@ -93,36 +93,36 @@ impl Readers {
         let Some(reader) = ObjectReader::open_now(&self.fetcher, path, object, &self.cache)? else { return Ok(None) };
         let key = Key::Own(path.clone());
         let cell = self.slot(&key);
-        // Who was faster is right; while another is opening it, this reader is as good.
+        // Whoever was faster wins; while another thread is opening the object, this reader is as good.
         let _ = cell.set(reader);
         let Some(reader) = cell.get().cloned() else { return Ok(None) };
         self.note(&key, &cell, Ok(&reader));
         Ok(Some(reader))
     }
 
-    /// How requests are made.
+    /// Returns the fetcher of the objects.
     pub fn fetcher(&self) -> &Arc<Fetcher> {
         &self.fetcher
     }
 
-    /// Forgets all that is kept in memory.
+    /// Drops all opened objects and pages.
     pub fn clear(&self) {
         *self.open.lock() = Open::default();
         self.cache.clear();
     }
 
-    /// The object at `path`, opened if need be.
+    /// Returns the object at `path`; opens it if necessary.
     ///
     /// # Errors
-    /// As [`ObjectReader::open`].
+    /// The errors of [`ObjectReader::open`].
     pub async fn get(&self, path: &Path, object: &DataObject) -> Result<Arc<ObjectReader>> {
         self.get_for(path, object, None).await
     }
 
-    /// The same; a request that is needed is counted in `io`.
+    /// Returns the object like [`get`](Self::get); a request that is needed is counted in `io`.
     ///
     /// # Errors
-    /// As [`ObjectReader::open`].
+    /// The errors of [`ObjectReader::open`].
     pub async fn get_for(
         &self,
         path: &Path,
@@ -133,10 +133,11 @@ impl Readers {
         self.open_once(Key::Own(path.clone()), open).await
     }
 
-    /// A Parquet file of somebody else in the store that `fetcher` reads, which is known by the name `store`.
+    /// Returns a Parquet file of another writer in the store that `fetcher` reads and that is known by the name
+    /// `store`; opens it if necessary.
     ///
     /// # Errors
-    /// As [`ObjectReader::open_foreign`].
+    /// The errors of [`ObjectReader::open_foreign`].
     pub async fn get_foreign(
         &self,
         store: &str,
@@ -161,7 +162,7 @@ impl Readers {
         opened.cloned()
     }
 
-    /// Where an object is, or will be when it is open.
+    /// Returns the cell that holds an object, or will hold it when it is open.
     fn slot(&self, key: &Key) -> Cell {
         let now = self.tick.fetch_add(1, Ordering::Relaxed);
         let mut open = self.open.lock();
@@ -180,7 +181,7 @@ impl Readers {
         Arc::clone(&slot.reader)
     }
 
-    /// Counts what was opened, or forgets what could not be; makes room.
+    /// Counts an opened object, or removes one that could not be opened; then makes room.
     fn note(&self, key: &Key, cell: &Cell, opened: Result<&Arc<ObjectReader>, ()>) {
         let mut open = self.open.lock();
         let open = &mut *open;
@@ -197,7 +198,7 @@ impl Readers {
             _ => {}
         }
         if open.bytes > self.open_bytes {
-            // A tenth at once, so that the order is made rarely.
+            // Frees a tenth at once, so that entries are rarely sorted.
             let mut by_age: Vec<_> = open.map.iter().map(|(key, slot)| (slot.used, key.clone())).collect();
             by_age.sort_unstable();
             for (used, key) in by_age {

@@ -1,4 +1,4 @@
-//! Objects whose bytes were changed on purpose.
+//! New checksums for objects whose bytes were changed on purpose.
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,14 +10,14 @@ use super::read::directory_range;
 use super::write::page_ranges;
 use crate::table::data::DataObject;
 
-/// Gives a changed object the checksums and the size of what it is now, as far as its footer still leads to them: for tests
-/// and fuzz targets of what stands behind the checksums.
+/// Gives a changed object the checksums and the size of its current bytes, as far as its footer still leads to them.
+/// For tests and fuzz targets of the code behind the checksums.
 #[doc(hidden)]
 pub fn reseal(bytes: &mut [u8], object: &mut DataObject) {
     object.bytes = bytes.len() as u64;
     object.tail_bytes = object.tail_bytes.min(object.bytes);
     let tail = bytes.len() - object.tail_bytes as usize;
-    // Parquet panics on some of what a changed footer says.
+    // Parquet panics on some changed footers.
     let sums = catch_unwind(AssertUnwindSafe(|| directory_now(bytes, tail)));
     if let Ok(Some((range, directory))) = sums {
         bytes[range].copy_from_slice(&directory);
@@ -25,8 +25,8 @@ pub fn reseal(bytes: &mut [u8], object: &mut DataObject) {
     object.tail_crc = crc32c::crc32c(&bytes[tail..]);
 }
 
-/// The directory with the checksums of the pages and blocks as they are, and where it is; `None` if it cannot be read, or
-/// would have another length.
+/// Returns the directory with the checksums of the current pages and blocks, and its range; `None` if it cannot be
+/// read, or if its length would change.
 fn directory_now(bytes: &[u8], tail: usize) -> Option<(Range<usize>, Vec<u8>)> {
     let end = bytes::Bytes::copy_from_slice(&bytes[tail..]);
     let mut reader = ParquetMetaDataReader::new().with_page_index_policy(PageIndexPolicy::Required);

@@ -1,22 +1,22 @@
-//! Whole rows as bytes, close to what the MySQL protocol sends for a prepared statement.
+//! Whole rows as bytes, close to the MySQL protocol's rows of prepared statements.
 //!
 //! A row is a bitmap of NULLs, then the values that are not NULL, in the order of the row store's columns
-//! ([`crate::segment::ObjectReader::row_columns`]), which is the order of the schema. The bitmap has `(columns + 7 + 2) / 8`
-//! bytes; column i is bit `i + 2`, so that with a `00` before it a row of all columns *is* a binary result row.
-//! Values, as in the protocol:
+//! ([`crate::segment::ObjectReader::row_columns`]), which is the order of the schema. The bitmap has `(columns + 7 + 2)
+//! / 8` bytes; column i is bit `i + 2`, so that with a `00` before it a row of all columns *is* a binary result row.
+//! Values are encoded as in the protocol:
 //!
 //! | type | bytes |
 //! |---|---|
 //! | BOOLEAN, TINYINT | 1 |
 //! | SMALLINT / INT, FLOAT / BIGINT [UNSIGNED], DOUBLE | 2 / 4 / 8, little-endian |
 //! | DATE | `04`, year (2), month, day |
-//! | DATETIME | a length of 0 (the epoch of MySQL only, never written), 4, 7 or 11; year (2), month, day; hour, minute, second; microseconds (4) |
+//! | DATETIME | a length of 0 (MySQL's epoch, never written), 4, 7 or 11; date as above; hour, minute, second; µs (4) |
 //! | TIME | a length of 0, 8 or 12; sign, days (4), hours, minutes, seconds; microseconds (4) |
-//! | DECIMAL, LARGEINT | text behind its length, all digits of the scale |
-//! | strings, JSON, BINARY, HLL, BITMAP | bytes behind their length |
+//! | DECIMAL, LARGEINT | text after its length, all digits of the scale |
+//! | strings, JSON, BINARY, HLL, BITMAP | bytes after their length |
 //!
-//! Lengths of texts are MySQL's: one byte below 251; `FC` and two bytes; `FD` and three; `FE` and eight.
-//! Example: (INT 7, VARCHAR NULL, VARCHAR 'ab') is `08 | 07 00 00 00 | 02 61 62`.
+//! Lengths of texts are MySQL's: one byte below 251; `FC` and two bytes; `FD` and three; `FE` and eight. Example: (INT
+//! 7, VARCHAR NULL, VARCHAR 'ab') is `08 | 07 00 00 00 | 02 61 62`.
 //!
 //! Nested types are not in row stores.
 
@@ -38,7 +38,7 @@ use dipper_base::types::SqlType;
 
 use super::binary::{Reader, Short};
 
-/// Columns of a batch, to be written row by row.
+/// Columns of a batch, written row by row.
 #[derive(Debug)]
 pub struct RowWriter<'a> {
     columns: Vec<Column<'a>>,
@@ -64,7 +64,7 @@ enum Column<'a> {
 }
 
 impl<'a> RowWriter<'a> {
-    /// `None` if there is a column of a type that rows cannot hold.
+    /// Makes a writer; `None` if there is a column of a type that rows cannot hold.
     pub fn try_new(columns: impl Iterator<Item = &'a ArrayRef>) -> Option<Self> {
         let columns = columns
             .map(|a| {
@@ -134,7 +134,7 @@ impl<'a> RowWriter<'a> {
     }
 }
 
-/// Bytes of the bitmap of NULLs of a row with so many columns.
+/// Returns the bytes of the NULL bitmap of a row with `columns` columns.
 pub fn bitmap_len(columns: usize) -> usize {
     (columns + 9) / 8
 }
@@ -211,7 +211,7 @@ fn put_text(out: &mut Vec<u8>, text: &[u8]) {
     out.write_all(text).expect("a Vec takes all bytes");
 }
 
-/// Bytes that are no row of these columns.
+/// Bytes that are not a row of these columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a row of these columns")]
 pub struct NotARow;
@@ -225,23 +225,23 @@ impl From<Short> for NotARow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Size {
     Fixed(u8),
-    /// One byte of length.
+    /// Length in one byte.
     Short,
-    /// MySQL's length.
+    /// MySQL's encoding of lengths.
     Text,
 }
 
-/// How the rows of a row store are laid out: finds values in rows.
+/// Layout of the rows of a row store, by which values in rows are found.
 #[derive(Debug, Clone)]
 pub struct RowLayout {
     columns: Vec<Size>,
 }
 
 impl RowLayout {
-    /// Of rows with columns of these types.
+    /// Makes the layout of rows with columns of these types.
     ///
     /// # Errors
-    /// [`NotARow`] if one is nested.
+    /// [`NotARow`] if a type is nested.
     pub fn try_new<'a>(columns: impl IntoIterator<Item = &'a SqlType>) -> Result<Self, NotARow> {
         let columns = columns
             .into_iter()
@@ -260,7 +260,8 @@ impl RowLayout {
         Ok(Self { columns })
     }
 
-    /// The values of a row in the order of columns, each as in the table above with its length in front; `None` is NULL.
+    /// Returns the values of a row in the order of columns, each encoded as in the table above with its length in
+    /// front; `None` is NULL.
     ///
     /// # Errors
     /// [`NotARow`] once, as the last item, if the bytes are not a row.
@@ -297,7 +298,7 @@ impl Size {
     }
 }
 
-/// Bytes of the length in front of a text, and of the text.
+/// Returns the bytes of the length in front of a text, and of the text.
 fn text_len(bytes: &[u8]) -> Result<(usize, usize), Short> {
     let mut from = Reader(bytes);
     match from.u8()? {
@@ -312,10 +313,10 @@ fn text_len(bytes: &[u8]) -> Result<(usize, usize), Short> {
     }
 }
 
-/// The text of a value with its length in front, as [`RowLayout::values`] returns it.
+/// Returns the text of a value with its length in front, as [`RowLayout::values`] returns it.
 ///
 /// # Errors
-/// [`NotARow`] if it is not one.
+/// [`NotARow`] if it is not a text.
 pub fn text(value: &[u8]) -> Result<&[u8], NotARow> {
     let (head, len) = text_len(value)?;
     value.get(head..head + len).ok_or(NotARow)

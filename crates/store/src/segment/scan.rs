@@ -1,4 +1,4 @@
-//! Rows of a row group as batches: wanted columns and rows only.
+//! Scans of a row group: batches of the wanted columns and rows only.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -27,23 +27,23 @@ use super::raw::yes;
 use super::{ColumnTests, ObjectReader, Result, ScanIo, SegmentError};
 use crate::table::schema::{ColumnId, TableColumn, TableSchema};
 
-/// Name of the column that [`Scan::row_address`] adds: UINT64, the segment's ordinal in the high 32 bits, the row's number
-/// in it in the low ones.
+/// Name of the column that [`Scan::row_address`] adds: UINT64 with the segment's ordinal in the high 32 bits and the
+/// row's number in the segment in the low ones.
 pub const ROW_ADDRESS: &str = "__dipper_row_address__";
 
-/// Says which rows of a batch of the filter columns pass; NULL does not.
+/// A filter: returns which rows of a batch of the filter columns pass. NULL does not pass.
 pub type Filter<'a> = dyn FnMut(&RecordBatch) -> Result<BooleanArray, ArrowError> + Send + 'a;
 
-/// Columns as a scan returns them, whatever the object has.
+/// Columns as a scan returns them, independent of how the object stores them.
 pub trait ScanSchema: std::fmt::Debug + Send + Sync {
-    /// Name and type of a column.
+    /// Returns name and type of a column.
     fn field(&self, column: usize) -> Field;
-    /// By which the object's column is found.
+    /// Returns the id by which the object's column is found.
     fn id(&self, column: usize) -> ColumnId;
-    /// The value in objects that lack the column, as an array of one.
+    /// Returns the value in objects that lack the column, as an array of length one.
     ///
     /// # Errors
-    /// A default that does not fit the type.
+    /// [`SegmentError`] of the conversion for a default that does not fit the type.
     fn missing(&self, column: usize) -> Result<ArrayRef>;
 }
 
@@ -75,31 +75,31 @@ impl<T: ScanSchema> ScanSchema for Arc<T> {
     }
 }
 
-/// What to read of a row group.
+/// Columns and rows to read of a row group.
 #[derive(Debug, Clone)]
 pub struct Scan<'a> {
-    /// The table's schema today: columns are typed by it.
+    /// The table's current schema, which determines the types of columns.
     pub schema: &'a dyn ScanSchema,
-    /// Wanted columns, as places in `schema.columns`. May be empty: batches then only have a number of rows.
+    /// Wanted columns, as indexes into the schema. May be empty: batches then only have a number of rows.
     pub columns: &'a [usize],
-    /// Columns that the filter sees, as places in `schema.columns`. They are read before the others.
+    /// Columns that the filter sees, as indexes into the schema. They are read before the others.
     pub filter_columns: &'a [usize],
     /// Deleted rows of the row group's segment.
     pub deleted: Option<&'a RoaringBitmap>,
-    /// Adds the column [`ROW_ADDRESS`] behind the others.
+    /// Whether to add the column [`ROW_ADDRESS`] after the others.
     pub row_address: bool,
-    /// Rows of a batch at most.
+    /// Most rows of a batch.
     pub batch_rows: usize,
-    /// Rows of the group that are asked for at all, one bit each; `None` for all. From pruning by page statistics.
+    /// Rows of the group that are wanted at all, one bit each; `None` for all. From pruning by page statistics.
     pub rows: Option<&'a BooleanBuffer>,
-    /// Parts of the filter that look at one column each. They are asked first; the filter need not ask them again.
+    /// Parts of the filter that look at one column each. They are evaluated first; the filter need not repeat them.
     pub tests: Option<&'a dyn ColumnTests>,
-    /// Where its requests are counted, and how they may be made.
+    /// Counters of its requests, and how they may be made.
     pub io: Option<&'a Arc<ScanIo>>,
 }
 
 impl<'a> Scan<'a> {
-    /// All rows of these columns, 8,192 at a time.
+    /// Makes a scan of all rows of these columns, 8,192 at a time.
     pub fn new(schema: &'a dyn ScanSchema, columns: &'a [usize]) -> Self {
         let filter_columns = &[];
         Self {
@@ -115,7 +115,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// The schema of the batches.
+    /// Returns the schema of the batches.
     pub fn output(&self) -> SchemaRef {
         let mut fields: Vec<_> = self.columns.iter().map(|i| self.schema.field(*i)).collect();
         if self.row_address {
@@ -125,14 +125,14 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// The decoder takes runs of wanted and unwanted rows that are shorter than 32 in the middle for many short ones. Ours is more
-/// than that: to fetch a page for nothing is no error.
+/// The decoder treats runs of wanted and unwanted rows whose average is shorter than 32 as a bitmap. Our limit is
+/// higher, because fetching a page in vain is not an error.
 const RUN_ROWS: usize = 40;
 
-/// Up to one row in so many is taken from pages one by one.
+/// Up to one row in this number is taken from pages one by one.
 const FEW_OF: usize = 8;
 
-/// Which rows of a group are wanted.
+/// The wanted rows of a group.
 #[derive(Clone)]
 enum Wanted {
     All(usize),
@@ -158,8 +158,8 @@ impl Wanted {
         }
     }
 
-    /// The rows whose pages the decoder may touch. Where wanted rows come in short runs it reads all from the first to the
-    /// last of them and drops the others, so that no page between may be absent.
+    /// Returns the rows whose pages the decoder may touch. Where wanted rows come in short runs it reads all rows from
+    /// the first to the last of them and drops the others, so that no page between may be absent.
     fn touched(&self) -> Option<Cow<'_, BooleanBuffer>> {
         let Wanted::Some { mask, .. } = self else { return None };
         let (mut runs, mut start, mut end) = (0, 0, 0);
@@ -182,7 +182,7 @@ impl Wanted {
     fn selection(&self) -> Option<RowSelection> {
         match self {
             Wanted::All(_) => None,
-            // Runs, not a bitmap: the reader skips whole pages by runs, and those that nothing is wanted of are absent.
+            // Runs instead of a bitmap: the reader skips whole pages by runs, and pages without wanted rows are absent.
             Wanted::Some { mask, .. } => {
                 Some(RowSelection::from_consecutive_ranges(mask.set_slices().map(|(a, b)| a..b), mask.len()))
             }
@@ -190,17 +190,17 @@ impl Wanted {
     }
 }
 
-/// A column of rows that passed so far.
+/// A column of the rows that passed so far.
 #[derive(Debug, Clone)]
 struct Kept {
     column: usize,
     values: ArrayRef,
-    /// The rows that it has; `None` for all of the group.
+    /// Rows of the group that `values` hold; `None` for all.
     rows: Option<BooleanBuffer>,
 }
 
 impl Kept {
-    /// Of rows that are among its own.
+    /// Returns the values of `wanted` rows, which must be a subset of its own.
     fn of(self, wanted: &Wanted) -> Result<(usize, ArrayRef)> {
         if wanted.rows() == self.values.len() {
             return Ok((self.column, self.values));
@@ -214,30 +214,30 @@ impl Kept {
     }
 }
 
-/// Batches of one row group. Everything that they need has been fetched; decoding happens as they are asked for.
+/// Batches of one row group. All bytes that they need have been fetched; each batch is decoded when it is asked for.
 pub struct GroupScan {
     group: usize,
     output: SchemaRef,
     batch_rows: usize,
     left: usize,
-    /// Of the output's columns: where they come from.
+    /// Sources of the output's columns.
     sources: Vec<Source>,
     reader: Option<ParquetRecordBatchReader>,
     wanted: Wanted,
     done: usize,
-    /// Less than half of the rows are wanted.
+    /// Whether less than half of the rows are wanted.
     sparse: bool,
-    /// The object, and whether it is somebody else's file.
+    /// Name of the object, and whether it is another writer's file.
     name: (String, bool),
 }
 
 #[derive(Debug, Clone)]
 enum Source {
-    /// Place among the decoder's columns.
+    /// Index among the decoder's columns.
     Decoded(usize),
     /// Whole column of the rows that pass, from the filter's batches, or row addresses.
     Ready(ArrayRef),
-    /// The same value in each row: an array of one.
+    /// The same value in each row: an array of length one.
     Constant(ArrayRef),
 }
 
@@ -261,22 +261,22 @@ impl Iterator for GroupScan {
 }
 
 impl GroupScan {
-    /// The schema of its batches.
+    /// Returns the schema of the batches.
     pub fn schema(&self) -> &SchemaRef {
         &self.output
     }
 
-    /// Rows that are still to come.
+    /// Returns the number of rows that are still to come.
     pub fn rows_left(&self) -> usize {
         self.left
     }
 
-    /// Number of the row group.
+    /// Returns the number of the row group.
     pub fn group(&self) -> usize {
         self.group
     }
 
-    /// The rows of the group that were not returned, of those that pass: one bit each.
+    /// Returns the rows of the group that pass and were not returned yet, one bit each.
     pub fn rest(&self) -> BooleanBuffer {
         let all = match &self.wanted {
             Wanted::All(rows) => BooleanBuffer::new_set(*rows),
@@ -328,8 +328,7 @@ impl GroupScan {
     }
 }
 
-/// Views that use less than half of the bytes that they hold, as copies of what they use: a few strings should not keep
-/// whole pages.
+/// Copies views that use less than half of the bytes that they hold, so that a few strings do not keep whole pages.
 fn dense(array: ArrayRef) -> ArrayRef {
     fn compact<T: ByteViewType>(array: &GenericByteViewArray<T>) -> Option<ArrayRef> {
         let held: usize = array.data_buffers().iter().map(Buffer::len).sum();
@@ -343,13 +342,13 @@ fn dense(array: ArrayRef) -> ArrayRef {
     copied.unwrap_or(array)
 }
 
-/// The reader's next batch. The decoder panics on some damage.
+/// Returns the reader's next batch. The decoder panics on some damage, which becomes an error.
 fn next_of(reader: &mut ParquetRecordBatchReader) -> Option<Result<RecordBatch, ArrowError>> {
     catch_unwind(AssertUnwindSafe(|| reader.next()))
         .unwrap_or_else(|_| Some(Err(ArrowError::ParquetError("values that no writer makes".into()))))
 }
 
-/// The column of an object as today's field has it.
+/// Converts a column of an object to the type of the current field.
 fn typed_as(array: &ArrayRef, field: &Field, object: &str) -> Result<ArrayRef> {
     // A value that does not fit is an error: ALTER only widens.
     convert(array, field.data_type()).map_err(|source| SegmentError::Value {
@@ -359,16 +358,16 @@ fn typed_as(array: &ArrayRef, field: &Field, object: &str) -> Result<ArrayRef> {
     })
 }
 
-/// The value of a column in objects written before it was added, as an array of one.
+/// Returns the value of a column in objects written before it was added, as an array of length one.
 ///
 /// # Errors
-/// The definition holds a text that is none of the column's type.
+/// [`SegmentError::Arrow`] if the definition holds a text that is not a value of the column's type.
 pub fn added_default(column: &TableColumn) -> Result<ArrayRef> {
     let wanted = column.data_type.to_arrow();
     match &column.added_default {
         None => Ok(new_null_array(&wanted, 1)),
         Some(text) => {
-            // The one array that is a default.
+            // The only array that can be a default.
             if let DataType::List(element) = &wanted
                 && text == "[]"
             {
@@ -384,7 +383,7 @@ pub fn added_default(column: &TableColumn) -> Result<ArrayRef> {
     }
 }
 
-/// One array without elements.
+/// Returns one array without elements.
 pub fn no_elements(element: &FieldRef) -> ListArray {
     let none = new_empty_array(element.data_type());
     ListArray::new(Arc::clone(element), OffsetBuffer::from_lengths([0]), none, None)
@@ -393,14 +392,18 @@ pub fn no_elements(element: &FieldRef) -> ListArray {
 impl ObjectReader {
     /// Reads one row group.
     ///
-    /// With a filter its columns come first, and of the others only the pages with rows that pass; on an object store, where
-    /// a second round of requests takes longer than some bytes, all come at once as long as most of them turn out to be
-    /// needed. The future fetches (one round of requests per stage, none for what the cache holds) and runs the filter; the
-    /// iterator decodes.
+    /// With a filter its columns are read first, and of the others only the pages with rows that pass. On an object
+    /// store, where a second round of requests takes longer than some bytes, all are read at once as long as most of
+    /// them turn out to be needed. The future fetches (one round of requests per stage, none for pages in the cache)
+    /// and runs the filter; the iterator decodes.
     ///
     /// # Errors
-    /// [`SegmentError::Store`], [`SegmentError::Damaged`], [`SegmentError::Value`], [`SegmentError::Arrow`] from the
-    /// filter.
+    /// [`SegmentError::Store`] if the store fails, [`SegmentError::Damaged`] or [`SegmentError::Foreign`] for damaged
+    /// bytes, [`SegmentError::Value`] for a value that does not fit its column's current type, [`SegmentError::Arrow`]
+    /// from the filter.
+    ///
+    /// # Panics
+    /// If there is no such row group or column.
     ///
     /// # Panics
     /// If there is no such row group or column.
@@ -448,7 +451,8 @@ impl ObjectReader {
             let own = |i: &usize| Some((*i, self.ids.place(scan.schema.id(*i))?));
             let rest: Vec<_> = scan.columns.iter().filter(|i| !is_kept(i)).filter_map(own).collect();
             if self.is_remote() {
-                // All that is left is asked for at once, with the pages that the decoder needs where values cannot be gathered.
+                // All remaining pages are requested at once, including those that the decoder needs if values cannot be
+                // gathered.
                 let schema = self.metadata.file_metadata().schema_descr();
                 let roots: HashSet<usize> = rest.iter().map(|(_, root)| *root).collect();
                 let is_left =
@@ -477,8 +481,8 @@ impl ObjectReader {
         Ok(result)
     }
 
-    /// Fetches the filter's columns and the others by one round of requests, if that is worth it; how many bytes the others
-    /// had.
+    /// Fetches the filter's columns and the others by one round of requests, if that is worth it. Returns the number of
+    /// bytes of the others.
     async fn fetch_ahead(
         &self,
         group: usize,
@@ -502,7 +506,7 @@ impl ObjectReader {
         let missing = |of: &HashSet<usize>| -> Option<u64> {
             leaves.iter().filter(|(_, r)| of.contains(r)).map(|(leaf, _)| self.missing_bytes(group, *leaf)).sum()
         };
-        // Where the filter's columns are in memory, its answer costs no request.
+        // If the filter's columns are in memory, its answer costs no request.
         let (Some(1..), Some(bytes @ 1..)) = (missing(&filtered), missing(&others)) else { return Ok(None) };
         if !io.may_fetch_ahead(bytes) {
             return Ok(None);
@@ -512,7 +516,7 @@ impl ObjectReader {
         Ok(Some(bytes))
     }
 
-    /// Leaves of the wanted rows those that pass the tests.
+    /// Reduces the wanted rows to those that pass the tests.
     async fn test_all(
         &self,
         group: usize,
@@ -527,11 +531,11 @@ impl ObjectReader {
             let column = tests.tests()[test].column;
             let id = scan.schema.id(column);
             let root = self.ids.place(id)?;
-            // Types that differ are compared as the table has them.
+            // If the types differ, values are compared as the table has them.
             (self.fields[root].data_type() == scan.schema.field(column).data_type()).then_some(root)
         };
         if self.is_remote() && wanted.rows() > 0 {
-            // One wait for all of them is less than pages that a test before would have left out.
+            // One wait for all columns costs less than pages that an earlier test would have left out.
             let mut leaves: Vec<_> = order.iter().filter_map(|t| self.leaf(self.ids.at(root(*t)?))).collect();
             leaves.sort_unstable();
             leaves.dedup();
@@ -568,7 +572,7 @@ impl ObjectReader {
         Ok(())
     }
 
-    /// Decodes some columns of the wanted rows, and leaves those that pass.
+    /// Decodes some columns of the wanted rows, and reduces the wanted rows to those that pass.
     #[expect(clippy::too_many_arguments, reason = "a step of a scan, which has all of them")]
     async fn narrow(
         &self,
@@ -615,7 +619,7 @@ impl ObjectReader {
         Ok(())
     }
 
-    /// Fetches what the wanted rows of the scan's columns need, those in `kept` and the pages in `have` aside.
+    /// Fetches the pages that the wanted rows of the scan's columns need, except columns in `kept` and pages in `have`.
     async fn decode(
         &self,
         group: usize,
@@ -644,7 +648,7 @@ impl ObjectReader {
         }
         roots.sort_unstable();
         roots.dedup();
-        // The decoder has the object's columns in the object's order.
+        // The decoder returns the object's columns in the object's order.
         for source in &mut sources {
             if let Source::Decoded(root) = source {
                 *root = roots.binary_search(root).expect("every decoded column is among them");
@@ -670,7 +674,7 @@ impl ObjectReader {
             }
             let mask = ProjectionMask::roots(schema, roots.iter().copied());
             let levels = parquet_to_arrow_field_levels(schema, mask, Some(&self.fields)).map_err(damaged)?;
-            // The decoder makes room for a whole batch at once.
+            // The decoder reserves memory for a whole batch at once.
             let batch_rows = scan.batch_rows.clamp(1, rows);
             let made = ParquetRecordBatchReader::try_new_with_row_groups(&levels, &pages, batch_rows, selection);
             let made = made.map_err(damaged)?;
@@ -694,7 +698,7 @@ impl ObjectReader {
     }
 }
 
-/// Whether all pages with rows of `touched` are there; `None` for all rows.
+/// Returns whether all pages with rows of `touched` are there; `None` means all rows.
 fn covers(parts: &[PagePart], touched: Option<&BooleanBuffer>) -> bool {
     let mut first = 0;
     parts.iter().all(|PagePart { rows, page }| {
@@ -707,7 +711,7 @@ fn covers(parts: &[PagePart], touched: Option<&BooleanBuffer>) -> bool {
     })
 }
 
-/// Rows that are not deleted and asked for.
+/// Returns the rows that are asked for and not deleted.
 fn start(total: usize, first_row: u32, scan: &Scan<'_>) -> Wanted {
     let mut mask = scan.rows.cloned();
     if let Some(deleted) = scan.deleted {
@@ -724,7 +728,7 @@ fn start(total: usize, first_row: u32, scan: &Scan<'_>) -> Wanted {
     mask.map_or(Wanted::All(total), Wanted::new)
 }
 
-/// Sets of `mask`'s set bits those that `passed`, which has one bit for each of them, says.
+/// Returns those of `mask`'s set bits that `passed` selects; `passed` has one bit for each set bit of `mask`.
 pub(super) fn deposit(mask: &BooleanBuffer, passed: &BooleanBuffer) -> BooleanBuffer {
     let mut out = BooleanBufferBuilder::new(mask.len());
     out.append_n(mask.len(), false);
@@ -734,7 +738,7 @@ pub(super) fn deposit(mask: &BooleanBuffer, passed: &BooleanBuffer) -> BooleanBu
     out.finish()
 }
 
-/// Row addresses of a batch that a scan with [`Scan::row_address`] returned.
+/// Returns the row addresses of a batch that a scan with [`Scan::row_address`] returned.
 pub fn row_addresses(batch: &RecordBatch) -> Option<&[u64]> {
     let column = batch.column_by_name(ROW_ADDRESS)?;
     Some(column.as_primitive_opt::<arrow_array::types::UInt64Type>()?.values())

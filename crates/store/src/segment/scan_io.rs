@@ -1,4 +1,4 @@
-//! What one scan has read, and how it may read.
+//! Counters of the reads of one scan, and options for its requests.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub struct ScanIo {
     tails: AtomicU64,
     tail_bytes: AtomicU64,
     ahead: Mutex<Ahead>,
-    /// Microseconds of requests.
+    /// Times of requests in microseconds.
     latencies: Mutex<Vec<u32>>,
 }
 
@@ -36,16 +36,16 @@ struct Ahead {
     unneeded: u64,
 }
 
-/// Bytes that a scan may fetch for nothing rather than wait for its filter: what a link brings in the time of about one
-/// first byte.
+/// Bytes that a scan may fetch in vain instead of waiting for its filter: as many as a link transfers in about the time
+/// to one first byte.
 const AHEAD_BYTES: u64 = 32 << 20;
 
-/// [`ScanIo`] at one moment.
+/// The counters of a [`ScanIo`] at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IoCounts {
     /// Requests that were answered, those for tails among them.
     pub requests: u64,
-    /// Bytes that came.
+    /// Bytes that were received.
     pub bytes: u64,
     /// Requests that were sent a second time because they were slow.
     pub hedged: u64,
@@ -53,28 +53,28 @@ pub struct IoCounts {
     pub retried: u64,
     /// Pages that were in memory.
     pub cached_pages: u64,
-    /// Their bytes, unpacked.
+    /// Unpacked bytes of those pages.
     pub cached_bytes: u64,
-    /// Stretches between page borders that bounds ruled out.
+    /// Stretches between page borders that were pruned by bounds.
     pub pages_pruned: u64,
-    /// Pages that were not read because no row of theirs was wanted.
+    /// Pages that were not read because none of their rows was wanted.
     pub pages_skipped: u64,
     /// Requests for footers and indexes.
     pub tails: u64,
     /// Bytes of footers and indexes.
     pub tail_bytes: u64,
-    /// Shortest, middle and 99th of 100 request.
+    /// Shortest, median and 99th percentile of the times of requests.
     pub latencies: Option<[Duration; 3]>,
 }
 
 impl ScanIo {
-    /// `serial`: one request after the other. `few`: a scan of few rows, which rather reads some bytes for nothing than
-    /// makes many requests.
+    /// Makes counters. `serial`: one request after the other. `few`: a scan of few rows, which rather reads some bytes
+    /// in vain than makes many requests.
     pub fn new(serial: bool, few: bool) -> Self {
         Self { serial, few, ..Self::default() }
     }
 
-    /// The same with something for the store: what its layers look for in [`GetOptions::extensions`].
+    /// Adds extensions for the store, which its layers find in [`GetOptions::extensions`].
     ///
     /// [`GetOptions::extensions`]: object_store::GetOptions::extensions
     pub fn with_extensions(self, extensions: Extensions) -> Self {
@@ -85,12 +85,12 @@ impl ScanIo {
         &self.extensions
     }
 
-    /// Whether few rows are wanted.
+    /// Returns whether few rows are wanted.
     pub fn wants_few(&self) -> bool {
         self.few
     }
 
-    /// Whether requests are made one after the other.
+    /// Returns whether requests are made one after the other.
     pub fn is_serial(&self) -> bool {
         self.serial
     }
@@ -119,7 +119,8 @@ impl ScanIo {
         self.tail_bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// Whether so many bytes should come at once with the filter's columns: as long as most of those before were needed.
+    /// Returns whether `bytes` should be fetched together with the filter's columns: as long as most of those before
+    /// were needed.
     pub(super) fn may_fetch_ahead(&self, bytes: u64) -> bool {
         if self.serial || self.few {
             return false;
@@ -130,7 +131,7 @@ impl ScanIo {
         may
     }
 
-    /// What became of bytes that were fetched ahead.
+    /// Notes whether bytes that were fetched ahead were needed.
     pub(super) fn fetched_ahead(&self, bytes: u64, needed: bool) {
         let mut ahead = self.ahead.lock();
         ahead.undecided -= bytes;
@@ -138,7 +139,7 @@ impl ScanIo {
         *counted += bytes;
     }
 
-    /// Notes pages that were not read because nothing of them can be wanted.
+    /// Counts pages that were pruned: none of their rows can be wanted.
     pub fn pruned_pages(&self, pages: u64) {
         self.pages_pruned.fetch_add(pages, Relaxed);
     }
@@ -147,7 +148,7 @@ impl ScanIo {
         self.pages_skipped.fetch_add(pages, Relaxed);
     }
 
-    /// What has been counted.
+    /// Returns the counters.
     pub fn counts(&self) -> IoCounts {
         let mut sorted = self.latencies.lock().clone();
         sorted.sort_unstable();

@@ -1,4 +1,4 @@
-//! What is known of the values of row groups, pages and objects.
+//! Statistics of the values of row groups, pages and objects.
 
 use arrow_array::{Array, ArrayRef, UInt32Array, UInt64Array, new_null_array};
 use arrow_cast::{CastOptions, cast, cast_with_options};
@@ -15,21 +15,22 @@ use super::{ObjectReader, Result};
 use crate::table::data::ColumnStats;
 use crate::table::schema::{ColumnId, TableColumn};
 
-/// Bounds of a column's values in several zones (row groups or pages), an entry each, typed as the column is today.
+/// Bounds of a column's values in several zones (row groups or pages), one entry per zone, in the column's current
+/// type.
 #[derive(Debug, Clone)]
 pub struct ZoneStats {
-    /// Not above any value; NULL where unknown. Strings are cut.
+    /// Lower bound of all values; NULL if unknown. Strings are cut.
     pub min: ArrayRef,
-    /// Not below any value; NULL where unknown. Strings are cut and then counted up.
+    /// Upper bound of all values; NULL if unknown. Strings are cut and then incremented.
     pub max: ArrayRef,
-    /// Number of NULLs; NULL where unknown.
+    /// Number of NULLs; NULL if unknown.
     pub nulls: UInt64Array,
     /// Number of rows.
     pub rows: UInt64Array,
 }
 
 impl ObjectReader {
-    /// Bounds of a column in these row groups.
+    /// Returns the bounds of a column in these row groups.
     ///
     /// # Errors
     /// [`super::SegmentError::Arrow`] for a default that does not fit its column.
@@ -49,7 +50,7 @@ impl ObjectReader {
         self.zones(column, rows, known)
     }
 
-    /// First rows of a column's pages in a row group; empty for a column that has no pages of its own.
+    /// Returns the first rows of a column's pages in a row group; empty for a column that has no pages of its own.
     ///
     /// # Panics
     /// If there is no such row group.
@@ -58,11 +59,11 @@ impl ObjectReader {
         index[group][leaf].page_locations().iter().map(|l| l.first_row_index as usize).collect()
     }
 
-    /// Bounds of a column in the pages of a row group. Columns have their own page borders: an entry of
-    /// [`ZoneStats::rows`] says how many rows its page has.
+    /// Returns the bounds of a column in the pages of a row group. Each column has its own page borders: an entry of
+    /// [`ZoneStats::rows`] is the number of rows of its page.
     ///
     /// # Errors
-    /// As [`ObjectReader::group_stats`].
+    /// The errors of [`ObjectReader::group_stats`].
     ///
     /// # Panics
     /// If there is no such row group.
@@ -118,7 +119,7 @@ impl ObjectReader {
     }
 }
 
-/// Bounds as values of another type.
+/// Converts bounds to another type.
 pub(super) fn as_type(
     wanted: &DataType,
     rows: UInt64Array,
@@ -127,7 +128,7 @@ pub(super) fn as_type(
     nulls: UInt64Array,
 ) -> ZoneStats {
     let n = rows.len();
-    // Bounds of text say nothing of numbers made from it, and a bound that does not fit is none.
+    // Bounds of text say nothing about numbers made from it. A bound that does not fit the type becomes unknown.
     let to_wanted = |a: ArrayRef| match (keeps_order(a.data_type(), wanted), a.data_type().is_numeric()) {
         (true, true) => cast_with_options(&a, wanted, &CastOptions { safe: true, ..Default::default() })
             .unwrap_or_else(|_| new_null_array(wanted, n)),
@@ -137,7 +138,7 @@ pub(super) fn as_type(
     ZoneStats { min: to_wanted(min), max: to_wanted(max), nulls, rows }
 }
 
-/// What the chain keeps of a new object's columns.
+/// Returns the statistics of a new object's columns that the chain stores.
 pub(super) fn of_object(options: &WriteOptions, metadata: &ParquetMetaData, nulls: &[u64]) -> Result<Vec<ColumnStats>> {
     let schema = metadata.file_metadata().schema_descr();
     let mut stats = Vec::with_capacity(nulls.len());
@@ -150,7 +151,7 @@ pub(super) fn of_object(options: &WriteOptions, metadata: &ParquetMetaData, null
             let converter = StatisticsConverter::from_column_index(leaf, &field, schema)?;
             let mins = converter.row_group_mins(metadata.row_groups())?;
             let maxes = converter.row_group_maxes(metadata.row_groups())?;
-            // A row group without a bound that has values leaves the whole without one.
+            // A row group that has values but no bound leaves the object without one.
             let all_null: Vec<_> = metadata
                 .row_groups()
                 .iter()
@@ -172,14 +173,14 @@ pub(super) fn of_object(options: &WriteOptions, metadata: &ParquetMetaData, null
     Ok(stats)
 }
 
-/// The smallest or largest value as text.
+/// Returns the smallest or largest value as text.
 fn extreme(values: &ArrayRef, descending: bool) -> Result<Option<String>> {
     if matches!(values.data_type(), DataType::BinaryView | DataType::Null) || values.null_count() == values.len() {
         return Ok(None);
     }
     let order = SortOptions { descending, nulls_first: false };
     let first = take(values, &sort_to_indices(values, Some(order), Some(1))?, None)?;
-    // Text of times as SQL writes it: a blank where Arrow has a T.
+    // Times as SQL writes them: a blank where Arrow has a T.
     let text = cast(&first, &DataType::Utf8)?;
     let text = arrow_array::cast::AsArray::as_string::<i32>(&text).value(0).to_string();
     Ok(Some(match values.data_type() {

@@ -1,4 +1,4 @@
-//! Thrift's compact form, as far as footers and headers of pages need it.
+//! Thrift's compact protocol, as far as footers and headers of pages need it.
 
 use super::binary::{Reader, Short, put_block, put_var};
 
@@ -11,10 +11,11 @@ pub(super) const BINARY: u8 = 8;
 pub(super) const LIST: u8 = 9;
 pub(super) const STRUCT: u8 = 12;
 
-/// How deep values may lie in each other.
+/// Most levels of nested values.
 pub(super) const DEPTH: u32 = 32;
 
-/// Number and type of the next field of a structure, the one before having number `last`; `None` at its end.
+/// Reads number and type of the next field of a structure; `last` is the number of the field before. `None` at the end
+/// of the structure.
 pub(super) fn field(from: &mut Reader<'_>, last: i16) -> Result<Option<(i16, u8)>, Short> {
     let byte = from.u8()?;
     let (delta, kind) = (i16::from(byte >> 4), byte & 0xf);
@@ -26,13 +27,13 @@ pub(super) fn field(from: &mut Reader<'_>, last: i16) -> Result<Option<(i16, u8)
     Ok(Some((id, kind)))
 }
 
-/// A number of up to 32 bits. Parquet's reader cuts off what a larger one has beyond them.
+/// Reads a number of up to 32 bits. Parquet's reader cuts off higher bits.
 pub(super) fn number(from: &mut Reader<'_>) -> Result<i32, Short> {
     let zigzag = from.var32()?;
     Ok((zigzag >> 1) as i32 ^ -((zigzag & 1) as i32))
 }
 
-/// How many elements a list has, and their type.
+/// Reads the number of a list's elements and their type.
 pub(super) fn list(from: &mut Reader<'_>) -> Result<(usize, u8), Short> {
     let byte = from.u8()?;
     let count = match byte >> 4 {
@@ -42,7 +43,7 @@ pub(super) fn list(from: &mut Reader<'_>) -> Result<(usize, u8), Short> {
     Ok((count, byte & 0xf))
 }
 
-/// Skips a value of a field.
+/// Skips the value of a field.
 pub(super) fn skip(from: &mut Reader<'_>, kind: u8, depth: u32) -> Result<(), Short> {
     let below = depth.checked_sub(1).ok_or(Short)?;
     match kind {
@@ -75,7 +76,7 @@ pub(super) fn skip(from: &mut Reader<'_>, kind: u8, depth: u32) -> Result<(), Sh
     Ok(())
 }
 
-/// Skips an element of a list or map, where a bool has a byte of its own.
+/// Skips an element of a list or map, in which a bool has a byte of its own.
 fn element(from: &mut Reader<'_>, kind: u8, depth: u32) -> Result<(), Short> {
     match kind {
         TRUE | FALSE => from.u8().map(drop),

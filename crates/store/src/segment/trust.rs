@@ -1,9 +1,10 @@
-//! What the statistics of a file of somebody else say, and what they do not.
+//! Trust in the statistics of another writer's file.
 //!
-//! Bounds count only in the order in which they were found, which must be that of the values as they are read here: the
-//! deprecated fields of the format were compared as signed bytes, of text and the like often wrongly at all (PARQUET-251), and
-//! some types have no order. A count of NULLs that is left out is not 0, and one writer said 0 whatever there was. Bounds of
-//! floating point leave NaN out, or are NaN themselves; a zero among them may be the other zero.
+//! Bounds are valid only in the order in which they were determined, which must be that of the values as they are read
+//! here: the deprecated fields of the format were compared as signed bytes, for text and the like often wrongly
+//! altogether (PARQUET-251), and some types have no order. A count of NULLs that is left out is not 0, and one writer
+//! wrote 0 whatever there was. Bounds of floating point leave NaN out, or are NaN themselves; a zero among them may be
+//! the other zero.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,38 +19,38 @@ use parquet::basic::{ColumnOrder, SortOrder, Type};
 use parquet::file::metadata::ParquetMetaData;
 use parquet::schema::types::ColumnDescriptor;
 
-/// What is believed of a file's statistics.
+/// The parts of a file's statistics that are trusted.
 #[derive(Debug)]
 pub(super) struct Trust {
-    /// NULLs were counted.
+    /// Whether NULLs were counted.
     nulls: bool,
-    /// Row groups and leaves whose bounds are said not to be values.
+    /// Row groups and leaves whose bounds are declared not to be values.
     inexact: HashSet<(usize, usize)>,
 }
 
 /// The fields in which bounds are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fields {
-    /// Those without an order.
+    /// The old fields, which were written without an order.
     Deprecated,
-    /// Those that came with a column's order, in row groups and in column indexes.
+    /// The fields that came with a column's order, in row groups and in column indexes.
     Ordered,
 }
 
 impl Trust {
     pub(super) fn new(metadata: &ParquetMetaData, inexact: HashSet<(usize, usize)>) -> Self {
         let writer = metadata.file_metadata().created_by().unwrap_or_default();
-        // Until then columns from dictionaries had no NULL by their statistics (ARROW-12513).
+        // Before version 5 the statistics of columns with dictionaries counted no NULLs (ARROW-12513).
         let nulls = version(writer, "parquet-cpp-arrow").is_none_or(|(major, _)| major >= 5);
         Self { nulls, inexact }
     }
 
-    /// Whether bounds of a leaf are bounds of what is read.
+    /// Returns whether bounds of a leaf are bounds of the values that are read.
     pub(super) fn bounds(&self, metadata: &ParquetMetaData, leaf: usize, fields: Fields) -> bool {
         let file = metadata.file_metadata();
         let column = file.schema_descr().column(leaf);
         let numbers = !matches!(column.physical_type(), Type::BYTE_ARRAY | Type::FIXED_LEN_BYTE_ARRAY | Type::INT96);
-        // What is signed was compared rightly by everybody.
+        // Signed values were compared correctly by all writers.
         let signed = numbers && order(&column) != SortOrder::UNDEFINED && !is_unsigned(&column);
         let orders = file.column_orders().and_then(|orders| orders.get(leaf));
         match (fields, orders) {
@@ -59,18 +60,19 @@ impl Trust {
         }
     }
 
-    /// Whether bounds of a leaf in a row group may be values of it, as far as `said` by the statistics themselves.
+    /// Returns whether bounds of a leaf in a row group may be values of it; `said` is what the statistics themselves
+    /// declare.
     pub(super) fn exact(&self, column: &ColumnDescriptor, group: usize, leaf: usize, said: bool) -> bool {
         match column.physical_type() {
-            // NaN is none of them, and zeros have two signs.
+            // NaN is left out of bounds, and zeros have two signs.
             Type::FLOAT | Type::DOUBLE | Type::INT96 => false,
-            // Text may be cut, if it does not say that it is not.
+            // Bounds of text may be cut, unless they are declared not to be.
             Type::BYTE_ARRAY | Type::FIXED_LEN_BYTE_ARRAY => said,
             _ => !self.inexact.contains(&(group, leaf)),
         }
     }
 
-    /// Numbers of NULLs, those that are none as NULL.
+    /// Returns counts of NULLs; all are NULL if this writer's counts are not trusted.
     pub(super) fn nulls(&self, nulls: UInt64Array) -> UInt64Array {
         if self.nulls { nulls } else { UInt64Array::new_null(nulls.len()) }
     }
@@ -80,20 +82,20 @@ fn order(column: &ColumnDescriptor) -> SortOrder {
     ColumnOrder::sort_order_for_type(column.logical_type_ref(), column.converted_type(), column.physical_type())
 }
 
-/// Whether a number is unsigned. Two values of a bool have one order only.
+/// Returns whether a number is unsigned. The two values of a bool have only one order.
 fn is_unsigned(column: &ColumnDescriptor) -> bool {
     order(column) == SortOrder::UNSIGNED && column.physical_type() != Type::BOOLEAN
 }
 
-/// Major and minor version of a writer of that name.
+/// Returns major and minor version of the writer if it has that name.
 pub(super) fn version(created_by: &str, name: &str) -> Option<(u32, u32)> {
     let rest = created_by.strip_prefix(name)?.strip_prefix(" version ")?;
     let mut parts = rest.split(|c: char| !c.is_ascii_digit());
     Some((parts.next()?.parse().ok()?, parts.next().and_then(|minor| minor.parse().ok()).unwrap_or(0)))
 }
 
-/// Bounds that can be compared with values: without those that are NaN or the wrong way round, zeros with the sign that
-/// leaves none out.
+/// Returns bounds that can be compared with values: NULL for bounds that are NaN or the wrong way round, and zeros with
+/// the sign that keeps them bounds.
 pub(super) fn comparable(min: ArrayRef, max: ArrayRef) -> (ArrayRef, ArrayRef) {
     let (min, max) = match min.data_type() {
         DataType::Float32 => floats::<Float32Type>(&min, &max, (-0.0, 0.0)),
@@ -113,13 +115,13 @@ pub(super) fn comparable(min: ArrayRef, max: ArrayRef) -> (ArrayRef, ArrayRef) {
     }
 }
 
-/// Bounds of floating point: NULL for both where one is NaN, and `zeros` for zeros.
+/// Returns bounds of floating point: NULL for both if one is NaN, and `zeros` for zeros.
 fn floats<T: ArrowPrimitiveType>(
     min: &ArrayRef,
     max: &ArrayRef,
     zeros: (T::Native, T::Native),
 ) -> (ArrayRef, ArrayRef) {
-    // Nothing equals NaN, which is not even itself.
+    // Nothing equals NaN, not even NaN itself.
     #[expect(clippy::eq_op, reason = "NaN")]
     let is_nan = |bound: Option<T::Native>| bound.is_some_and(|bound| bound != bound);
     let (min, max) = (min.as_primitive::<T>(), max.as_primitive::<T>());

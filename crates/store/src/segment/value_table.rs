@@ -1,4 +1,4 @@
-//! A test of one number as a table: what it says of each value of a range.
+//! A test of one number as a table: its answer for each value of a range.
 
 use arrow_array::types::{
     ArrowPrimitiveType, Date32Type, Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType,
@@ -7,30 +7,31 @@ use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray, cast::AsArray};
 use arrow_buffer::{BooleanBuffer, Buffer};
 use arrow_schema::{DataType, TimeUnit};
 
-/// For each whole number of a range one bit. Looking up costs a nanosecond whatever the test is.
+/// One bit for each whole number of a range. A look-up costs a nanosecond whatever the test is.
 #[derive(Debug)]
 pub struct ValueTable {
     first: i64,
     count: u64,
-    /// Its bits, lowest first, and a word of none behind them.
+    /// The bits, lowest first, followed by a word of zeros.
     words: Vec<u64>,
 }
 
 impl ValueTable {
-    /// `bits` says of `first` and the numbers behind it whether they pass.
+    /// Makes a table; `bits` are the answers for `first` and the numbers after it.
     pub fn new(first: i64, bits: BooleanBuffer) -> Self {
         let mut words: Vec<u64> = bits.bit_chunks().iter_padded().collect();
         words.push(0);
         ValueTable { first, count: bits.len() as u64, words }
     }
 
-    /// Whether columns of that type can be looked up.
+    /// Returns whether columns of that type can be looked up.
     pub fn takes(data_type: &DataType) -> bool {
         use DataType::{Date32, Int8, Int16, Int32, Int64, Timestamp};
         matches!(data_type, Int8 | Int16 | Int32 | Int64 | Date32 | Timestamp(TimeUnit::Microsecond, None))
     }
 
-    /// The numbers from `first` on as an array of a type that it takes; `None` for another type, or where they do not fit.
+    /// Returns the numbers from `first` on as an array of a supported type; `None` for another type, or if they do not
+    /// fit.
     pub fn values(data_type: &DataType, first: i64, count: usize) -> Option<ArrayRef> {
         fn all<T: ArrowPrimitiveType>(first: i64, count: usize) -> Option<ArrayRef>
         where
@@ -51,7 +52,8 @@ impl ValueTable {
         }
     }
 
-    /// What it says of each of the values; `None` if one is NULL or out of the range, or they are of another type.
+    /// Returns the answer for each of the values; `None` if a value is NULL or out of the range, or if the type is not
+    /// supported.
     pub fn look_up(&self, values: &ArrayRef) -> Option<BooleanArray> {
         if values.null_count() > 0 {
             return None;

@@ -9,8 +9,8 @@ use bytes::Bytes;
 
 use super::lengths::lengths;
 
-/// The `count` values of a page that has their lengths first (see [`lengths`]); `None` if the page is cut, or one is not
-/// UTF-8.
+/// Returns the `count` values of a page that has their lengths first (see [`lengths`]); `None` if the page is cut, or
+/// if a value is not UTF-8.
 pub(super) fn views_behind(page: &Bytes, count: usize) -> Option<StringViewArray> {
     let (lengths, start) = lengths(page, count)?;
     u32::try_from(page.len()).ok()?;
@@ -19,28 +19,28 @@ pub(super) fn views_behind(page: &Bytes, count: usize) -> Option<StringViewArray
     let mut whole = true;
     for len in lengths {
         let value = page.get(at..at + len as usize)?;
-        // A value that begins with a byte in the middle of a character.
+        // False for a value that begins with a byte in the middle of a character.
         whole &= value.first().is_none_or(|first| first & 0xc0 != 0x80);
         views.push(make_view(value, 0, at as u32));
         at += len as usize;
     }
-    // All of them together are UTF-8, and each begins with a character: so each is.
+    // All values together are UTF-8 and each begins with a character, so each of them is UTF-8.
     if !whole || simdutf8::basic::from_utf8(&page[start..at]).is_err() {
         return None;
     }
     let buffer = Buffer::from(page.clone());
-    // SAFETY: each view was made of a range of the page, checked by `get`, at that range's offset of the one buffer, which is
-    // the page; and the bytes of each range are UTF-8 as just checked.
+    // SAFETY: each view was made of a range of the page, checked by `get`, at that range's offset of the one buffer,
+    // which is the page; and the bytes of each range are UTF-8 as just checked.
     Some(unsafe { StringViewArray::new_unchecked(ScalarBuffer::from(views), vec![buffer], None) })
 }
 
-/// `count` values, each behind its length of four bytes; `None` if the page is cut, or one is not UTF-8.
+/// Returns `count` values, each after its length in four bytes; `None` if the page is cut, or if a value is not UTF-8.
 pub(super) fn views(page: &Bytes, count: usize) -> Option<StringViewArray> {
     if count > page.len() / 4 || u32::try_from(page.len()).is_err() {
         return None;
     }
-    // Lengths below 128 are ASCII themselves, so that no character of several bytes goes on across one: values with such
-    // lengths between them are UTF-8 exactly if the whole stretch is, which is found out at once.
+    // Lengths below 128 are ASCII themselves, so that no character of several bytes extends across one. Values with
+    // only such lengths between them are therefore UTF-8 exactly if the whole stretch is, which is checked at once.
     let is_text = |stretch: &[u8]| simdutf8::basic::from_utf8(stretch).is_ok();
     let mut views = Vec::with_capacity(count);
     let (mut at, mut stretch) = (0, 0);
@@ -61,8 +61,8 @@ pub(super) fn views(page: &Bytes, count: usize) -> Option<StringViewArray> {
         return None;
     }
     let buffer = Buffer::from(page.clone());
-    // SAFETY: each view was made of a range of the page, checked by `get`, at that range's offset of the one buffer, which is
-    // the page; and the bytes of each range are UTF-8 as just checked.
+    // SAFETY: each view was made of a range of the page, checked by `get`, at that range's offset of the one buffer,
+    // which is the page; and the bytes of each range are UTF-8 as just checked.
     Some(unsafe { StringViewArray::new_unchecked(ScalarBuffer::from(views), vec![buffer], None) })
 }
 

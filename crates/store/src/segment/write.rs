@@ -1,4 +1,4 @@
-//! Rows to row groups, key blocks and row-store blocks.
+//! Encoding of rows as row groups, key blocks and row-store blocks.
 
 use std::cell::RefCell;
 use std::sync::atomic::Ordering;
@@ -24,40 +24,41 @@ use super::{Result, SegmentError};
 use crate::key::Keys;
 use crate::table::data::{Segment, Tablet};
 
-/// Unpacked bytes of a row-store block, about.
+/// Approximate unpacked bytes of a row-store block.
 const ROW_BLOCK_BYTES: usize = 4096;
-/// Bits of the key filter for each key: about 1 % false positives.
+/// Bits of the key filter per key: about 1 % false positives.
 const FILTER_BITS: usize = 10;
-/// A last row group of less than one part in so many of a full one goes with the one before it: each costs requests, pages
-/// and statistics, however few its rows are, and what a load sorts at a time is a batch more than a row group.
+/// A last row group with less than one `LAST_SHARE`th of the rows of a full one is joined with the one before it. Each
+/// row group costs requests, pages and statistics, however few its rows are, and the rows that a load sorts at a time
+/// are a batch more than a row group.
 const LAST_SHARE: usize = 8;
 /// Bytes of a smallest key that the chain keeps.
 const KEY_MIN_BYTES: usize = 64;
 
-/// A segment as bytes and what the object's directory and footer will say of it.
+/// A segment as bytes, and its entries for the object's directory and footer.
 #[derive(Debug)]
 pub struct EncodedSegment {
     pub(super) data: Vec<Bytes>,
     pub(super) groups: Vec<EncodedGroup>,
     pub(super) entry: SegmentEntry,
-    /// As the chain will hold it; its `first_group` is set by the object.
+    /// The segment as the chain will hold it; its `first_group` is set by the object.
     pub(super) segment: Segment,
-    /// Per column of the schema.
+    /// Number of NULLs by column of the schema.
     pub(super) nulls: Vec<u64>,
 }
 
 impl EncodedSegment {
-    /// Bytes it will take in an object, the tail aside.
+    /// Returns the bytes that the segment will take in an object, without the tail.
     pub fn bytes(&self) -> u64 {
         self.data.iter().map(|b| b.len() as u64).sum()
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> u32 {
         self.segment.rows
     }
 
-    /// Where they belong.
+    /// Returns the tablet that the rows belong to.
     pub fn tablet(&self) -> Tablet {
         self.segment.tablet
     }
@@ -65,7 +66,7 @@ impl EncodedSegment {
 
 #[derive(Debug)]
 pub(super) struct EncodedGroup {
-    /// Offsets count from the segment's base.
+    /// Metadata of the row group. Offsets count from the segment's base.
     pub metadata: RowGroupMetaData,
     pub blooms: Vec<Option<Sbbf>>,
     pub column_index: Vec<ColumnIndexMetaData>,
@@ -74,8 +75,8 @@ pub(super) struct EncodedGroup {
 
 /// Encodes one sorted run of rows of one tablet. Uses the CPU only; many threads may call it at once.
 ///
-/// `batches` have the columns of `options.schema().arrow()` and are sorted by the key, NULL first; a table with the UNIQUE
-/// model has each key once.
+/// `batches` have the columns of `options.schema().arrow()` and are sorted by the key, NULL first. With the UNIQUE
+/// model each key occurs once.
 ///
 /// # Errors
 /// [`SegmentError::Batch`] for other columns, no rows, or, where there is a key index, rows out of order.
@@ -91,7 +92,7 @@ pub fn encode_segment(options: &WriteOptions, tablet: Tablet, batches: &[RecordB
     Ok(encoded)
 }
 
-/// Encodes a segment batch by batch; holds at most the rows of one row group and a last one that goes with it.
+/// Encodes a segment batch by batch. Holds at most the rows of one row group and of a last one that is joined with it.
 #[derive(Debug)]
 pub(super) struct SegmentWriter {
     tablet: Tablet,
@@ -153,7 +154,7 @@ impl SegmentWriter {
         Ok(out)
     }
 
-    /// The last row group and everything the object must know.
+    /// Returns the last row group and everything that the object must know.
     pub fn finish(mut self, options: &WriteOptions) -> Result<EncodedSegment> {
         let mut data = Vec::new();
         if self.pending_rows > 0 {
@@ -189,7 +190,7 @@ impl SegmentWriter {
         })
     }
 
-    /// Encodes the first of the pending rows, so many, as a row group.
+    /// Encodes the first `rows` of the pending rows as a row group.
     fn cut(&mut self, options: &WriteOptions, rows: usize, out: &mut Vec<Bytes>) -> Result<()> {
         let (mut batches, mut left) = (Vec::new(), rows);
         for batch in std::mem::take(&mut self.pending) {
@@ -291,7 +292,7 @@ impl SegmentWriter {
         let mut row = first_row;
         let mut close = |block: &mut Vec<u8>, offsets: &mut Vec<u32>, block_row: u32| -> Result<()> {
             preempt::yield_point();
-            // Rows behind the table of their ends; the first one starts behind the table.
+            // The rows follow a table of their ends; the first one starts directly after the table.
             raw.clear();
             offsets.iter().for_each(|o| raw.extend(o.to_le_bytes()));
             raw.extend_from_slice(block);
@@ -350,14 +351,14 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
-/// One row group; its offsets count from `start` bytes before it.
+/// Encodes one row group. Its offsets count as if `start` bytes came before it.
 fn encode_group(
     options: &WriteOptions,
     plan: &Plan,
     batches: &[RecordBatch],
     start: u64,
 ) -> Result<(Vec<u8>, EncodedGroup)> {
-    // Room for a little more than the largest group so far; growing copies everything.
+    // Memory for a little more than the largest group so far, because growing copies everything.
     let room = options.group_bytes.load(Ordering::Relaxed);
     let mut bytes = Vec::with_capacity(room + room / 16);
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
@@ -418,7 +419,7 @@ fn encode_group(
     Ok((bytes, group))
 }
 
-/// The columns that are written by `ArrowColumnWriter`, each leaf with its bytes, in order.
+/// Encodes the columns that `ArrowColumnWriter` writes; returns the bytes of each leaf, in order.
 fn encode_others(options: &WriteOptions, plan: &Plan, batches: &[RecordBatch]) -> Result<Vec<(Bytes, Chunk)>> {
     let (columns, arrow, parquet) = &options.others;
     if columns.is_empty() {
@@ -471,7 +472,7 @@ fn encode_others(options: &WriteOptions, plan: &Plan, batches: &[RecordBatch]) -
         .collect())
 }
 
-/// CRC-32C of each page of each leaf column, the dictionary first.
+/// Returns the CRC-32C of each page of each leaf column, the dictionary first.
 fn checksums(bytes: &[u8], start: u64, group: &EncodedGroup) -> Vec<Box<[u32]>> {
     let crc = |(from, len): (u64, u64)| {
         let from = (from - start) as usize;
@@ -481,7 +482,7 @@ fn checksums(bytes: &[u8], start: u64, group: &EncodedGroup) -> Vec<Box<[u32]>> 
     chunks.map(|(chunk, index)| page_ranges(chunk, index.page_locations()).map(crc).collect()).collect()
 }
 
-/// Offsets and lengths of a chunk's pages, the dictionary first.
+/// Returns offsets and lengths of a chunk's pages, the dictionary first.
 pub(super) fn page_ranges<'a>(
     chunk: &ColumnChunkMetaData,
     locations: &'a [PageLocation],
@@ -491,7 +492,7 @@ pub(super) fn page_ranges<'a>(
     dictionary.into_iter().chain(locations.iter().map(|l| (l.offset as u64, l.compressed_page_size as u64)))
 }
 
-/// Moves a row group's offsets.
+/// Moves the offsets of a row group by `by` bytes.
 pub(super) fn shift_group(group: RowGroupMetaData, by: i64) -> Result<RowGroupMetaData> {
     let offset = group.file_offset().map(|o| o + by);
     let columns = group.columns().iter().map(|c| shift_chunk(c, by)).collect::<Result<_>>()?;
@@ -508,7 +509,7 @@ fn shift_chunk(chunk: &ColumnChunkMetaData, by: i64) -> Result<ColumnChunkMetaDa
     Ok(chunk.clone().into_builder().set_data_page_offset(data).set_dictionary_page_offset(dictionary).build()?)
 }
 
-/// Moves an offset index.
+/// Moves the offsets of an offset index by `by` bytes.
 pub(super) fn shift_index(index: &OffsetIndexMetaData, by: i64) -> OffsetIndexMetaData {
     let mut index = index.clone();
     index.page_locations.iter_mut().for_each(|l| l.offset += by);

@@ -2,7 +2,7 @@
 
 use crate::segment::binary::put_var;
 
-/// Bits that a number takes.
+/// Returns the number of bits that a number takes.
 pub(super) fn width(n: u64) -> u32 {
     u64::BITS - n.leading_zeros()
 }
@@ -11,7 +11,7 @@ pub(super) fn put_zigzag(out: &mut Vec<u8>, n: i64) {
     put_var(out, ((n << 1) ^ (n >> 63)) as u64);
 }
 
-/// Appends values of `width` bits each, low bits first. They are a multiple of eight.
+/// Appends values of `width` bits each, low bits first. Their number is a multiple of eight.
 fn pack(out: &mut Vec<u8>, values: &[u64], width: u32) {
     debug_assert!(values.len().is_multiple_of(8));
     let mut acc = 0u64;
@@ -28,7 +28,7 @@ fn pack(out: &mut Vec<u8>, values: &[u64], width: u32) {
     out.extend_from_slice(&acc.to_le_bytes()[..bits as usize / 8]);
 }
 
-/// [`pack`] for up to 32 bits, filled with zeros up to a whole number of eights.
+/// Appends like [`pack`], for up to 32 bits, filled with zeros up to a multiple of eight values.
 fn pack32(out: &mut Vec<u8>, values: &[u32], width: u32) {
     let mut acc = 0u64;
     let mut bits = 0;
@@ -49,7 +49,7 @@ fn pack32(out: &mut Vec<u8>, values: &[u32], width: u32) {
     }
 }
 
-/// Appends codes in the hybrid: as runs of equal ones where that is shorter, else as one packed run.
+/// Appends codes in the hybrid: as runs of equal ones if that is shorter, otherwise as one packed run.
 pub(super) fn put_codes(out: &mut Vec<u8>, codes: &[u32], width: u32) {
     if codes.is_empty() {
         return;
@@ -71,7 +71,7 @@ pub(super) fn put_codes(out: &mut Vec<u8>, codes: &[u32], width: u32) {
     }
 }
 
-/// Appends definition levels of a column without nesting, 1 for a value: behind their length, as in pages of version 1.
+/// Appends definition levels of a column without nesting, 1 for a value: after their length, as in pages of version 1.
 pub(super) fn put_levels(out: &mut Vec<u8>, rows: usize, nulls: Option<&arrow_buffer::NullBuffer>) {
     let start = out.len();
     out.extend([0; 4]);
@@ -89,7 +89,7 @@ pub(super) fn put_levels(out: &mut Vec<u8>, rows: usize, nulls: Option<&arrow_bu
             let bits = nulls.inner().sliced();
             let bytes = &bits[..rows.div_ceil(8)];
             out.extend_from_slice(bytes);
-            // Bits behind the last row are anything in Arrow.
+            // Bits after the last row are undefined in Arrow.
             if !rows.is_multiple_of(8) {
                 let last = out.len() - 1;
                 out[last] &= (1 << (rows % 8)) - 1;
@@ -103,7 +103,7 @@ pub(super) fn put_levels(out: &mut Vec<u8>, rows: usize, nulls: Option<&arrow_bu
 const BLOCK: usize = 128;
 const MINIBLOCKS: usize = 4;
 
-/// Appends integers in DELTA_BINARY_PACKED. Differences wrap in the width of the physical type, as readers undo them.
+/// Appends integers in DELTA_BINARY_PACKED. Differences wrap at the width of the physical type, as readers undo them.
 pub(in crate::segment) fn put_delta(out: &mut Vec<u8>, mut values: impl ExactSizeIterator<Item = i64>, is_32: bool) {
     put_var(out, BLOCK as u64);
     put_var(out, MINIBLOCKS as u64);

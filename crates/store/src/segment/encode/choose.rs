@@ -1,8 +1,8 @@
-//! Which encoding a column gets: those that come into question are tried on a sample of its rows.
+//! Choice of a column's encoding: the possible ones are tried on a sample of its rows.
 //!
-//! What counts is the size in bytes, each way's made larger by what it costs a load and the scans that follow. So a column of
-//! numbers is packed by the codec where plain values repeat in patterns, as ids of sessions do, and neither differences nor a
-//! dictionary make use of it.
+//! The criterion is the size in bytes, multiplied for each encoding by a weight for its cost to a load and to the scans
+//! that follow. So a column of numbers is packed by the codec if plain values repeat in patterns, as ids of sessions
+//! do, that neither differences nor a dictionary use.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::BinaryViewType;
@@ -16,30 +16,30 @@ use super::{Scratch, pack, text};
 use crate::segment::Codec;
 use crate::segment::options::{ColumnPlan, PAGE_BYTES};
 
-/// A dictionary's bytes count so much more than plain ones: values are looked up.
+/// Weight of a dictionary's bytes relative to plain ones: values are looked up.
 const DICTIONARY: f64 = 1.25;
-/// And so much more again where they are too far apart for a table of all numbers between them.
+/// Additional weight if the values are too far apart for a table of all numbers between them.
 const HASHED: f64 = 1.2;
-/// Bytes of differences: they are added up, and no value can be tested where it lies.
+/// Weight of the bytes of differences: they are added up, and no value can be tested in place.
 const DELTA: f64 = 1.6;
-/// The same for moments, whose other ways have more to read for few tests.
+/// Weight of the differences of points in time, whose other encodings have more to read for few tests.
 const DELTA_TIMES: f64 = 1.2;
-/// Bytes of plain numbers that a codec packed.
+/// Weight of the bytes of plain numbers that a codec packed.
 const PACKED: f64 = 1.75;
-/// Bytes of a dictionary and its codes that a codec packed: it had fewer to look at.
+/// Weight of the bytes of a dictionary and its codes that a codec packed: it had fewer bytes to process.
 const PACKED_CODES: f64 = 1.5;
-/// Bytes of strings behind their lengths: those must be unpacked to find a value.
+/// Weight of strings after their lengths: the lengths must be unpacked to find a value.
 const LENGTHS: f64 = 1.01;
-/// Bytes of strings that a codec packed: many are saved for its time.
+/// Weight of strings that a codec packed: it saves many bytes for its time.
 const PACKED_TEXT: f64 = 1.25;
 /// A string column gets a dictionary if at most this share of its sample's values are distinct.
 const DISTINCT_STRINGS: f64 = 0.35;
 /// A sample of fewer bytes is not worth packing.
 const PACKED_MIN: usize = 2048;
-/// Bytes of plain strings that are packed to see what a codec saves, about.
+/// Approximate bytes of plain strings that are packed to estimate the savings of a codec.
 const TEXT_BYTES: usize = 384 * 1024;
 
-/// The smallest way so far.
+/// The smallest encoding so far.
 struct Best {
     bytes: f64,
     plan: ColumnPlan,
@@ -53,7 +53,7 @@ impl Best {
     }
 }
 
-/// How to write a column of which these are some of `rows` rows.
+/// Chooses the encoding of a column; `sample` holds some of its `rows` rows.
 pub(in crate::segment) fn choose(sample: &ArrayRef, rows: usize, codec: Codec) -> ColumnPlan {
     let mut scratch = Scratch::default();
     match sample.data_type() {
@@ -64,7 +64,7 @@ pub(in crate::segment) fn choose(sample: &ArrayRef, rows: usize, codec: Codec) -
     }
 }
 
-/// Bytes that a codec makes of these; endless if it is not worth its while.
+/// Returns the packed size in bytes; infinite if packing is not worth it.
 fn packed(codec: Codec, raw: &[u8], to: &mut Vec<u8>) -> f64 {
     match codec {
         Codec::None => f64::INFINITY,
@@ -73,32 +73,33 @@ fn packed(codec: Codec, raw: &[u8], to: &mut Vec<u8>) -> f64 {
     }
 }
 
-/// The codes of a sample, and how its dictionary counts.
+/// The codes of a sample, and the weight of its dictionary.
 struct Coded {
-    /// How many times as many entries all rows have.
+    /// Factor by which the dictionary of all rows is larger than that of the sample.
     grown: f64,
-    /// The part of those that falls to the sample's rows.
+    /// Part of that dictionary that is attributed to the sample's rows.
     share: f64,
-    /// As on a page.
+    /// The codes as on a page.
     codes: Vec<u8>,
 }
 
 impl Coded {
-    /// Bytes with these entries.
+    /// Returns the bytes with these entries.
     fn bytes(&self, entries: &[u8]) -> f64 {
         entries.len() as f64 * self.share + self.codes.len() as f64
     }
 
-    /// The same behind a codec.
+    /// Returns the bytes with these entries, both packed by a codec.
     fn packed(&self, codec: Codec, entries: &[u8], to: &mut Vec<u8>) -> f64 {
         let mut of = |raw: &[u8]| packed(codec, raw, to).min(raw.len() as f64);
         of(entries) * self.share + of(&self.codes)
     }
 }
 
-/// `known` distinct values were found in a sample of `sample` rows of `rows`.
+/// Estimates the dictionary of all `rows` rows; `known` distinct values were found in a sample of `sample` rows.
 fn coded(codes: &[u32], known: usize, sample: usize, rows: usize) -> Coded {
-    // Codes are given out in order, so it can be seen how many more values twice as many rows have. That goes on.
+    // Codes are assigned in order, so the first half shows how many more values twice as many rows have. That growth is
+    // extrapolated.
     let half = codes[..codes.len() / 2].iter().max().map_or(1, |c| *c as usize + 1);
     let growth = (known as f64 / half as f64).clamp(1.0, 2.0);
     let times = rows.max(sample) as f64 / sample as f64;
@@ -132,7 +133,7 @@ pub(super) fn primitive<T: Number>(
             let small = coded.packed(codec, &entries, to);
             best.offer(small * PACKED_CODES * weight, ColumnPlan::Dictionary { codec: true });
         }
-        // Nothing else comes near a few codes.
+        // No other encoding comes close to a few codes.
         if best.bytes * 8.0 < plain {
             return best.plan;
         }
@@ -160,7 +161,7 @@ fn texts(array: &BinaryViewArray, rows: usize, codec: Codec, scratch: &mut Scrat
             return ColumnPlan::Dictionary { codec: small * PACKED_TEXT < coded.bytes(page) };
         }
     }
-    // Some of every stretch.
+    // Some values of every stretch.
     let bytes: usize = array.views().iter().map(|v| 4 + *v as u32 as usize).sum();
     let step = bytes.div_ceil(TEXT_BYTES).max(1);
     let some = array.views().iter().enumerate().filter(|(i, _)| i / 64 % step == 0 && array.is_valid(*i));

@@ -1,13 +1,13 @@
-//! Numbers distinct values in the order in which they come.
+//! Codes for distinct values, in the order of their first occurrence.
 
-/// Slots for codes by hash; a slot holds a code plus one, 0 is free.
+/// Hash table of codes. A slot holds a code plus one; 0 is free.
 pub(super) struct Codes<'a> {
     slots: &'a mut Vec<u32>,
     shift: u32,
     pub len: usize,
 }
 
-/// Distinct values of a chunk at most; with more a dictionary gains nothing.
+/// Most distinct values of a chunk; with more a dictionary gains nothing.
 pub(super) const CODES_MAX: usize = 1 << 16;
 
 impl<'a> Codes<'a> {
@@ -23,8 +23,9 @@ impl<'a> Codes<'a> {
         self.shift = u64::BITS - slots.trailing_zeros();
     }
 
-    /// The code of a value; `same(code)` says whether it is that one's. A new value gets the next code, which is
-    /// `self.len` before the call. `hash_of` is asked for the hashes of known codes when the table grows.
+    /// Returns the code of a value. `same(code)` says whether a code stands for the same value. A new value gets the
+    /// next code, which is `self.len` before the call. `hash_of` returns the hashes of known codes when the table
+    /// grows.
     #[inline]
     pub fn code(&mut self, hash: u64, same: impl Fn(u32) -> bool, hash_of: impl Fn(u32) -> u64) -> u32 {
         let mask = self.slots.len() - 1;
@@ -43,7 +44,7 @@ impl<'a> Codes<'a> {
             self.reset(self.slots.len() * 4);
             let mask = self.slots.len() - 1;
             for known in 0..self.len as u32 {
-                // The value of the newest code is not known to the caller's list yet.
+                // The caller has not added the value of the newest code to its list yet.
                 let hash = if known == code { hash } else { hash_of(known) };
                 let mut at = (hash >> self.shift) as usize;
                 while self.slots[at] != 0 {
@@ -56,7 +57,7 @@ impl<'a> Codes<'a> {
     }
 }
 
-/// Both halves of the product of two numbers.
+/// Returns both halves of the product of two numbers, combined by XOR.
 #[inline]
 pub(super) fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
@@ -66,13 +67,13 @@ pub(super) fn fold(a: u64, b: u64) -> u64 {
 const A: u64 = 0x9e37_79b9_7f4a_7c15;
 const B: u64 = 0xd1b5_4a32_d192_ed03;
 
-/// A hash of 16 bytes whose high bits are good.
+/// Hashes 16 bytes; the high bits of the result are well mixed.
 #[inline]
 pub(super) fn hash128(v: u128) -> u64 {
     fold(v as u64 ^ A, (v >> 64) as u64 ^ B).wrapping_mul(A)
 }
 
-/// A hash of bytes whose high bits are good.
+/// Hashes bytes; the high bits of the result are well mixed.
 #[inline]
 pub(super) fn hash_bytes(bytes: &[u8]) -> u64 {
     let (chunks, _) = bytes.as_chunks::<16>();

@@ -1,10 +1,11 @@
 //! Column chunks of the types that most columns have, written page by page in Parquet's format.
 //!
-//! The general writer looks at each value several times through layers that know nothing of Arrow's buffers. Here a page
-//! is cut first, then levels, values, and bounds are made each by a loop over a slice; dictionary codes go out as one
-//! packed run. Strings of up to 12 bytes are copied as the 16 bytes of their view, which is Parquet's plain encoding.
+//! The general writer visits each value several times through layers that know nothing of Arrow's buffers. Here a page
+//! is cut first; then levels, values and bounds are each made by a loop over a slice, and dictionary codes are written
+//! as one packed run. Strings of up to 12 bytes are copied as the 16 bytes of their view, which begin with Parquet's
+//! plain encoding.
 //!
-//! How a column is written follows from a sample (`choose.rs`).
+//! The encoding of a column is chosen by a sample (`choose.rs`).
 //!
 //! Booleans, decimals and nested columns are written by `ArrowColumnWriter`.
 
@@ -32,7 +33,7 @@ pub(super) use self::choose::choose;
 use super::options::ColumnPlan;
 use super::{Codec, Result, SegmentError};
 
-/// A written column chunk. Offsets are those of `out`, plus what the writer was told.
+/// A written column chunk. Offsets count from the start of `out`, plus the writer's `before`.
 pub(super) struct Chunk {
     pub metadata: ColumnChunkMetaData,
     pub bloom: Option<Sbbf>,
@@ -40,18 +41,18 @@ pub(super) struct Chunk {
     pub offset_index: OffsetIndexMetaData,
 }
 
-/// How to write a column.
+/// Options for writing a column.
 pub(super) struct Column<'a> {
     pub descr: &'a ColumnDescPtr,
     pub nullable: bool,
     pub plan: ColumnPlan,
     pub codec: Codec,
     pub compression: Compression,
-    /// False positives of a Bloom filter, if there is to be one.
+    /// Rate of false positives of the Bloom filter, if there is to be one.
     pub bloom: Option<f64>,
 }
 
-/// Whether columns of that type are written here.
+/// Returns whether columns of that type are written here.
 pub(super) fn is_ours(t: &DataType) -> bool {
     t.is_integer()
         || t.is_floating()
@@ -65,7 +66,7 @@ pub(super) fn is_ours(t: &DataType) -> bool {
         )
 }
 
-/// Buffers that one chunk after the other uses.
+/// Buffers that are reused for one chunk after the other.
 #[derive(Default)]
 pub(super) struct Scratch {
     page: Vec<u8>,
@@ -74,9 +75,9 @@ pub(super) struct Scratch {
     slots: Vec<u32>,
 }
 
-/// Appends a column chunk to `out`; its offsets count from `before` bytes ahead of `out`.
+/// Appends a column chunk to `out`. Its offsets count as if `before` bytes came before `out`.
 ///
-/// The array is of the column's type, which is one of [`is_ours`].
+/// The array has the column's type, for which [`is_ours`] is true.
 pub(super) fn encode(
     column: &Column<'_>,
     array: &ArrayRef,
@@ -93,7 +94,7 @@ pub(super) fn encode(
 /// Bounds of a page as bytes in the plain encoding; `None` if there are none.
 type Bounds = Option<(Vec<u8>, Vec<u8>)>;
 
-/// Writes the pages of one chunk and notes what the footer says of them.
+/// Writes the pages of one chunk and collects the footer's description of them.
 struct PageSink<'a> {
     column: &'a Column<'a>,
     before: u64,
@@ -160,7 +161,7 @@ impl<'a> PageSink<'a> {
         Ok(())
     }
 
-    /// A page of rows, of which `nulls` have no value.
+    /// Writes a page of rows, of which `nulls` have no value.
     fn data(&mut self, page: &[u8], rows: usize, nulls: usize, bounds: Bounds, text_bytes: Option<i64>) -> Result<()> {
         let (offset, size) = self.page(page, rows, self.encoding, false)?;
         self.first_data.get_or_insert(offset);
@@ -206,9 +207,9 @@ impl<'a> PageSink<'a> {
     }
 }
 
-/// Bytes behind a codec; `to` is room for them.
+/// Compresses bytes; `to` is memory for the result.
 fn pack<'a>(codec: Codec, raw: &'a [u8], to: &'a mut Vec<u8>) -> Result<&'a [u8]> {
-    // Room only grows: what is in it is overwritten.
+    // The buffer only grows, because its content is overwritten.
     let mut room = |bytes: usize| to.resize(bytes.max(to.len()), 0);
     let len = match codec {
         Codec::None => return Ok(raw),
@@ -232,13 +233,13 @@ fn pack<'a>(codec: Codec, raw: &'a [u8], to: &'a mut Vec<u8>) -> Result<&'a [u8]
 }
 
 thread_local! {
-    /// Making one costs more than packing a small page.
+    /// Kept per thread, because making a compressor costs more than packing a small page.
     static ZSTD: std::cell::RefCell<Option<zstd::bulk::Compressor<'static>>> = const { std::cell::RefCell::new(None) };
 }
 
-/// A page header in Thrift's compact protocol (`PageHeader` of parquet.thrift, version 1 pages).
+/// Writes a page header in Thrift's compact protocol (`PageHeader` of parquet.thrift, version 1 pages).
 fn put_header(out: &mut Vec<u8>, size: i32, packed: i32, values: i32, encoding: Encoding, dictionary: bool) {
-    /// Type 5 is i32, 12 a struct; the high half is the distance to the field before.
+    /// Writes a field of type i32 (5); the high half of its head is the distance to the field before.
     fn number(out: &mut Vec<u8>, distance: u8, n: i32) {
         out.push(distance << 4 | 5);
         put_zigzag(out, n.into());
@@ -246,7 +247,7 @@ fn put_header(out: &mut Vec<u8>, size: i32, packed: i32, values: i32, encoding: 
     number(out, 1, if dictionary { 2 } else { 0 });
     number(out, 1, size);
     number(out, 1, packed);
-    // Field 5 is the header of a data page, 7 that of a dictionary.
+    // Field 5 is the header of a data page, 7 that of a dictionary; 12 is the type of structures.
     out.push(if dictionary { 4 } else { 2 } << 4 | 12);
     number(out, 1, values);
     number(out, 1, code(encoding));
@@ -257,7 +258,7 @@ fn put_header(out: &mut Vec<u8>, size: i32, packed: i32, values: i32, encoding: 
     out.extend([0, 0]);
 }
 
-/// The encoding's number in parquet.thrift.
+/// Returns the encoding's number in parquet.thrift.
 fn code(encoding: Encoding) -> i32 {
     match encoding {
         Encoding::PLAIN => 0,
@@ -269,12 +270,12 @@ fn code(encoding: Encoding) -> i32 {
     }
 }
 
-/// Empty at first, for that many values.
+/// Makes an empty Bloom filter for that many values, if the column has one.
 fn bloom(column: &Column<'_>, values: usize) -> Result<Option<Sbbf>> {
     Ok(column.bloom.map(|fpp| Sbbf::new_with_ndv_fpp(values.max(1) as u64, fpp)).transpose()?)
 }
 
-/// The filter as it is written: as small as its values allow.
+/// Returns the filter as it is written: as small as its values allow.
 fn folded(bloom: Option<Sbbf>, column: &Column<'_>) -> Option<Sbbf> {
     bloom.zip(column.bloom).map(|(mut bloom, fpp)| {
         bloom.fold_to_target_fpp(fpp);

@@ -1,4 +1,4 @@
-//! Integers, dates, times and floating-point numbers.
+//! Encoding of integers, dates, times and floating-point numbers.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
@@ -14,22 +14,22 @@ use super::{Bounds, Chunk, Column, PageSink, Scratch, bloom, folded};
 use crate::segment::options::{ColumnPlan, PAGE_ROWS};
 use crate::segment::{Codec, Result};
 
-/// A number in its physical type's bits, and how numbers of its type compare.
+/// A number as bits of its physical type, and the order of numbers of its type.
 pub(super) trait Number: ArrowPrimitiveType {
-    /// Of the physical type.
+    /// Size of the physical type in bytes.
     const BYTES: usize;
-    /// The value in the low bytes of the physical type.
+    /// Returns the value in the low bytes of the physical type.
     fn bits(v: Self::Native) -> u64;
-    /// Grows with the value; anything for NaN.
+    /// Returns a number that grows with the value; any number for NaN.
     fn rank(v: Self::Native) -> i64;
-    /// The value of a rank.
+    /// Returns the value of a rank.
     fn of_rank(rank: i64) -> Self::Native;
     fn is_nan(_: Self::Native) -> bool {
         false
     }
-    /// Statistics of a chunk.
+    /// Returns the statistics of a chunk.
     fn statistics(bounds: Option<(Self::Native, Self::Native)>, nulls: u64) -> Statistics;
-    /// Bounds as they are written: zeros get the sign that keeps them bounds.
+    /// Returns bounds as they are written: zeros get the sign that keeps them bounds.
     fn bounds(min: Self::Native, max: Self::Native) -> (Self::Native, Self::Native) {
         (min, max)
     }
@@ -97,7 +97,7 @@ macro_rules! floating {
             }
             #[inline]
             fn rank(v: $native) -> i64 {
-                // The order of IEEE's totalOrder, as Arrow sorts: the other bits of negative numbers are turned over.
+                // The order of IEEE's totalOrder, as Arrow sorts: the other bits of negative numbers are inverted.
                 let bits = v.to_bits() as $signed;
                 (bits ^ (((bits >> (<$signed>::BITS - 1)) as $bits) >> 1) as $signed).into()
             }
@@ -124,7 +124,7 @@ macro_rules! floating {
 floating!(Float32Type, f32, u32, i32);
 floating!(Float64Type, f64, u64, i64);
 
-/// Calls a function with an array as one of its type.
+/// Calls a function with an array downcast to its type.
 macro_rules! typed {
     ($function:ident, $array:expr $(, $argument:expr)*) => {
         match $array.data_type() {
@@ -153,7 +153,7 @@ pub(super) fn encode(
     typed!(numbers, array, column, before, out, scratch)
 }
 
-/// How to write a column of which these are some of `rows` rows.
+/// Chooses the encoding of a column; `sample` holds some of its `rows` rows.
 pub(super) fn choose(sample: &ArrayRef, rows: usize, codec: Codec, scratch: &mut Scratch) -> ColumnPlan {
     typed!(primitive, sample, rows, codec, scratch)
 }
@@ -233,19 +233,19 @@ fn numbers<T: Number>(
     sink.finish(Some(statistics), folded(filter, column))
 }
 
-/// Whether ranks from one to the other are few enough for a table of all of them.
+/// Returns whether the ranks from `low` to `high` are few enough for a table of all of them.
 fn is_range(low: i64, high: i64) -> bool {
     low <= high && high.abs_diff(low) < CODES_MAX as u64
 }
 
-/// Whether [`number_codes`] does without hashes.
+/// Returns whether [`number_codes`] needs no hashes.
 pub(super) fn is_narrow<T: Number>(array: &PrimitiveArray<T>) -> bool {
     let (low, high) = ranks(array);
     is_range(low, high)
 }
 
-/// Codes of the values that are not NULL, in order, and the bits of the values that they stand for; `None` if a
-/// dictionary saves nothing.
+/// Returns the codes of the values that are not NULL, in order, in `codes`, and the bits of the values that they stand
+/// for; `None` if a dictionary saves nothing.
 pub(super) fn number_codes<T: Number>(
     array: &PrimitiveArray<T>,
     codes: &mut Vec<u32>,
@@ -298,7 +298,7 @@ pub(super) fn number_codes<T: Number>(
     (known.len() * 2 <= codes.len().max(2)).then_some(known)
 }
 
-/// Appends what is not NULL, one value's differences to the next, in numbers of so many bytes.
+/// Appends the values that are not NULL as differences of neighbours, as numbers of `bytes` bytes.
 pub(super) fn put_deltas<T: Number>(page: &mut Vec<u8>, part: &PrimitiveArray<T>, bytes: usize) {
     let signed = |v: T::Native| match bytes {
         4 => i64::from(T::bits(v) as u32 as i32),
@@ -310,7 +310,7 @@ pub(super) fn put_deltas<T: Number>(page: &mut Vec<u8>, part: &PrimitiveArray<T>
     }
 }
 
-/// Appends what is not NULL as numbers of so many bytes.
+/// Appends the values that are not NULL as numbers of `bytes` bytes.
 pub(super) fn put_plain<T: Number>(page: &mut Vec<u8>, part: &PrimitiveArray<T>, bytes: usize) {
     if part.null_count() > 0 {
         part.iter().flatten().for_each(|v| page.extend_from_slice(&T::bits(v).to_le_bytes()[..bytes]));
@@ -327,7 +327,7 @@ pub(super) fn put_plain<T: Number>(page: &mut Vec<u8>, part: &PrimitiveArray<T>,
     }
 }
 
-/// Smallest and largest rank; the first is larger if there is no value.
+/// Returns the smallest and largest rank; the first is larger if there is no value.
 fn ranks<T: Number>(part: &PrimitiveArray<T>) -> (i64, i64) {
     let add = |(low, high): (i64, i64), v: T::Native| (low.min(T::rank(v)), high.max(T::rank(v)));
     let none = (i64::MAX, i64::MIN);
@@ -337,7 +337,7 @@ fn ranks<T: Number>(part: &PrimitiveArray<T>) -> (i64, i64) {
     }
 }
 
-/// Smallest and largest value, and whether there is a NaN, which makes them meaningless.
+/// Returns the smallest and largest value, and whether there is a NaN, which makes them meaningless.
 fn range<T: Number>(part: &PrimitiveArray<T>) -> (Option<(T::Native, T::Native)>, bool) {
     let (low, high) = ranks(part);
     let nan = match part.null_count() {

@@ -1,4 +1,4 @@
-//! Strings and bytes.
+//! Encoding of strings and bytes.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::BinaryViewType;
@@ -15,7 +15,7 @@ use super::{Chunk, Column, PageSink, Scratch, bloom, folded};
 use crate::segment::Result;
 use crate::segment::options::{ColumnPlan, PAGE_BYTES, PAGE_ROWS, STATISTICS_BYTES};
 
-/// Strings of so many bytes are in their view.
+/// Strings of up to this number of bytes are stored in their view.
 const INLINE: u32 = 12;
 
 pub(super) fn encode(
@@ -34,7 +34,7 @@ pub(super) fn encode(
     }
 }
 
-/// The bytes of a view.
+/// Returns the bytes of a view.
 #[inline]
 fn bytes_of<'a>(view: &'a u128, buffers: &'a [arrow_buffer::Buffer], short: &'a mut [u8; 16]) -> &'a [u8] {
     let len = *view as u32 as usize;
@@ -47,7 +47,8 @@ fn bytes_of<'a>(view: &'a u128, buffers: &'a [arrow_buffer::Buffer], short: &'a 
     }
 }
 
-/// The first 16 bytes as a number, zeros behind the end: a smaller head is a smaller string, equal ones say nothing.
+/// Returns the first 16 bytes as a number, with zeros after the end: a smaller head is a smaller string, equal heads
+/// decide nothing.
 #[inline]
 fn head(view: u128, buffers: &[arrow_buffer::Buffer]) -> u128 {
     if view as u32 <= INLINE {
@@ -83,7 +84,7 @@ fn texts(
     if let Some(filter) = &mut filter {
         fill(filter, if coded { &dictionary } else { views }, array, coded);
     }
-    // A column whose dictionary did not work out is packed like others, the sample said nothing of it.
+    // A column whose dictionary failed is packed like others: the sample did not predict it.
     let compress = match column.plan {
         ColumnPlan::Plain { codec } | ColumnPlan::Lengths { codec } => codec,
         ColumnPlan::Dictionary { codec } => codec || !coded,
@@ -97,13 +98,13 @@ fn texts(
     let behind = encoding == Encoding::DELTA_LENGTH_BYTE_ARRAY;
     let mut sink = PageSink::new(column, before, out, packed, encoding, compress);
     let mut ranks = Vec::new();
-    // How often each code is on a page.
+    // Number of occurrences of each code on a page.
     let mut tally: Vec<u32> = Vec::new();
     if coded {
         page.clear();
         dictionary.iter().for_each(|v| put_plain(page, v, buffers));
         sink.dictionary(page, dictionary.len())?;
-        // Where each code is in the order of strings: bounds of pages are then those of small numbers.
+        // Rank of each code in the order of strings: bounds of pages are then those of small numbers.
         let mut order: Vec<u32> = (0..dictionary.len() as u32).collect();
         order.sort_unstable_by(|a, b| {
             let (mut x, mut y) = ([0; 16], [0; 16]);
@@ -179,7 +180,7 @@ fn texts(
         let bounds = range.map(|(min, max)| {
             let (mut x, mut y) = ([0; 16], [0; 16]);
             let (min, max) = (bytes_of(&min, buffers, &mut x), bytes_of(&max, buffers, &mut y));
-            // A maximum that cannot be cut upwards is written whole.
+            // A maximum that cannot be cut to an upper bound is written whole.
             (lower(min, utf8).0, upper(max, utf8).unwrap_or_else(|| max.to_vec()))
         });
         if let Some((min, max)) = range {
@@ -198,7 +199,7 @@ fn texts(
         max_exact = high.len() <= STATISTICS_BYTES;
         max = upper(high, utf8).map(ByteArray::from);
     }
-    // Readers take bounds in pairs.
+    // Readers expect bounds in pairs.
     if max.is_none() {
         min = None;
     }
@@ -208,8 +209,8 @@ fn texts(
     sink.finish(Some(statistics.into()), folded(filter, column))
 }
 
-/// Codes of the values that are not NULL, in order, and the views that they stand for; `None` if a dictionary would be too
-/// large, or saves nothing.
+/// Returns the codes of the values that are not NULL, in order, in `codes`, and the views that they stand for; `None`
+/// if a dictionary would be too large, or saves nothing.
 pub(super) fn text_codes(array: &BinaryViewArray, codes: &mut Vec<u32>, slots: &mut Vec<u32>) -> Option<Vec<u128>> {
     let buffers = array.data_buffers();
     codes.clear();
@@ -221,7 +222,7 @@ pub(super) fn text_codes(array: &BinaryViewArray, codes: &mut Vec<u32>, slots: &
         _ => hash_bytes(bytes_of(&view, buffers, &mut [0; 16])),
     };
     let mut add = |view: u128, times: usize| {
-        // Equal views are equal strings; long ones can be equal in different places.
+        // Equal views are equal strings; long strings can be equal at different places.
         let same = |c: u32| {
             let known = dictionary[c as usize];
             known == view
@@ -251,7 +252,7 @@ pub(super) fn text_codes(array: &BinaryViewArray, codes: &mut Vec<u32>, slots: &
     (fits && dictionary.len() * 2 <= codes.len().max(2)).then_some(dictionary)
 }
 
-/// Calls for each row that has a value, until `false`.
+/// Calls `each` for each row that has a value, until it returns `false`.
 #[inline]
 fn present(array: &BinaryViewArray, mut each: impl FnMut(u128) -> bool) -> bool {
     match array.nulls() {
@@ -260,7 +261,7 @@ fn present(array: &BinaryViewArray, mut each: impl FnMut(u128) -> bool) -> bool 
     }
 }
 
-/// Rows of the page that starts at a row: up to 20,000, and no more than about 1 MiB.
+/// Returns the number of rows of the page that starts at a row: up to 20,000, and no more than about 1 MiB.
 fn page_rows(array: &BinaryViewArray, from: usize) -> usize {
     let end = array.len().min(from + PAGE_ROWS);
     let mut bytes = 0;
@@ -275,7 +276,7 @@ fn page_rows(array: &BinaryViewArray, from: usize) -> usize {
     end - from
 }
 
-/// Appends the lengths of what is not NULL as differences.
+/// Appends the lengths of the values that are not NULL as differences.
 fn put_lengths(page: &mut Vec<u8>, part: &BinaryViewArray) {
     let lengths = part.views().iter().map(|view| i64::from(*view as u32));
     match part.nulls().filter(|nulls| nulls.null_count() > 0) {
@@ -287,7 +288,7 @@ fn put_lengths(page: &mut Vec<u8>, part: &BinaryViewArray) {
     }
 }
 
-/// Appends bytes.
+/// Appends the bytes of a value.
 #[inline]
 pub(super) fn put_bytes(page: &mut Vec<u8>, view: &u128, buffers: &[arrow_buffer::Buffer]) {
     let len = *view as u32;
@@ -300,12 +301,12 @@ pub(super) fn put_bytes(page: &mut Vec<u8>, view: &u128, buffers: &[arrow_buffer
     }
 }
 
-/// Appends length and bytes.
+/// Appends length and bytes of a value.
 #[inline]
 pub(super) fn put_plain(page: &mut Vec<u8>, view: &u128, buffers: &[arrow_buffer::Buffer]) {
     let len = *view as u32;
     if len <= INLINE {
-        // A copy of a fixed size is one instruction; what is too much is overwritten by the next one.
+        // A copy of a fixed size is one instruction; the surplus is overwritten by the next value.
         page.extend_from_slice(&view.to_le_bytes());
         page.truncate(page.len() - (INLINE - len) as usize);
     } else {
@@ -322,7 +323,7 @@ fn fill(filter: &mut Sbbf, views: &[u128], array: &BinaryViewArray, all: bool) {
     }
 }
 
-/// The value cut to its first bytes, and whether that is all of it. Strings are cut between characters.
+/// Returns the value cut to its first bytes, and whether that is all of it. Strings are cut between characters.
 fn lower(value: &[u8], utf8: bool) -> (Vec<u8>, bool) {
     if value.len() <= STATISTICS_BYTES {
         return (value.to_vec(), true);
@@ -338,7 +339,8 @@ fn cut(value: &[u8], utf8: bool) -> usize {
     end
 }
 
-/// The value, or if it is long its first bytes with the last character counted up; `None` if that cannot be.
+/// Returns the value, or if it is long its first bytes with the last character incremented; `None` if that is
+/// impossible.
 fn upper(value: &[u8], utf8: bool) -> Option<Vec<u8>> {
     if value.len() <= STATISTICS_BYTES {
         return Some(value.to_vec());
@@ -347,7 +349,7 @@ fn upper(value: &[u8], utf8: bool) -> Option<Vec<u8>> {
     if utf8 {
         let text = std::str::from_utf8(start).ok()?;
         let (at, next) = text.char_indices().rev().find_map(|(at, c)| {
-            // Between the two halves of the code points lie the surrogates, which are no characters.
+            // Between the two halves of the code points lie the surrogates, which are not characters.
             let next = if c == '\u{d7ff}' { Some('\u{e000}') } else { char::from_u32(c as u32 + 1) };
             Some((at, next?))
         })?;
