@@ -1,4 +1,13 @@
-//! Tables on an object store: durable local store, version chains, the catalog, native tables.
+//! Tables on an object store: everything that dipper writes goes through this crate.
+//!
+//! - [`local`] is a durable object store in a local directory; [`volumes`] places each table in a store of its own.
+//! - [`chain`] is the commit protocol: versions as objects that are created only if they do not exist.
+//! - [`catalog`] and [`table`] are chains: the list of databases and tables, and the state of one native table.
+//! - [`segment`], [`key`] and [`merge`] are the data format: sorted runs of rows in Parquet, key encoding, merges.
+//! - [`route`] maps rows and predicates to tablets; [`mow`] finds the rows that a load replaces (merge-on-write).
+//! - [`labels`] makes a load happen once; [`compact`] rewrites segments; [`backup`] and [`check`] read whole databases.
+//!
+//! There is no second source of truth and no log beside the chains. Objects of newer formats are refused.
 
 pub mod backup;
 pub mod catalog;

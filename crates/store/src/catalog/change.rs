@@ -1,6 +1,6 @@
 //! Changes of the catalog as data, and the one function that applies them.
 //!
-//! The same function checks a statement before its commit and replays committed versions, so a change means the same on
+//! One function checks a statement before its commit and replays committed versions, so a change means the same on
 //! every node. It reads neither clock nor random numbers: ids and times are part of the change.
 
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ pub enum CatalogChange {
         id: TableId,
         /// Name.
         db: String,
-        /// An existing database is not an error.
+        /// Whether an existing database is accepted instead of an error.
         #[serde(default)]
         if_not_exists: bool,
         /// PROPERTIES.
@@ -43,10 +43,10 @@ pub enum CatalogChange {
     DropDatabase {
         /// Name.
         db: String,
-        /// A missing database is not an error.
+        /// Whether a missing database is accepted instead of an error.
         #[serde(default)]
         if_exists: bool,
-        /// Drop its tables too.
+        /// Whether the database's tables are dropped too.
         #[serde(default)]
         cascade: bool,
     },
@@ -54,7 +54,7 @@ pub enum CatalogChange {
     CreateVolume {
         /// Name.
         name: String,
-        /// An existing volume is not an error.
+        /// Whether an existing volume is accepted instead of an error.
         #[serde(default)]
         if_not_exists: bool,
         /// Definition.
@@ -64,10 +64,10 @@ pub enum CatalogChange {
     AlterVolume {
         /// Name.
         name: String,
-        /// Added or overwritten.
+        /// Properties that are added or overwritten.
         #[serde(default)]
         properties: BTreeMap<String, Secret>,
-        /// A new COMMENT.
+        /// The new COMMENT, if it changes.
         #[serde(default)]
         comment: Option<String>,
     },
@@ -75,28 +75,28 @@ pub enum CatalogChange {
     DropVolume {
         /// Name.
         name: String,
-        /// A missing volume is not an error.
+        /// Whether a missing volume is accepted instead of an error.
         #[serde(default)]
         if_exists: bool,
     },
     /// SET ... AS DEFAULT STORAGE VOLUME.
     DefaultVolume {
-        /// Name; `None`: where the catalog is.
+        /// Name of the volume; `None` for the store of the catalog.
         name: Option<String>,
     },
     /// ALTER DATABASE ... SET PROPERTIES.
     SetDatabaseProperties {
         /// Name.
         db: String,
-        /// Added or overwritten; `None` removes.
+        /// Properties that are added or overwritten; `None` removes one.
         properties: BTreeMap<String, Option<String>>,
     },
     /// ALTER DATABASE ... RENAME. Ids stay, and with them grants and labels. Names that views look up in this database
-    /// are found under its new name; those that a view's text spells with the old one are not.
+    /// are found under its new name; names that a view's text qualifies with the old one are not.
     RenameDatabase {
-        /// Name now.
+        /// Current name.
         db: String,
-        /// Name afterwards.
+        /// New name.
         to: String,
     },
     /// CREATE TABLE, CREATE VIEW.
@@ -109,7 +109,7 @@ pub enum CatalogChange {
         name: String,
         /// Definition.
         def: TableDef,
-        /// What to do when the name is in use.
+        /// Behaviour when the name is in use.
         #[serde(default)]
         on_exists: OnExists,
         /// Storage volume of a native table.
@@ -124,24 +124,24 @@ pub enum CatalogChange {
         db: String,
         /// Name.
         name: String,
-        /// What the statement drops; the other kind is an error.
+        /// Kind that the statement drops; the other kind is an error.
         kind: TableKind,
-        /// A missing name is not an error.
+        /// Whether a missing name is accepted instead of an error.
         #[serde(default)]
         if_exists: bool,
     },
     /// ALTER TABLE ... RENAME, also into another database. Id, partitions and revision stay.
     Rename {
-        /// Database now.
+        /// Current database.
         db: String,
-        /// Name now.
+        /// Current name.
         name: String,
-        /// Database afterwards.
+        /// New database.
         to_db: String,
-        /// Name afterwards.
+        /// New name.
         to_name: String,
     },
-    /// Any ALTER that the caller computed from the definition it read. Partitions stay when `def` is a table over
+    /// Any ALTER that the caller computed from the definition it read. The partitions stay if `def` is a table over
     /// files: those in `def` are ignored.
     Redefine {
         /// Database.
@@ -150,7 +150,8 @@ pub enum CatalogChange {
         name: String,
         /// Id of the table that the caller read.
         id: TableId,
-        /// Its revision; another one now is [`CatalogError::Changed`].
+        /// Revision that the caller read; if the table has another one, the change fails with
+        /// [`CatalogError::Changed`].
         revision: u64,
         /// New definition, of the same kind.
         def: TableDef,
@@ -161,7 +162,7 @@ pub enum CatalogChange {
         db: String,
         /// Name.
         name: String,
-        /// Added or overwritten; `None` removes.
+        /// Properties that are added or overwritten; `None` removes one.
         properties: BTreeMap<String, Option<String>>,
     },
     /// ALTER TABLE ... ADD PARTITION, MSCK REPAIR.
@@ -172,7 +173,7 @@ pub enum CatalogChange {
         name: String,
         /// Partitions to add.
         partitions: Vec<Partition>,
-        /// Those that exist are left as they are instead of an error.
+        /// Whether existing partitions are left as they are instead of an error.
         #[serde(default)]
         if_not_exists: bool,
     },
@@ -184,7 +185,7 @@ pub enum CatalogChange {
         name: String,
         /// Values of the partitions to remove.
         partitions: Vec<PartitionValues>,
-        /// Missing ones are not an error.
+        /// Whether missing partitions are accepted instead of an error.
         #[serde(default)]
         if_exists: bool,
     },
@@ -194,21 +195,21 @@ pub enum CatalogChange {
     Catalog(ExternalCatalogChange),
 }
 
-/// What CREATE does when the name is in use.
+/// Behaviour of CREATE when the name is in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnExists {
-    /// An error.
+    /// The statement fails.
     #[default]
     Fail,
-    /// IF NOT EXISTS: nothing happens, whatever kind has the name.
+    /// IF NOT EXISTS: nothing happens, whatever kind of object has the name.
     Keep,
-    /// OR REPLACE: takes the place of what has the name, under the new id; the kind must be the same.
+    /// OR REPLACE: takes the place of the object that has the name, under the new id; the kind must be the same.
     Replace,
 }
 
 impl CatalogChange {
-    /// CREATE DATABASE with a fresh id and the time now.
+    /// Returns a CREATE DATABASE with a fresh id and the current time.
     pub fn create_database(db: impl Into<String>, if_not_exists: bool) -> Self {
         Self::CreateDatabase {
             id: TableId::fresh(),
@@ -220,7 +221,7 @@ impl CatalogChange {
         }
     }
 
-    /// CREATE TABLE or CREATE VIEW with a fresh id and the time now.
+    /// Returns a CREATE TABLE or CREATE VIEW with a fresh id and the current time.
     pub fn create(db: impl Into<String>, name: impl Into<String>, def: TableDef, on_exists: OnExists) -> Self {
         Self::Create {
             id: TableId::fresh(),
@@ -235,10 +236,11 @@ impl CatalogChange {
 }
 
 impl CatalogState {
-    /// Applies one change; true if anything differs afterwards.
+    /// Applies one change; returns true if anything differs afterwards.
     ///
     /// # Errors
-    /// The change does not fit this state; it may then be half applied, so callers work on a clone.
+    /// The [`CatalogError`] that says why the change does not fit this state. The change may then be half applied, so
+    /// callers work on a clone.
     pub fn apply(&mut self, change: &CatalogChange) -> Result<bool, CatalogError> {
         match change {
             CatalogChange::CreateDatabase { id, db, if_not_exists, properties, comment, at_ms } => {
@@ -471,9 +473,9 @@ impl CatalogState {
         }
     }
 
-    /// What was granted on databases or tables that are gone goes with them, or to `heir`.
+    /// Forgets grants on databases or tables that are gone, or moves them to `heir`.
     fn forget_grants(&mut self, gone: &[TableId], heir: Option<TableId>) {
-        // Most have none, and a copy of all accounts would be made for nothing.
+        // Most objects have no grants, and a copy of all accounts would be made for nothing.
         if self.accounts.name_any(gone) {
             Arc::make_mut(&mut self.accounts).forget(gone, heir);
         }
@@ -510,17 +512,17 @@ impl CatalogState {
         Ok(Arc::make_mut(tables.get_mut(name).expect("looked up above")))
     }
 
-    /// The table, `None` if the database has none of that name.
+    /// Returns the table; `None` if the database has none of that name.
     fn existing(&self, db: &str, name: &str) -> Result<Option<&Arc<Table>>, CatalogError> {
         Ok(self.databases.get(db).ok_or_else(|| self.no_database(db))?.tables.get(name))
     }
 
-    /// The error for a missing database, with the nearest name.
+    /// Returns the error for a missing database, with the nearest name.
     pub fn no_database(&self, db: &str) -> CatalogError {
         CatalogError::DatabaseNotFound { db: db.to_string(), near: nearest(db, self.databases.keys()) }
     }
 
-    /// The error for a missing table, with the nearest name; for a missing database that one's.
+    /// Returns the error for a missing table, with the nearest name, or the error for its database if that is missing.
     pub fn no_table(&self, db: &str, table: &str) -> CatalogError {
         match self.databases.get(db) {
             None => self.no_database(db),
@@ -531,10 +533,10 @@ impl CatalogState {
         }
     }
 
-    /// The storage volume of that name.
+    /// Returns the storage volume of that name.
     ///
     /// # Errors
-    /// [`CatalogError::VolumeNotFound`].
+    /// [`CatalogError::VolumeNotFound`] if there is none.
     pub fn volume(&self, name: &str) -> Result<&Volume, CatalogError> {
         self.volumes.get(name).ok_or_else(|| {
             let near = nearest(name, self.volumes.keys());
@@ -556,7 +558,7 @@ fn not_external(db: &str, table: &str) -> CatalogError {
     CatalogError::NotExternal { db: db.to_string(), table: table.to_string() }
 }
 
-/// Sets and removes properties; true if any differs afterwards.
+/// Sets and removes properties; returns true if any differs afterwards.
 pub(super) fn merge(into: &mut BTreeMap<String, String>, changes: &BTreeMap<String, Option<String>>) -> bool {
     let mut changed = false;
     for (key, value) in changes {
@@ -581,7 +583,7 @@ pub(super) fn check_name(what: &'static str, name: &str) -> Result<(), CatalogEr
     Err(CatalogError::InvalidName { what, name: name.chars().take(64).collect(), reason })
 }
 
-/// Column names are valid and differ in more than case, over columns and partition columns together.
+/// Checks that column names are valid and differ in more than case, over columns and partition columns together.
 fn check_def(db: &str, table: &str, def: &TableDef) -> Result<(), CatalogError> {
     let names: Vec<&String> = match def {
         TableDef::External(t) => t.columns.iter().chain(&t.partition_columns).map(|c| &c.name).collect(),

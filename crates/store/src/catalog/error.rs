@@ -1,4 +1,4 @@
-//! What can be wrong with a change of the catalog.
+//! Errors of reading the catalog and of changing it.
 
 use super::access::AccessError;
 use super::state::{PartitionValues, TableKind};
@@ -60,14 +60,14 @@ pub enum CatalogError {
         /// An existing name that differs little.
         near: Option<String>,
     },
-    /// DROP of a storage volume that something is in.
+    /// DROP of a storage volume that is in use.
     #[error("storage volume \"{volume}\" is {used}; {way_out} first")]
     VolumeInUse {
         /// Volume.
         volume: String,
-        /// By what.
+        /// The user of the volume, as text.
         used: String,
-        /// What to do about that.
+        /// The step that makes the volume unused, as text.
         way_out: &'static str,
     },
     /// CREATE or RENAME to a name in use.
@@ -77,7 +77,7 @@ pub enum CatalogError {
         db: String,
         /// Table.
         table: String,
-        /// What has the name now.
+        /// Kind of the object that has the name.
         kind: TableKind,
     },
     /// No table or view of that name.
@@ -97,12 +97,12 @@ pub enum CatalogError {
         db: String,
         /// Table.
         table: String,
-        /// What the statement needs.
+        /// Kind that the statement needs.
         expected: TableKind,
-        /// What it is.
+        /// Kind of the object.
         found: TableKind,
     },
-    /// A change of a table over files, asked of a table that dipper keeps itself.
+    /// A change of a table over files, applied to a table whose rows dipper stores.
     #[error("\"{db}.{table}\" is no table over files; its definition is changed in its own chain")]
     NotExternal {
         /// Database.
@@ -143,7 +143,7 @@ pub enum CatalogError {
         /// Number of partition columns.
         expected: usize,
     },
-    /// The definition changed since the caller read it.
+    /// The definition changed after the caller had read it.
     #[error(
         "table \"{db}.{table}\" was changed by another session (revision {found}, expected {expected}); repeat the statement"
     )]
@@ -154,7 +154,7 @@ pub enum CatalogError {
         table: String,
         /// Revision that the caller read.
         expected: u64,
-        /// Revision now.
+        /// Revision of the table.
         found: u64,
     },
     /// A name that cannot be stored.
@@ -167,7 +167,7 @@ pub enum CatalogError {
         /// The rule it breaks.
         reason: &'static str,
     },
-    /// A column list with one name twice (names of columns differ in more than case).
+    /// A column list with one name twice (case is ignored).
     #[error("table \"{db}.{table}\": column \"{column}\" is given twice")]
     DuplicateColumn {
         /// Database.
@@ -177,7 +177,7 @@ pub enum CatalogError {
         /// Column.
         column: String,
     },
-    /// An id that is in use: draw another and repeat.
+    /// An id that is in use: the caller draws another and repeats.
     #[error("id {id} of \"{name}\" is already used; repeat the statement")]
     IdInUse {
         /// The id, as hex.
@@ -197,13 +197,14 @@ fn hint(near: Option<&str>) -> String {
     near.map(|n| format!("; did you mean \"{n}\"?")).unwrap_or_default()
 }
 
-/// `(a, NULL, b)`.
+/// Formats the values as `(a, NULL, b)`.
 fn show(values: &PartitionValues) -> String {
     let list: Vec<&str> = values.iter().map(|v| v.as_deref().unwrap_or("NULL")).collect();
     format!("({})", list.join(", "))
 }
 
-/// The name closest to `wanted` among `names`: equal but for case, or one edit in three characters away.
+/// Returns the name closest to `wanted` among `names`: equal except for case, or at most one edit in three characters
+/// away.
 pub(super) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a String>) -> Option<String> {
     let lower = wanted.to_lowercase();
     let most = (wanted.chars().count() / 3).clamp(1, 4);
@@ -214,7 +215,7 @@ pub(super) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a String>)
         .map(|(_, n)| n.clone())
 }
 
-/// Edit distance (Levenshtein), one row kept.
+/// Returns the edit distance (Levenshtein), keeping one row.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

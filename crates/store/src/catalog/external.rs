@@ -1,6 +1,6 @@
 //! External catalogs: names under which the databases of a Hive metastore or an Iceberg warehouse are read.
 //!
-//! Only the definition is kept here. What is in such a catalog is asked of it by each statement.
+//! Only the definition is stored here. Each statement asks the external catalog for its contents.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::change::check_name;
 use super::error::{CatalogError, nearest};
 use super::state::{CatalogState, TableId};
 
-/// Names of the catalog that dipper keeps itself: its own, and StarRocks's for the same.
+/// Names of the catalog that dipper stores itself: its own name for it, and StarRocks's.
 pub const INTERNAL_CATALOGS: [&str; 2] = ["internal", "default_catalog"];
 
 /// The definition of an external catalog.
@@ -22,7 +22,7 @@ pub struct ExternalCatalog {
     pub id: TableId,
     /// Current name.
     pub name: String,
-    /// Grows with every change: what was learned under an older definition no longer counts.
+    /// Grows with every change: information that was read under an older definition does not count.
     pub revision: u64,
     /// Milliseconds since 1970, UTC.
     pub created_ms: i64,
@@ -45,7 +45,7 @@ pub enum ExternalCatalogChange {
         id: TableId,
         /// Name.
         name: String,
-        /// An existing catalog is not an error.
+        /// Whether an existing catalog is accepted instead of an error.
         #[serde(default)]
         if_not_exists: bool,
         /// PROPERTIES.
@@ -60,7 +60,7 @@ pub enum ExternalCatalogChange {
     Drop {
         /// Name.
         name: String,
-        /// A missing catalog is not an error.
+        /// Whether a missing catalog is accepted instead of an error.
         #[serde(default)]
         if_exists: bool,
     },
@@ -68,7 +68,7 @@ pub enum ExternalCatalogChange {
     SetProperties {
         /// Name.
         name: String,
-        /// Added or overwritten.
+        /// Properties that are added or overwritten.
         properties: BTreeMap<String, String>,
         /// Milliseconds since 1970, UTC.
         at_ms: i64,
@@ -92,12 +92,12 @@ pub enum ExternalCatalogChange {
 }
 
 impl CatalogState {
-    /// The external catalog of that name.
+    /// Returns the external catalog of that name.
     pub fn external_catalog(&self, name: &str) -> Option<&Arc<ExternalCatalog>> {
         self.catalogs.get(name)
     }
 
-    /// The error for a missing catalog, with the nearest name.
+    /// Returns the error for a missing catalog, with the nearest name.
     pub fn no_catalog(&self, name: &str) -> CatalogError {
         let internal = INTERNAL_CATALOGS[0].to_string();
         let near = nearest(name, self.catalogs.keys().chain([&internal]));

@@ -1,7 +1,7 @@
 //! The catalog: which databases, tables and views there are.
 //!
-//! Its truth is a chain of versions below `catalog/` in the data directory or bucket; a [`Catalog`] is one process's
-//! view of it. Readers take a [`snapshot`](Catalog::snapshot) and never block; a commit of several
+//! The source of truth is a chain of versions below `catalog/` in the data directory or bucket; a [`Catalog`] is one
+//! process's view of it. Readers take a [`snapshot`](Catalog::snapshot) and never block. A commit of several
 //! [`CatalogChange`]s is one version, visible whole or not at all, also for other processes on the same directory.
 //!
 //! ```
@@ -59,63 +59,65 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Reads the newest version; an empty store is an empty catalog. Writes nothing.
+    /// Reads the newest version. An empty store is an empty catalog; nothing is written.
     ///
     /// # Errors
-    /// [`CatalogError::Chain`]: the store fails, or holds damaged or newer records.
+    /// [`CatalogError::Chain`] if the store fails, or holds damaged or newer records.
     pub async fn open(store: Arc<dyn ObjectStore>) -> Result<Self, CatalogError> {
-        // More often than other chains: a catalog's state is small, and every start of a process reads the versions
-        // since the last checkpoint.
+        // Checkpoints are more frequent than in other chains: a catalog's state is small, and every start of a process
+        // reads the versions since the last checkpoint.
         Self::open_with(store, Options { checkpoint_versions: 16, ..Options::default() }).await
     }
 
-    /// As [`open`](Self::open), with other limits.
+    /// Opens the catalog like [`open`](Self::open), with other limits of its chain.
     ///
     /// # Errors
-    /// As of [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub async fn open_with(store: Arc<dyn ObjectStore>, options: Options) -> Result<Self, CatalogError> {
         Ok(Self { chain: Chain::open(store, Path::from("catalog"), options).await? })
     }
 
-    /// The newest state this process knows. Costs nothing.
+    /// Returns the newest state that this process knows. Costs nothing.
     pub fn snapshot(&self) -> Arc<CatalogState> {
         self.chain.snapshot()
     }
 
-    /// Number of the version that [`snapshot`](Self::snapshot) shows; 0 = nothing was ever committed.
+    /// Returns the number of the version that [`snapshot`](Self::snapshot) shows; 0 if nothing was ever committed.
     pub fn version(&self) -> u64 {
         self.chain.version()
     }
 
-    /// Objects beside those of its chain that are none of it.
+    /// Returns objects in the directories of the catalog's chain that do not belong to it.
     pub fn strays(&self) -> Vec<Path> {
         self.chain.strays()
     }
 
-    /// Reads what other processes committed (one LIST) and returns the state then.
+    /// Reads what other processes committed (one LIST) and returns the newest state.
     ///
     /// # Errors
-    /// [`CatalogError::Chain`].
+    /// [`CatalogError::Chain`] if the store fails, or holds damaged or newer records.
     pub async fn refresh(&self) -> Result<Arc<CatalogState>, CatalogError> {
         Ok(self.chain.refresh().await?)
     }
 
-    /// What others committed longer ago than that, [`snapshot`](Self::snapshot) has.
+    /// Returns the time since the store was last asked for newer versions. Whatever others had committed by then is in
+    /// [`snapshot`](Self::snapshot).
     pub fn staleness(&self) -> Duration {
         self.chain.staleness()
     }
 
-    /// Commits the changes as one version: all of them, in order, or none. Returns a state that has them.
+    /// Commits the changes as one version: all of them, in order, or none. Returns a state that contains them.
     ///
-    /// When another process wins the number, the changes are checked anew on its state. Changes that alter nothing
-    /// (IF NOT EXISTS and the like) make no version. An error about names is given only on a state read after the call.
+    /// When another process wins the number, the changes are checked again on its state. Changes that alter nothing (IF
+    /// NOT EXISTS and the like) make no version. An error about names is returned only on a state that was read after
+    /// the call.
     ///
     /// # Cancellation
     /// A dropped call goes on: its changes may be committed.
     ///
     /// # Errors
-    /// The changes do not fit the newest state, or [`CatalogError::Chain`], of which only
-    /// [`ChainError::Unknown`](crate::chain::ChainError::Unknown) leaves open whether they were committed.
+    /// The error of the first change that does not fit the newest state, or [`CatalogError::Chain`], of which only
+    /// [`ChainError::Unknown`](crate::chain::ChainError::Unknown) leaves open whether the changes were committed.
     pub async fn commit(&self, changes: Vec<CatalogChange>) -> Result<Arc<CatalogState>, CatalogError> {
         self.chain.commit(changes).await.map_err(|e| match e {
             CommitError::Refused(e) => e,
@@ -123,10 +125,10 @@ impl Catalog {
         })
     }
 
-    /// Writes a checkpoint and deletes the versions that it replaces; runs by itself every 16 versions.
+    /// Writes a checkpoint and deletes the versions that it replaces. Runs by itself every 16 versions.
     ///
     /// # Errors
-    /// [`CatalogError::Chain`].
+    /// [`CatalogError::Chain`] if the store fails, or holds damaged or newer records.
     pub async fn vacuum(&self) -> Result<(), CatalogError> {
         Ok(self.chain.vacuum().await?)
     }

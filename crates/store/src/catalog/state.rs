@@ -1,7 +1,8 @@
-//! What the catalog knows: databases, tables over files, views.
+//! The state of the catalog: databases, tables over files, views.
 //!
-//! A [`CatalogState`] is a value: cloning is cheap (everything below a database is shared), nothing in it changes under
-//! a reader. Names are case-sensitive and kept as written; the engine's resolver decides how columns are compared.
+//! A [`CatalogState`] is a value: cloning is cheap (everything below a database is shared), and nothing in it changes
+//! under a reader. Names are case-sensitive and kept as written; the engine's resolver decides how columns are
+//! compared.
 //!
 //! Definitions are data (types as SQL text), so that this crate knows neither a planner nor a SQL parser.
 
@@ -17,16 +18,17 @@ use serde::{Deserialize, Serialize};
 use super::access::Accounts;
 use super::external::ExternalCatalog;
 
-/// Identity of a table or view; survives RENAME, never used twice.
+/// Identity of a table or view. It survives RENAME and is never used twice.
 ///
-/// Chosen by whoever creates the table (milliseconds since 1970 in the upper 44 bits, 20 random bits below), because a
-/// native table's own chain is written before the catalog names it. A collision is refused when the change is applied.
+/// Chosen by the process that creates the table (milliseconds since 1970 in the upper 44 bits, 20 random bits below),
+/// because a native table's own chain is written before the catalog names it. A collision is refused when the change is
+/// applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TableId(pub u64);
 
 impl TableId {
-    /// A new id from the clock and random bits, later than any that this process drew before.
+    /// Draws a new id from the clock and random bits, later than any that this process drew before.
     pub fn fresh() -> Self {
         // A statement that makes many tables draws many ids in one millisecond: random bits alone would collide.
         static LAST: AtomicU64 = AtomicU64::new(0);
@@ -69,13 +71,13 @@ fn is_true(b: &bool) -> bool {
 }
 
 impl Column {
-    /// A nullable column without a comment.
+    /// Makes a nullable column without a comment.
     pub fn new(name: impl Into<String>, data_type: impl Into<String>) -> Self {
         Self { name: name.into(), data_type: data_type.into(), nullable: true, comment: None }
     }
 }
 
-/// Values of a partition, in the order of the table's partition columns, as text; `None` is NULL (the directory
+/// Values of a partition as text, in the order of the table's partition columns. `None` is NULL (the directory
 /// `__HIVE_DEFAULT_PARTITION__`).
 pub type PartitionValues = Vec<Option<String>>;
 
@@ -85,7 +87,7 @@ pub type PartitionValues = Vec<Option<String>>;
 pub struct Partition {
     /// One value per partition column.
     pub values: PartitionValues,
-    /// Directory of the partition; `None` = the usual `k=v` path below the table's location.
+    /// Directory of the partition; `None` for the usual `k=v` path below the table's location.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<String>,
 }
@@ -104,7 +106,7 @@ pub struct ExternalTable {
     /// SerDe class or short name, where one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serde: Option<String>,
-    /// WITH SERDEPROPERTIES, and what ROW FORMAT DELIMITED stands for.
+    /// WITH SERDEPROPERTIES, and the properties that ROW FORMAT DELIMITED stands for.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub serde_properties: BTreeMap<String, String>,
     /// Directory, file or glob, as a path or URL.
@@ -118,12 +120,12 @@ pub struct ExternalTable {
     /// The statement as it was written, for SHOW CREATE TABLE.
     #[serde(default)]
     pub ddl: String,
-    /// Partitions added by statement; keyed by their values.
+    /// Partitions added by statement, keyed by their values.
     #[serde(default, with = "partitions", skip_serializing_if = "BTreeMap::is_empty")]
     pub partitions: BTreeMap<PartitionValues, Partition>,
 }
 
-/// JSON has only text keys: partitions travel as a list, in the order of their values.
+/// Serializes partitions as a list, in the order of their values, because JSON has only text keys.
 mod partitions {
     use super::{BTreeMap, Partition, PartitionValues};
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
@@ -153,12 +155,12 @@ mod partitions {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct View {
-    /// Column names given at creation; empty = the query's own.
+    /// Column names given at creation; empty if the query's own names are used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub columns: Vec<ViewColumn>,
     /// The query, as written.
     pub sql: String,
-    /// `sql_mode` under which `sql` was written; it decides what double quotes and `||` mean.
+    /// `sql_mode` under which `sql` was written. It decides what double quotes and `||` mean.
     #[serde(default)]
     pub sql_mode: String,
     /// Database in which unqualified names of `sql` are looked up.
@@ -183,7 +185,7 @@ pub struct ViewColumn {
     pub comment: Option<String>,
 }
 
-/// What a name in a database stands for.
+/// The definition that a name in a database stands for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TableDef {
@@ -191,11 +193,11 @@ pub enum TableDef {
     External(ExternalTable),
     /// A stored query.
     View(View),
-    /// A table whose rows dipper keeps; its definition is in its own chain (`crate::table`).
+    /// A table whose rows dipper stores; its definition is in its own chain (`crate::table`).
     Native,
 }
 
-/// Kind of a table, as error messages and drops tell them apart.
+/// Kind of a table, as far as error messages and DROP distinguish them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TableKind {
@@ -215,7 +217,7 @@ impl fmt::Display for TableKind {
 }
 
 impl TableDef {
-    /// Table or view.
+    /// Returns whether this is a table or a view.
     pub fn kind(&self) -> TableKind {
         match self {
             Self::External(_) | Self::Native => TableKind::Table,
@@ -232,7 +234,7 @@ pub struct Table {
     pub id: TableId,
     /// Current name.
     pub name: String,
-    /// Grows with every change of the definition or the partitions; what [`CatalogChange::Redefine`] checks.
+    /// Grows with every change of the definition or the partitions. [`CatalogChange::Redefine`] checks it.
     ///
     /// [`CatalogChange::Redefine`]: super::CatalogChange::Redefine
     pub revision: u64,
@@ -240,12 +242,12 @@ pub struct Table {
     pub created_ms: i64,
     /// Definition.
     pub def: TableDef,
-    /// Storage volume of a native table; `None`: where the catalog is.
+    /// Storage volume of a native table; `None` if its data is where the catalog is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume: Option<String>,
 }
 
-/// A place for tables, other than where the catalog is.
+/// A place for tables other than the store of the catalog.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Volume {
@@ -253,13 +255,13 @@ pub struct Volume {
     pub id: TableId,
     /// TYPE, upper case.
     pub kind: String,
-    /// LOCATIONS: the URL of a prefix. Other databases may have volumes there, too.
+    /// LOCATIONS: the URL of a prefix. Other databases may have volumes there too.
     pub location: String,
-    /// Whether tables are in a directory of the location that the id gives its name to, and not in the location itself, where
+    /// Whether tables are in a directory of the location that is named by the volume's id. Directly in the location,
     /// the tables of another database's volume would be taken for tables that were dropped.
     #[serde(default)]
     pub own_directory: bool,
-    /// How the store is reached.
+    /// Properties that say how the store is reached.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub properties: BTreeMap<String, Secret>,
     /// COMMENT, if one was given.
@@ -268,7 +270,7 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// URL of the prefix that tables are below.
+    /// Returns the URL of the prefix that tables are below.
     pub fn url(&self) -> String {
         match self.own_directory {
             true => format!("{}/{}", self.location, self.id),
@@ -278,7 +280,7 @@ impl Volume {
 }
 
 impl Table {
-    /// The definition, if this is a table over files.
+    /// Returns the definition if this is a table over files.
     pub fn as_external(&self) -> Option<&ExternalTable> {
         match &self.def {
             TableDef::External(t) => Some(t),
@@ -286,7 +288,7 @@ impl Table {
         }
     }
 
-    /// The definition, if this is a view.
+    /// Returns the definition if this is a view.
     pub fn as_view(&self) -> Option<&View> {
         match &self.def {
             TableDef::View(v) => Some(v),
@@ -294,18 +296,18 @@ impl Table {
         }
     }
 
-    /// Whether it is a temporary table, which only the session that made it sees, under another name.
+    /// Returns whether this is a temporary table, which only the session that made it sees, under another name.
     pub fn is_temporary(&self) -> bool {
         self.name.starts_with(TEMPORARY_PREFIX)
     }
 
-    /// Whether dipper keeps its rows.
+    /// Returns whether dipper stores the table's rows.
     pub fn is_native(&self) -> bool {
         matches!(self.def, TableDef::Native)
     }
 }
 
-/// How the hidden names of temporary tables begin; see [`Table::is_temporary`].
+/// Prefix of the hidden names of temporary tables; see [`Table::is_temporary`].
 pub const TEMPORARY_PREFIX: &str = "__dipper_temp_";
 
 /// A database: a name space of tables and views.
@@ -329,7 +331,7 @@ pub struct Database {
     pub tables: BTreeMap<String, Arc<Table>>,
 }
 
-/// Databases and tables carry their own names: in JSON a list says them once.
+/// Serializes databases and tables as a list: they carry their own names, so a map would repeat them.
 mod named {
     use super::{Arc, BTreeMap, Database, ExternalCatalog, Table};
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
@@ -377,21 +379,21 @@ mod named {
     }
 }
 
-/// All that the catalog chain says at one version.
+/// Everything that the catalog chain says at one version.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CatalogState {
     /// Databases by name.
     #[serde(default, with = "named")]
     pub databases: BTreeMap<String, Arc<Database>>,
-    /// Users, roles and grants. The same `Arc` as long as none of them changes: readers keep what they made of it by
-    /// its address.
+    /// Users, roles and grants. The same `Arc` as long as none of them changes: readers cache what they derive from it
+    /// by its address.
     #[serde(default, with = "super::access::shared", skip_serializing_if = "super::access::shared::is_new")]
     pub accounts: Arc<Accounts>,
     /// Storage volumes by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub volumes: BTreeMap<String, Volume>,
-    /// The volume of new tables that name none; `None`: where the catalog is.
+    /// Volume of new tables that name none; `None` if their data goes where the catalog is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_volume: Option<String>,
     /// External catalogs by name.
@@ -400,22 +402,22 @@ pub struct CatalogState {
 }
 
 impl CatalogState {
-    /// The database of that name.
+    /// Returns the database of that name.
     pub fn database(&self, db: &str) -> Option<&Arc<Database>> {
         self.databases.get(db)
     }
 
-    /// The table or view of that name.
+    /// Returns the table or view of that name.
     pub fn table(&self, db: &str, table: &str) -> Option<&Arc<Table>> {
         self.databases.get(db)?.tables.get(table)
     }
 
-    /// Every table with the database it is in, in the order of names.
+    /// Returns every table with its database, in the order of names.
     pub fn tables(&self) -> impl Iterator<Item = (&Arc<Database>, &Arc<Table>)> {
         self.databases.values().flat_map(|d| d.tables.values().map(move |t| (d, t)))
     }
 
-    /// The table with that id, whatever its name is now.
+    /// Returns the table with that id, whatever its name is.
     pub fn table_by_id(&self, id: TableId) -> Option<(&Arc<Database>, &Arc<Table>)> {
         self.tables().find(|(_, t)| t.id == id)
     }
