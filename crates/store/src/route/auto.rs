@@ -1,4 +1,4 @@
-//! AUTO PARTITION: which partitions are made for values that have none.
+//! AUTO PARTITION: the partitions that are made for values that have none.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ use crate::table::schema::{AutoPartition, Bounds, PartitionBy, TableSchema, Valu
 /// A partition that has to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewPartition {
-    /// `p20240101000000` for the range that begins there; for a list `p` and the values, letters and digits as they stand,
-    /// other characters by their code, strings followed by their length: `pBeijing7`, `p_5`, `pX` for NULL.
+    /// `p20240101000000` for the range that begins there. For a list `p` and the values: letters and digits as they
+    /// stand, other characters by their code, strings followed by their length: `pBeijing7`, `p_5`, `pX` for NULL.
     pub name: String,
-    /// What it holds.
+    /// Values that the partition holds.
     pub bounds: Bounds,
 }
 
@@ -49,8 +49,9 @@ impl Auto {
         }
     }
 
-    /// The partitions for these values of the partition columns, each once, by name. Lists of different values may have
-    /// the same name, (1, 23) and (12, 3): [`Table::ensure_partitions`](crate::table::Table) gives one of them another.
+    /// Returns the partitions for these values of the partition columns, each once, by name. Lists of different values
+    /// may have the same name, as (1, 23) and (12, 3); [`Table::ensure_partitions`](crate::table::Table) gives one of
+    /// them another name.
     pub(super) fn partitions(&self, columns: &[ArrayRef]) -> Result<Vec<NewPartition>, RouteError> {
         let mut found: BTreeMap<(String, Values), NewPartition> = BTreeMap::new();
         let rows = columns.first().map_or(0, |c| c.len());
@@ -65,7 +66,8 @@ impl Auto {
                     }
                     last = Some(lower);
                     let name = lower.format("p%Y%m%d%H%M%S").to_string().replace(['-', '+'], "_");
-                    // The first and the last range reach beyond the years that a DATE can have: they have no bound there.
+                    // The first and the last range extend beyond the years that a DATE can have: they have no bound
+                    // there.
                     let value = |at: NaiveDateTime| {
                         (0..=9999).contains(&at.year()).then(|| vec![Some(date_text(at, data_type))])
                     };
@@ -113,7 +115,7 @@ fn push_name(name: &mut String, text: &str) {
     }
 }
 
-/// A DATE or DATETIME as a point in time; `None` for NULL and what no calendar has.
+/// Returns a DATE or DATETIME as a point in time; `None` for NULL and for values outside of the calendar.
 fn instant(column: &ArrayRef, row: usize) -> Option<NaiveDateTime> {
     if column.is_null(row) {
         return None;

@@ -1,4 +1,5 @@
-//! Partitions by time: units, batches of partitions, dynamic partitions. Pure functions; the caller knows the time.
+//! Partitions by time: units, batches of partitions, dynamic partitions. All functions are pure; the caller passes the
+//! time.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use dipper_base::types::SqlType;
 use super::{NewPartition, RouteError};
 use crate::table::schema::{Bounds, Partition, TableSchema};
 
-/// A length of time by the calendar.
+/// A unit of time in the calendar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Second.
@@ -30,7 +31,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// By name, singular or plural, without regard to case.
+    /// Parses a name, singular or plural, without regard to case.
     pub fn parse(name: &str) -> Option<Self> {
         let name = name.to_ascii_lowercase();
         Some(match name.strip_suffix('s').unwrap_or(&name) {
@@ -46,7 +47,7 @@ impl Unit {
         })
     }
 
-    /// The beginning of the unit that `at` lies in.
+    /// Returns the beginning of the unit that `at` lies in.
     pub fn trunc(self, at: NaiveDateTime) -> NaiveDateTime {
         let day = |d: NaiveDate| d.and_time(chrono::NaiveTime::MIN);
         let first = |month: u32| NaiveDate::from_ymd_opt(at.year(), month, 1).map_or(at, day);
@@ -63,7 +64,7 @@ impl Unit {
         }
     }
 
-    /// `n` units later (earlier for negative `n`); `None` beyond the calendar.
+    /// Returns the time `n` units later (earlier for negative `n`); `None` beyond the calendar.
     pub fn add(self, at: NaiveDateTime, n: i64) -> Option<NaiveDateTime> {
         let months = |per: i64| {
             let m = n.checked_mul(per)?;
@@ -89,7 +90,7 @@ impl Unit {
     }
 }
 
-/// A point in time as the text of a partition value: of a DATE only its day.
+/// Returns a point in time as the text of a partition value; for a DATE only its day.
 pub fn date_text(at: NaiveDateTime, data_type: &SqlType) -> String {
     let format = if *data_type == SqlType::Date { "%Y-%m-%d" } else { "%Y-%m-%d %H:%M:%S" };
     at.format(format).to_string()
@@ -98,11 +99,12 @@ pub fn date_text(at: NaiveDateTime, data_type: &SqlType) -> String {
 /// Most partitions that one definition may make.
 const PARTITIONS_MAX: usize = 4096;
 
-/// `FROM (from) TO (to) INTERVAL step unit`: ranges from `from` up to `to`, the last one cut there. Named by their
-/// beginning: `p_2024` (year), `p_202401`, `p_20240131`, `p_2024013123` (hour); weeks `p_2024_05`.
+/// Returns the partitions of `FROM (from) TO (to) INTERVAL step unit`: ranges from `from` up to `to`, the last one cut
+/// there. They are named by their beginning: `p_2024` (year), `p_202401`, `p_20240131`, `p_2024013123` (hour); weeks
+/// `p_2024_05`.
 ///
 /// # Errors
-/// No range, a step below 1, or more than 4096 partitions.
+/// [`RouteError::Property`] for an empty range, a step below 1, or more than 4096 partitions.
 pub fn interval(
     from: NaiveDateTime,
     to: NaiveDateTime,
@@ -153,40 +155,40 @@ fn suffix(at: NaiveDateTime, unit: Unit) -> String {
 pub struct DynamicPartition {
     /// `time_unit`.
     pub unit: Unit,
-    /// `time_zone`, as written; `None`: the server's.
+    /// `time_zone`, as written; `None` for the server's.
     pub time_zone: Option<String>,
-    /// `start`: how many units back partitions are kept; `None`: for ever.
+    /// `start`: number of units back for which partitions are kept; `None` for ever.
     pub start: Option<i64>,
-    /// `end`: how many units ahead partitions are made.
+    /// `end`: number of units ahead for which partitions are made.
     pub end: i64,
-    /// `prefix` of their names.
+    /// `prefix` of the partitions' names.
     pub prefix: String,
-    /// `buckets`; `None`: the table's.
+    /// `buckets`; `None` for the table's.
     pub buckets: Option<u32>,
-    /// `create_history_partition` and `history_partition_num`: how many units back partitions are made.
+    /// `create_history_partition` and `history_partition_num`: number of units back for which partitions are made.
     pub history: i64,
     /// `start_day_of_week`, 1 to 7, Monday is 1.
     pub start_day_of_week: u32,
     /// `start_day_of_month`, 1 to 28.
     pub start_day_of_month: u32,
-    /// `reserved_history_periods`: partitions within `[from, to]` are never dropped.
+    /// `reserved_history_periods`: partitions that overlap one of these periods are never dropped.
     pub reserved: Vec<(NaiveDateTime, NaiveDateTime)>,
 }
 
-/// What has to be done for a table's dynamic partitions at some time.
+/// Changes that a table's dynamic partitions need at some time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DynamicWork {
-    /// Partitions to make; they do not overlap those that are there.
+    /// Partitions to make; they do not overlap existing ones.
     pub create: Vec<NewPartition>,
     /// Names of partitions to drop.
     pub drop: Vec<String>,
 }
 
 impl DynamicPartition {
-    /// Reads the properties; `None` where there are none, or `dynamic_partition.enable` is false.
+    /// Reads the properties; `None` if there are none, or if `dynamic_partition.enable` is false.
     ///
     /// # Errors
-    /// A property that is missing or not what it should be.
+    /// [`RouteError::Property`] for a property that is missing or invalid.
     pub fn parse(properties: &BTreeMap<String, String>) -> Result<Option<Self>, RouteError> {
         let get = |name: &str| {
             let whole = format!("dynamic_partition.{name}");
@@ -261,7 +263,7 @@ impl DynamicPartition {
         }))
     }
 
-    /// The beginning of the unit that `at` lies in.
+    /// Returns the beginning of the unit that `at` lies in.
     fn begin(&self, at: NaiveDateTime) -> NaiveDateTime {
         match self.unit {
             Unit::Week if self.start_day_of_week != 1 => {
@@ -279,10 +281,11 @@ impl DynamicPartition {
         }
     }
 
-    /// What has to be made and dropped at `now` (in the table's time zone).
+    /// Returns the partitions to make and to drop at `now` (in the table's time zone).
     ///
     /// # Errors
-    /// A table that is not partitioned by range over one DATE or DATETIME column.
+    /// [`RouteError::Property`] or [`RouteError::Type`] for a table that is not partitioned by range over one DATE or
+    /// DATETIME column.
     pub fn work(
         &self,
         schema: &TableSchema,
@@ -325,7 +328,7 @@ impl DynamicPartition {
                     there.push(partition.into());
                     work.create.push(new);
                 }
-                // Somebody made one for that time by hand: it stays.
+                // A partition for that time was made by hand: it stays.
                 Err(RouteError::Overlap { .. } | RouteError::Duplicate(_)) => {}
                 Err(e) => return Err(e),
             }
@@ -345,7 +348,7 @@ impl DynamicPartition {
     }
 }
 
-/// A DATE's or DATETIME's text.
+/// Parses the text of a DATE or DATETIME.
 fn parse_instant(text: &str) -> Option<NaiveDateTime> {
     let text = text.trim();
     let day = |t: &str, f| NaiveDate::parse_from_str(t, f).ok().map(|d| d.and_time(chrono::NaiveTime::MIN));
@@ -356,7 +359,7 @@ fn parse_instant(text: &str) -> Option<NaiveDateTime> {
         .or_else(|| day(text, "%Y%m%d"))
 }
 
-/// `[a,b],[c,d]`.
+/// Parses `[a,b],[c,d]`.
 fn periods(text: &str) -> Option<Vec<(NaiveDateTime, NaiveDateTime)>> {
     let mut all = Vec::new();
     for part in text.split(']').map(|p| p.trim().trim_start_matches(',').trim()).filter(|p| !p.is_empty()) {
@@ -366,17 +369,17 @@ fn periods(text: &str) -> Option<Vec<(NaiveDateTime, NaiveDateTime)>> {
     Some(all)
 }
 
-/// Bytes of a partition that one bucket should hold.
+/// Bytes of a partition for which BUCKETS AUTO gives one bucket.
 const BUCKET_BYTES: u64 = 1 << 30;
 /// Most buckets that BUCKETS AUTO gives.
 const AUTO_BUCKETS_MAX: u64 = 128;
 
-/// Buckets of a new partition under BUCKETS AUTO: one a GiB of what the largest of the last partitions holds (compressed),
-/// else one per 5 GiB of `estimate_partition_size` (text, of which a fifth is left), else 1: scans, loads and point reads
-/// split a tablet anyway.
+/// Returns the number of buckets of a new partition under BUCKETS AUTO: one per GiB of the largest of the last
+/// partitions (compressed), otherwise one per 5 GiB of `estimate_partition_size` (text, which shrinks to a fifth),
+/// otherwise 1. More are not needed: scans, loads and look-ups split a tablet anyway.
 ///
 /// # Errors
-/// An `estimate_partition_size` that is no size.
+/// [`RouteError::Property`] for an `estimate_partition_size` that is not a size.
 pub fn auto_buckets(
     properties: &BTreeMap<String, String>,
     last_partition_bytes: Option<u64>,

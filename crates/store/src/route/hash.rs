@@ -1,16 +1,17 @@
-//! The hash that finds a row's bucket. Part of the format: it never changes.
+//! The hash that selects a row's bucket. Part of the format: it never changes.
 //!
 //! A value's hash is XXH3 (64 bits, seed 0) of its canonical bytes; NULL's is 0:
 //!
 //! | type | canonical bytes |
 //! |---|---|
-//! | BOOLEAN, integers of any width, DECIMAL (its unscaled value) | 8 bytes, two's complement, little-endian, where the value fits into 64 bits; else 16 (else 32) |
+//! | BOOLEAN, integers of any width, DECIMAL (unscaled) | 8 bytes if it fits, else 16, else 32; little-endian, signed |
 //! | DATE; DATETIME, TIME | days since 1970-01-01; microseconds: as an integer |
 //! | FLOAT, DOUBLE | IEEE 754 double, little-endian; -0 is 0, every NaN is 0x7ff8000000000000 |
 //! | CHAR, VARCHAR, STRING, BINARY | the bytes |
 //!
-//! so that equal values of any width have equal hashes. Of several columns: `h = xxh3(rotl(h, 31) ^ hash(next))`, beginning
-//! with the first column's hash. The bucket is the upper half of the 128-bit product `h * buckets`.
+//! so that equal values of any width have equal hashes. The hash of several columns is
+//! `h = xxh3(rotl(h, 31) ^ hash(next))`, beginning with the first column's hash. The bucket is the upper half of the
+//! 128-bit product `h * buckets`.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -24,11 +25,11 @@ use twox_hash::XxHash3_64;
 
 use crate::key::KeyValue;
 
-/// XXH3's secret, bytes 8 to 24, as it is used for inputs of 4 to 8 bytes.
+/// Bytes 8 to 24 of XXH3's secret, combined as for inputs of 4 to 8 bytes.
 const FLIP: u64 = 0x1cad_21f7_2c81_017c ^ 0xdb97_9083_e96d_d4de;
 
-/// XXH3 of the 8 bytes of an integer, as its reference describes inputs of 4 to 8 bytes: the general function's dispatch
-/// costs more than the hash.
+/// Returns the XXH3 of the 8 bytes of an integer, as its reference describes inputs of 4 to 8 bytes. Written out
+/// because the general function's dispatch costs more than the hash.
 #[inline(always)]
 fn hash_u64(value: u64) -> u64 {
     let keyed = value.rotate_left(32) ^ FLIP;
@@ -68,13 +69,13 @@ fn hash_bytes(bytes: &[u8]) -> u64 {
     }
 }
 
-/// The hash of a row from that of its columns so far and that of the next one.
+/// Combines the hash of a row's columns so far with that of the next one.
 #[inline]
 pub(super) fn combine(so_far: u64, next: u64) -> u64 {
     hash_u64(so_far.rotate_left(31) ^ next)
 }
 
-/// The hash of one value of a key; the same as that of a column with it.
+/// Hashes one value of a key; the result equals that of a column with the value.
 pub(super) fn hash_value(value: &KeyValue<'_>) -> u64 {
     match value {
         KeyValue::Null => 0,
@@ -87,13 +88,13 @@ pub(super) fn hash_value(value: &KeyValue<'_>) -> u64 {
     }
 }
 
-/// The bucket of a hash.
+/// Returns the bucket of a hash.
 #[inline]
 pub fn bucket(hash: u64, buckets: u32) -> u32 {
     ((u128::from(hash) * u128::from(buckets)) >> 64) as u32
 }
 
-/// Whether values of a type have a hash.
+/// Returns whether values of a type have a hash.
 pub fn supports(data_type: &DataType) -> bool {
     use DataType as D;
     matches!(
@@ -116,10 +117,10 @@ pub fn supports(data_type: &DataType) -> bool {
     )
 }
 
-/// Hashes of the rows of some columns, into `out`, which is cleared before.
+/// Writes the hashes of the rows of some columns into `out`, which is cleared before.
 ///
 /// # Errors
-/// `NotYetImplemented` for types that [`supports`] refuses.
+/// [`ArrowError::NotYetImplemented`] for types that [`supports`] refuses.
 pub fn hash_rows(columns: &[&ArrayRef], rows: usize, out: &mut Vec<u64>) -> Result<(), ArrowError> {
     out.clear();
     let mut next = Vec::new();

@@ -1,11 +1,12 @@
-//! Which tablet a row belongs to, and which tablets a condition can concern.
+//! Routing: the tablet of a row, and the tablets that can hold rows which meet a condition.
 //!
-//! Partition values are compared in the encoding of `arrow-row` (ascending, NULL first): a tuple's bytes are its columns'
-//! bytes one behind the other, each column's bytes are prefix-free, so a bound with fewer values than there are partition
-//! columns is simply a shorter byte string, and "these columns have these values" is an interval of byte strings.
+//! Partition values are compared in the encoding of `arrow-row` (ascending, NULL first). A tuple's bytes are its
+//! columns' bytes one after the other, and each column's bytes are prefix-free. So a bound with fewer values than there
+//! are partition columns is simply a shorter byte string, and "these columns have these values" is an interval of byte
+//! strings.
 //!
-//! A row's bucket is `hash * buckets >> 64`, with the [hash](hash) of its distribution columns. Both encodings are part of
-//! the format: readers prune by them.
+//! A row's bucket is `hash * buckets >> 64`, with the [hash](hash) of its distribution columns. Both encodings are part
+//! of the format: readers prune by them.
 
 mod auto;
 pub mod dynamic;
@@ -40,20 +41,20 @@ pub enum RouteError {
     /// A partition or distribution column does not exist.
     #[error("the table has no column with id {0}, by which it is partitioned or distributed")]
     NoColumn(ColumnId),
-    /// A type that has no order or no hash.
+    /// A partition or distribution column of a type without an order or a hash.
     #[error("column {column:?}: expected a type that can be {role}, found {found}")]
     Type {
         /// The column.
         column: String,
-        /// What it was to do: `a partition column`, `a distribution column`.
+        /// Intended role of the column: `a partition column`, `a distribution column`.
         role: &'static str,
-        /// Its type.
+        /// Type of the column.
         found: String,
     },
-    /// A value that is not one of its column's type.
+    /// A text that is not a value of its column's type.
     #[error("{value:?} is not a {expected}{of}", of = .column.as_ref().map(|c| format!(", the type of partition column {c:?}")).unwrap_or_default())]
     Value {
-        /// The column, where there is one.
+        /// The column, if there is one.
         column: Option<String>,
         /// The text.
         value: String,
@@ -71,9 +72,9 @@ pub enum RouteError {
     /// Two partitions claim the same values.
     #[error("partition {partition:?} overlaps partition {other:?}; choose bounds that no other partition holds")]
     Overlap {
-        /// The new one.
+        /// The new partition.
         partition: String,
-        /// The one that is there.
+        /// The existing partition.
         other: String,
     },
     /// Two partitions have the same name.
@@ -82,33 +83,33 @@ pub enum RouteError {
     /// A named partition does not exist.
     #[error("the table has no {temporary}partition {name:?}{near}", temporary = if *.temporary { "temporary " } else { "" })]
     NoPartition {
-        /// Its name.
+        /// Name of the partition.
         name: String,
-        /// Whether a temporary one was meant.
+        /// Whether a temporary partition was meant.
         temporary: bool,
         /// ` (it has ...)`.
         near: String,
     },
-    /// A property of dynamic partitions.
+    /// An invalid property of dynamic partitions.
     #[error("property {name:?}: expected {expected}, found {found:?}")]
     Property {
-        /// Its name.
+        /// Name of the property.
         name: String,
-        /// What it should be.
+        /// Valid values.
         expected: &'static str,
-        /// What it is.
+        /// Value of the property.
         found: String,
     },
-    /// Arrow refused; never for batches of the table's types.
+    /// An error of Arrow; never for batches of the table's types.
     #[error(transparent)]
     Arrow(#[from] ArrowError),
 }
 
-/// A partition's place in the table's row space.
+/// A partition with its range of tablet numbers.
 #[derive(Debug)]
 struct Place {
     partition: Arc<Partition>,
-    /// Number of its first tablet, counted over all partitions of the router.
+    /// Number of the partition's first tablet, counted over all partitions of the router.
     first: u32,
 }
 
@@ -116,37 +117,37 @@ struct Place {
 enum Lookup {
     /// Everything goes to the only partition.
     All,
-    /// Lower and upper bound of each, ascending; an empty lower bound is below everything, `None` above.
+    /// Lower and upper bound of each partition, ascending. An empty lower bound is below everything, `None` above.
     Range(Vec<(Vec<u8>, Option<Vec<u8>>)>),
-    /// Values of each.
+    /// Index of the partition for each of its values.
     List(HashMap<Vec<u8>, u32>),
 }
 
-/// Finds the tablets of rows. Made once for a load, or a query's pruning.
+/// Finds the tablets of rows. Made once for a load, or for a query's pruning.
 #[derive(Debug)]
 pub struct Router {
-    /// Ranges are in ascending order.
+    /// The partitions; ranges are in ascending order.
     places: Vec<Place>,
     lookup: Lookup,
-    /// Places of the partition columns in the table, with what compares them.
+    /// Positions of the partition columns in the table, and the converter of their tuples.
     keys: Option<(Vec<usize>, RowConverter)>,
-    /// One converter a partition column, for pruning.
+    /// One converter for each partition column, for pruning.
     single: Vec<(ColumnId, RowConverter)>,
-    /// Places of the distribution columns; `None`: random.
+    /// Positions of the distribution columns; `None` for random distribution.
     hashed: Option<Vec<(ColumnId, usize)>>,
     auto: Option<auto::Auto>,
 }
 
-/// Where the rows of a batch belong.
+/// Tablets of the rows of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Routed {
-    /// All to one tablet.
+    /// All rows belong to one tablet.
     One(u32),
-    /// Each to its own; [`NOWHERE`] for a row that no partition takes.
+    /// The tablet number of each row; [`NOWHERE`] for a row that no partition takes.
     Rows(Vec<u32>),
 }
 
-/// The tablet number of a row without partition.
+/// Tablet number of a row without a partition.
 pub const NOWHERE: u32 = u32::MAX;
 
 fn sort_field(column: &str, data_type: &SqlType) -> Result<SortField, RouteError> {
@@ -158,7 +159,7 @@ fn sort_field(column: &str, data_type: &SqlType) -> Result<SortField, RouteError
     }
 }
 
-/// What compares tuples of the partition columns, and each of them.
+/// Returns positions and sort fields of the partition columns.
 fn converters(schema: &TableSchema, columns: &[ColumnId]) -> Result<(Vec<usize>, Vec<SortField>), RouteError> {
     let mut at = Vec::with_capacity(columns.len());
     let mut fields = Vec::with_capacity(columns.len());
@@ -172,20 +173,21 @@ fn converters(schema: &TableSchema, columns: &[ColumnId]) -> Result<(Vec<usize>,
 }
 
 impl Router {
-    /// Over all partitions of a table that are not temporary.
+    /// Makes a router over all partitions of a table that are not temporary.
     ///
     /// # Errors
-    /// Bounds that are no values of the partition columns, or types that cannot be compared or hashed.
+    /// [`RouteError::Value`] or [`RouteError::Bounds`] for bounds that are not values of the partition columns,
+    /// [`RouteError::Type`] for types that cannot be compared or hashed.
     pub fn try_new(schema: &TableSchema, partitions: &[Arc<Partition>]) -> Result<Self, RouteError> {
         let all = partitions.iter().filter(|p| !p.temporary).cloned().collect();
         Self::over(schema, all, true)
     }
 
-    /// Over the partitions of these names only (names are compared without regard to case); rows of others belong
-    /// nowhere, and none are made.
+    /// Makes a router over the partitions of these names only (compared without regard to case). Rows of other
+    /// partitions belong nowhere, and no partitions are made.
     ///
     /// # Errors
-    /// As [`try_new`](Self::try_new), and names that no partition has.
+    /// The errors of [`try_new`](Self::try_new), and [`RouteError::NoPartition`] for a name that no partition has.
     pub fn try_named(
         schema: &TableSchema,
         partitions: &[Arc<Partition>],
@@ -279,12 +281,12 @@ impl Router {
         }
     }
 
-    /// Number of tablets; tablet numbers are below it.
+    /// Returns the number of tablets; tablet numbers are below it.
     pub fn tablets(&self) -> u32 {
         self.places.last().map_or(0, |p| p.first + p.partition.buckets.max(1))
     }
 
-    /// The tablet of a number.
+    /// Returns the tablet with a number.
     ///
     /// # Panics
     /// If there is no such number.
@@ -294,21 +296,21 @@ impl Router {
         Tablet { partition: place.partition.id, bucket: number - place.first }
     }
 
-    /// The partitions, ranges in ascending order.
+    /// Returns the partitions, ranges in ascending order.
     pub fn partitions(&self) -> impl ExactSizeIterator<Item = &Arc<Partition>> {
         self.places.iter().map(|p| &p.partition)
     }
 
-    /// Whether rows go to a bucket as a whole batch: the distribution is random.
+    /// Returns whether the distribution is random: then a whole batch goes to one bucket of each partition.
     pub fn is_random(&self) -> bool {
         self.hashed.is_none()
     }
 
-    /// Finds the tablet of each row of a batch of the table's columns. `turn` chooses the bucket where the distribution
-    /// is random: all rows of a partition go to bucket `turn % buckets`.
+    /// Finds the tablet of each row of a batch of the table's columns. `turn` selects the bucket if the distribution is
+    /// random: all rows of a partition go to bucket `turn % buckets`.
     ///
     /// # Errors
-    /// None for batches of the table's types.
+    /// [`RouteError::Arrow`], never for batches of the table's types.
     pub fn route(&self, batch: &RecordBatch, turn: u64) -> Result<Routed, RouteError> {
         let rows = batch.num_rows();
         let mut of = Vec::new();
@@ -384,11 +386,11 @@ impl Router {
         }
     }
 
-    /// The partitions that have to be made for the rows of a batch that belong nowhere; empty where the table does not
-    /// make partitions by itself. Rows may remain without one: NULLs of a table partitioned by ranges.
+    /// Returns the partitions that have to be made for the rows of a batch that belong nowhere; empty if the table does
+    /// not make partitions by itself. Rows may remain without one: NULLs of a table partitioned by ranges.
     ///
     /// # Errors
-    /// As [`route`](Self::route).
+    /// The errors of [`route`](Self::route).
     pub fn missing(&self, batch: &RecordBatch, routed: &Routed) -> Result<Vec<NewPartition>, RouteError> {
         let (Some(auto), Routed::Rows(of), Some((at, _))) = (&self.auto, routed, &self.keys) else {
             return Ok(Vec::new());
@@ -404,7 +406,7 @@ impl Router {
     }
 }
 
-/// The range that holds `key`, or [`NOWHERE`]; `last` is the one that held the key before.
+/// Returns the index of the range that holds `key`, or [`NOWHERE`]. `last` is the range that held the previous key.
 #[inline]
 fn find_range(ranges: &[(Vec<u8>, Option<Vec<u8>>)], key: &[u8], last: &mut usize) -> u32 {
     let holds = |(lower, upper): &(Vec<u8>, Option<Vec<u8>>)| {
@@ -423,7 +425,7 @@ fn find_range(ranges: &[(Vec<u8>, Option<Vec<u8>>)], key: &[u8], last: &mut usiz
     }
 }
 
-/// Whether a partition's bounds are of the kind that the table's partitioning asks for.
+/// Names the kind of a partition's bounds, for messages.
 fn bounds_kind(bounds: &Bounds) -> &'static str {
     match bounds {
         Bounds::All => "no bounds",

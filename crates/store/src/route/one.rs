@@ -1,4 +1,4 @@
-//! The tablet of one row, from its values alone.
+//! Routing of one row by its values alone.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::key::KeyValue;
 use crate::table::schema::TableSchema;
 
 impl Router {
-    /// The tablet of a row whose columns have the values that `value` gives by their places in the table; `None` if no
-    /// partition takes it. `value` is asked for partition and distribution columns only, which must hold values of their
-    /// types.
+    /// Returns the tablet of a row; `None` if no partition takes it. `value` returns the row's values by position of
+    /// their columns in the table. It is called for partition and distribution columns only, and must return values of
+    /// their types.
     ///
     /// The number is one of [`tablet`](Self::tablet).
     ///
     /// # Errors
-    /// A value that is not of its column's type.
+    /// [`RouteError::Value`] for a value that is not of its column's type.
     ///
     /// # Panics
     /// If the distribution is random: a row's tablet does not follow from its values then.
@@ -56,7 +56,7 @@ impl Router {
     }
 }
 
-/// An array of one value.
+/// Returns an array of one value.
 fn array(data_type: &SqlType, value: KeyValue<'_>) -> Result<ArrayRef, RouteError> {
     let wanted = data_type.to_arrow();
     let wrong = || RouteError::Value { column: None, value: format!("{value:?}"), expected: data_type.to_string() };

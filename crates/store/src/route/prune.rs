@@ -1,4 +1,4 @@
-//! Which tablets can hold rows that a condition lets pass.
+//! Pruning of tablets by conditions on partition and distribution columns.
 
 use std::ops::Bound;
 
@@ -7,28 +7,29 @@ use arrow_array::ArrayRef;
 use super::{Lookup, RouteError, Router, hash};
 use crate::table::schema::{ColumnId, PartitionId};
 
-/// What a condition says about a column. Nothing said: any value. Values are arrays of the column's Arrow type.
+/// The part of a condition that concerns one column. Without values and bounds any value passes. Values are arrays of
+/// the column's Arrow type.
 #[derive(Debug, Clone)]
 pub struct Constraint {
     /// The column.
     pub column: ColumnId,
-    /// It has one of these values (NULLs in here are ignored).
+    /// The column has one of these values (NULLs among them are ignored).
     pub values: Option<ArrayRef>,
-    /// It is above this, an array of one value.
+    /// Lower bound of the column, an array of one value.
     pub lower: Bound<ArrayRef>,
-    /// It is below this.
+    /// Upper bound of the column.
     pub upper: Bound<ArrayRef>,
-    /// Rows with NULL can pass too.
+    /// Whether rows with NULL can pass too.
     pub nulls: bool,
 }
 
 impl Constraint {
-    /// `column IN (values)`.
+    /// Makes the constraint `column IN (values)`.
     pub fn values(column: ColumnId, values: ArrayRef) -> Self {
         Constraint { column, values: Some(values), lower: Bound::Unbounded, upper: Bound::Unbounded, nulls: false }
     }
 
-    /// `column` between two bounds.
+    /// Makes a constraint that `column` is between two bounds.
     pub fn range(column: ColumnId, lower: Bound<ArrayRef>, upper: Bound<ArrayRef>) -> Self {
         Constraint { column, values: None, lower, upper, nulls: false }
     }
@@ -37,14 +38,14 @@ impl Constraint {
 /// Buckets of a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Buckets {
-    /// All of them.
+    /// All buckets.
     All,
-    /// These, ascending.
+    /// Only these, ascending.
     Some(Vec<u32>),
 }
 
 impl Buckets {
-    /// Whether a bucket is among them.
+    /// Returns whether a bucket is among them.
     pub fn contains(&self, bucket: u32) -> bool {
         match self {
             Buckets::All => true,
@@ -53,13 +54,13 @@ impl Buckets {
     }
 }
 
-/// Most combinations of values that are followed; more, and the columns behind are not looked at.
+/// Most combinations of values that are tried. With more, the remaining columns are ignored.
 const COMBINATIONS_MAX: usize = 1024;
 
-/// Byte strings from the first (within) to the second (without; `None`: to the end).
+/// Byte strings from the first (inclusive) to the second (exclusive; `None` for unbounded).
 type Interval = (Vec<u8>, Option<Vec<u8>>);
 
-/// The smallest byte string above all that begin with `bytes`.
+/// Returns the smallest byte string above all that begin with `bytes`; `None` if there is none.
 fn successor(mut bytes: Vec<u8>) -> Option<Vec<u8>> {
     while let Some(last) = bytes.pop() {
         if last < 0xff {
@@ -71,11 +72,12 @@ fn successor(mut bytes: Vec<u8>) -> Option<Vec<u8>> {
 }
 
 impl Router {
-    /// The partitions, with their buckets, that can hold rows that pass all constraints (at most one a column). Exact for
-    /// partitions by value and for ranges; buckets are known where all distribution columns have `values`.
+    /// Returns the partitions, with their buckets, that can hold rows that pass all constraints (at most one per
+    /// column). Exact for partitions by value and for ranges. Buckets are pruned if all distribution columns have
+    /// `values`.
     ///
     /// # Errors
-    /// Arrays of other types than their columns'.
+    /// [`RouteError::Arrow`] for arrays of other types than their columns'.
     pub fn prune(&self, constraints: &[Constraint]) -> Result<Vec<(PartitionId, Buckets)>, RouteError> {
         let intervals = self.intervals(constraints)?;
         let meets = |lower: &[u8], upper: Option<&[u8]>| {
@@ -118,7 +120,7 @@ impl Router {
             .collect())
     }
 
-    /// The partition tuples that can pass, as intervals of their bytes.
+    /// Returns the partition tuples that can pass, as intervals of their bytes.
     fn intervals(&self, constraints: &[Constraint]) -> Result<Vec<Interval>, RouteError> {
         let mut prefixes: Vec<Vec<u8>> = vec![Vec::new()];
         let whole = |prefixes: Vec<Vec<u8>>| -> Vec<Interval> {
@@ -190,7 +192,7 @@ impl Router {
         Ok(whole(prefixes))
     }
 
-    /// The hashes that rows can have; `None`: any.
+    /// Returns the hashes that rows can have; `None` for any.
     fn hashes(&self, constraints: &[Constraint]) -> Result<Option<Vec<u64>>, RouteError> {
         let Some(columns) = &self.hashed else { return Ok(None) };
         let mut sets = Vec::with_capacity(columns.len());

@@ -1,4 +1,4 @@
-//! Are these partitions possible in this table?
+//! Checks of partitions: bounds, names, overlaps.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -11,7 +11,7 @@ use super::{RouteError, bounds_kind, converters, literal, text_of};
 use crate::table::order::{Edge, compare_edges, overlap, sides};
 use crate::table::schema::{Bounds, Partition, PartitionBy, PartitionKind, TableSchema, Values};
 
-/// The bytes of a tuple of partition values, possibly shorter than the partition columns.
+/// Returns the bytes of a tuple of partition values, which may be shorter than the partition columns.
 fn tuple(schema: &TableSchema, by: &PartitionBy, partition: &str, values: &Values) -> Result<Vec<u8>, RouteError> {
     if values.is_empty() || values.len() > by.columns.len() {
         let reason =
@@ -43,7 +43,7 @@ fn wrong_kind(by: &PartitionBy, partition: &Partition) -> RouteError {
     RouteError::Bounds { partition: partition.name.clone(), reason }
 }
 
-/// Lower bound (empty: unbounded) and upper bound of a range partition.
+/// Returns the lower bound (empty if unbounded) and the upper bound of a range partition.
 pub(super) fn range(
     schema: &TableSchema,
     by: &PartitionBy,
@@ -74,7 +74,7 @@ pub(super) fn range(
     Ok((low, high))
 }
 
-/// The tuples of a list partition.
+/// Returns the tuples of a list partition.
 pub(super) fn list(schema: &TableSchema, by: &PartitionBy, partition: &Partition) -> Result<Vec<Vec<u8>>, RouteError> {
     let Bounds::List(tuples) = &partition.bounds else { return Err(wrong_kind(by, partition)) };
     let mut all = Vec::with_capacity(tuples.len());
@@ -88,10 +88,12 @@ pub(super) fn list(schema: &TableSchema, by: &PartitionBy, partition: &Partition
     Ok(all)
 }
 
-/// Whether a new partition, its bounds in [`canonical`] spelling, can stand beside those that are there. A temporary one is compared with temporary ones only.
+/// Checks that a new partition, with bounds in [`canonical`] spelling, fits beside the existing ones. Names are
+/// compared with those of all partitions, bounds only with those of the same kind (temporary or not).
 ///
 /// # Errors
-/// What is wrong with it: its name, its bounds, or another partition that holds some of its values.
+/// [`RouteError::Duplicate`] for its name, [`RouteError::Bounds`] or [`RouteError::Value`] for its bounds,
+/// [`RouteError::Overlap`] if another partition holds some of its values.
 pub fn validate(schema: &TableSchema, existing: &[Arc<Partition>], new: &Partition) -> Result<(), RouteError> {
     if new.buckets == 0 {
         let reason = "expected at least one bucket, found 0".to_string();
@@ -126,7 +128,7 @@ pub fn validate(schema: &TableSchema, existing: &[Arc<Partition>], new: &Partiti
     }
     let types = types(schema, by)?;
     for other in others {
-        // What is there was checked when it came.
+        // The existing bounds were checked when they were added.
         if overlap(&types, &new.bounds, &other.bounds) != Some(false) {
             return Err(overlaps(other));
         }
@@ -139,11 +141,12 @@ fn types<'a>(schema: &'a TableSchema, by: &PartitionBy) -> Result<Vec<&'a SqlTyp
     by.columns.iter().map(|id| Ok(&schema.columns[column(id)?].data_type)).collect()
 }
 
-/// The bounds with each value in the one spelling by which texts can be compared: `2024-02-01` for `20240201`, `7` for
-/// `007`. Partitions are kept with such bounds only.
+/// Returns the bounds with each value in the one spelling by which texts can be compared: `2024-02-01` for `20240201`,
+/// `7` for `007`. Partitions are stored with canonical bounds only.
 ///
 /// # Errors
-/// Values that are not of the partition columns' types.
+/// [`RouteError::Value`] for values that are not of the partition columns' types, [`RouteError::Bounds`] for a tuple of
+/// the wrong length.
 pub fn canonical(schema: &TableSchema, partition: &str, bounds: Bounds) -> Result<Bounds, RouteError> {
     let Some(by) = &schema.partition_by else { return Ok(bounds) };
     let tuple = |values: Values| -> Result<Values, RouteError> {
@@ -154,7 +157,7 @@ pub fn canonical(schema: &TableSchema, partition: &str, bounds: Bounds) -> Resul
     Ok(match bounds {
         Bounds::All => Bounds::All,
         Bounds::Range { lower, upper, lower_max, upper_max } => Bounds::Range {
-            // Behind as many values as there are columns it says nothing more.
+            // After as many values as there are columns, MAXVALUE adds nothing.
             lower_max: lower_max && lower.as_ref().is_some_and(|v| v.len() < by.columns.len()),
             upper_max: upper_max && upper.as_ref().is_some_and(|v| v.len() < by.columns.len()),
             lower: lower.map(tuple).transpose()?,
@@ -164,10 +167,10 @@ pub fn canonical(schema: &TableSchema, partition: &str, bounds: Bounds) -> Resul
     })
 }
 
-/// Whether the partitions of a new table can stand beside each other.
+/// Checks that the partitions of a new table fit beside each other.
 ///
 /// # Errors
-/// As [`validate`], for the first that cannot.
+/// The errors of [`validate`], for the first partition that does not fit.
 pub fn validate_all(schema: &TableSchema, partitions: &[Arc<Partition>]) -> Result<(), RouteError> {
     for (i, partition) in partitions.iter().enumerate() {
         validate(schema, &partitions[..i], partition)?;
@@ -175,10 +178,12 @@ pub fn validate_all(schema: &TableSchema, partitions: &[Arc<Partition>]) -> Resu
     Ok(())
 }
 
-/// The bounds of `VALUES LESS THAN (upper)` (`None`: MAXVALUE): from the upper bound of the last range below it on.
-/// `upper_max`: MAXVALUE follows the values.
+/// Returns the bounds of `VALUES LESS THAN (upper)` (`None` for MAXVALUE): they begin at the upper bound of the last
+/// range below. With `upper_max` MAXVALUE follows the values.
 ///
 /// # Errors
+/// [`RouteError::Value`] for values that are not of the partition columns' types, [`RouteError::Bounds`] for tables
+/// that are not partitioned by range.
 /// Values that are not of the partition columns' types, and tables that are not partitioned by range.
 pub fn less_than(
     schema: &TableSchema,

@@ -1,4 +1,4 @@
-//! Partition values: text as a definition holds it, and typed values.
+//! Conversion of partition values between the text of a definition and typed values.
 
 use arrow_array::{Array, ArrayRef, StringArray, new_null_array};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
@@ -8,10 +8,10 @@ use dipper_base::types::SqlType;
 
 use super::RouteError;
 
-/// One value of a type from its text; `None` is NULL. Dates may be written `20240131` as well as `2024-01-31`.
+/// Parses one value of a type from its text; `None` is NULL. Dates may be written `20240131` as well as `2024-01-31`.
 ///
 /// # Errors
-/// [`RouteError::Value`] for a text that is no value of the type.
+/// [`RouteError::Value`] for a text that is not a value of the type.
 pub fn literal(data_type: &SqlType, text: Option<&str>) -> Result<ArrayRef, RouteError> {
     let target = data_type.to_arrow();
     let Some(text) = text else { return Ok(new_null_array(&target, 1)) };
@@ -22,7 +22,7 @@ pub fn literal(data_type: &SqlType, text: Option<&str>) -> Result<ArrayRef, Rout
         SqlType::Char(_) | SqlType::Varchar(_) | SqlType::String | SqlType::Json | SqlType::Binary => text.to_string(),
         _ => trimmed.to_string(),
     };
-    // A DATE takes a DATETIME's text, its time of day dropped, as everywhere in SQL.
+    // A DATE accepts a DATETIME's text and drops its time of day, as everywhere in SQL.
     let spelled = match data_type {
         SqlType::Date => spelled.split([' ', 'T']).next().unwrap_or_default().to_string(),
         _ => spelled,
@@ -36,14 +36,14 @@ pub fn literal(data_type: &SqlType, text: Option<&str>) -> Result<ArrayRef, Rout
     Ok(value)
 }
 
-/// LARGEINT is smaller than the 39 digits that hold it.
+/// Checks LARGEINT's range, which is smaller than the 39 digits that hold it.
 fn fits(value: &ArrayRef, data_type: &SqlType) -> bool {
     use arrow_array::cast::AsArray;
     *data_type != SqlType::LargeInt
         || value.as_primitive::<arrow_array::types::Decimal256Type>().value(0).to_i128().is_some()
 }
 
-/// `20240131` and `20240131235959` with the signs that ISO 8601 wants.
+/// Adds the separators of ISO 8601 to `20240131` and `20240131235959`.
 fn with_dashes(text: &str) -> String {
     let digits = text.bytes().all(|b| b.is_ascii_digit());
     match text.len() {
@@ -56,7 +56,7 @@ fn with_dashes(text: &str) -> String {
     }
 }
 
-/// The text of a value, as [`literal`] reads it; `None` for NULL.
+/// Returns the text of a value, as [`literal`] parses it; `None` for NULL.
 pub fn text_of(array: &dyn Array, row: usize) -> Result<Option<String>, RouteError> {
     if array.is_null(row) {
         return Ok(None);
