@@ -14,14 +14,14 @@ use crate::catalog::state::TableId;
 
 /// Longest name of a user, role or pattern of hosts, in characters.
 const NAME_CHARS_MAX: usize = 128;
-/// Most wildcards of a pattern of hosts: matching takes time to the power of their number.
+/// Most wildcards of a pattern of hosts: matching takes time exponential in their number.
 const WILDCARDS_MAX: usize = 4;
-/// Most users, and most roles: the catalog is kept in memory.
+/// Most users, and most roles, because the catalog is kept in memory.
 const ACCOUNTS_MAX: usize = 100_000;
 /// Most properties of one user.
 const PROPERTIES_MAX: usize = 200;
 
-/// Who gets or loses a privilege.
+/// The user or role that gets or loses a privilege.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Grantee {
@@ -59,7 +59,7 @@ pub enum AccessChange {
         host: String,
         /// Password.
         password: Password,
-        /// What else is asked of it.
+        /// Rules for the password.
         #[serde(default, skip_serializing_if = "PolicyChange::is_empty")]
         policy: PolicyChange,
         /// DEFAULT ROLE.
@@ -68,7 +68,7 @@ pub enum AccessChange {
         /// COMMENT.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         comment: Option<String>,
-        /// One that is there is not an error.
+        /// Whether an existing user is accepted instead of an error.
         #[serde(default)]
         if_not_exists: bool,
         /// Milliseconds since 1970, UTC.
@@ -84,13 +84,13 @@ pub enum AccessChange {
         /// New password.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         password: Option<Password>,
-        /// What else is asked of it.
+        /// Changed rules for the password.
         #[serde(default, skip_serializing_if = "PolicyChange::is_empty")]
         policy: PolicyChange,
         /// New COMMENT.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         comment: Option<String>,
-        /// A missing one is not an error.
+        /// Whether a missing user is accepted instead of an error.
         #[serde(default)]
         if_exists: bool,
         /// Milliseconds since 1970, UTC.
@@ -103,7 +103,7 @@ pub enum AccessChange {
         name: String,
         /// Pattern of hosts.
         host: String,
-        /// A missing one is not an error.
+        /// Whether a missing user is accepted instead of an error.
         #[serde(default)]
         if_exists: bool,
     },
@@ -114,7 +114,7 @@ pub enum AccessChange {
         /// COMMENT.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         comment: Option<String>,
-        /// One that is there is not an error.
+        /// Whether an existing role is accepted instead of an error.
         #[serde(default)]
         if_not_exists: bool,
     },
@@ -129,26 +129,26 @@ pub enum AccessChange {
     DropRole {
         /// Name.
         name: String,
-        /// A missing one is not an error.
+        /// Whether a missing role is accepted instead of an error.
         #[serde(default)]
         if_exists: bool,
     },
     /// GRANT privileges.
     Grant {
-        /// Who gets them.
+        /// User or role that gets them.
         to: Grantee,
-        /// On what.
+        /// Scope on which they are granted.
         scope: Scope,
-        /// Which.
+        /// Privileges to grant.
         privileges: Privileges,
     },
     /// REVOKE privileges.
     Revoke {
-        /// Who loses them.
+        /// User or role that loses them.
         from: Grantee,
-        /// On what; `None`: on everything on which it has some.
+        /// Scope from which they are revoked; `None` for every scope on which the grantee has some.
         scope: Option<Scope>,
-        /// Which.
+        /// Privileges to revoke.
         privileges: Privileges,
     },
     /// GRANT of a role.
@@ -157,7 +157,7 @@ pub enum AccessChange {
         role: String,
         /// User name.
         name: String,
-        /// Its pattern of hosts.
+        /// Pattern of hosts of the user.
         host: String,
     },
     /// REVOKE of a role.
@@ -166,14 +166,14 @@ pub enum AccessChange {
         role: String,
         /// User name.
         name: String,
-        /// Its pattern of hosts.
+        /// Pattern of hosts of the user.
         host: String,
     },
     /// SET PROPERTY of a user name.
     SetProperties {
         /// User name.
         user: String,
-        /// Added or overwritten; `None` removes.
+        /// Properties that are added or overwritten; `None` removes one.
         properties: BTreeMap<String, Option<String>>,
     },
 }
@@ -182,13 +182,13 @@ pub enum AccessChange {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AccessError {
-    /// CREATE USER of one that is there.
+    /// CREATE USER of an existing user.
     #[error("Operation CREATE USER failed for {user}: it exists already; say IF NOT EXISTS, or ALTER USER")]
     UserExists {
         /// The account.
         user: String,
     },
-    /// Of a user that is not there.
+    /// A statement about a user that does not exist.
     #[error("Operation {operation} failed for {user}: there is no such user")]
     NoUser {
         /// Words of the statement.
@@ -196,7 +196,7 @@ pub enum AccessError {
         /// The account.
         user: String,
     },
-    /// GRANT to a user that is not there.
+    /// GRANT to a user that does not exist.
     #[error("You are not allowed to create a user with GRANT: {user} does not exist; CREATE USER it first")]
     GrantToNobody {
         /// The account.
@@ -208,21 +208,21 @@ pub enum AccessError {
         /// The account.
         user: String,
     },
-    /// REVOKE of what was not granted.
+    /// REVOKE of privileges that were not granted.
     #[error("There is no such grant defined for {grantee}{}", on(.scope.as_ref()))]
     NoGrant {
         /// The user or role.
         grantee: Grantee,
-        /// On what.
+        /// Scope of the REVOKE.
         scope: Option<Scope>,
     },
-    /// CREATE ROLE of one that is there.
+    /// CREATE ROLE of an existing role.
     #[error("Operation CREATE ROLE failed for '{role}': it exists already; say IF NOT EXISTS")]
     RoleExists {
         /// The role.
         role: String,
     },
-    /// A role that is not there.
+    /// A role that does not exist.
     #[error("Operation {operation} failed for role '{role}': there is no such role; CREATE ROLE it first")]
     NoRole {
         /// Words of the statement.
@@ -251,12 +251,12 @@ pub enum AccessError {
     /// The database or table that a grant names was dropped meanwhile.
     #[error("what the grant is about was dropped meanwhile; repeat the statement")]
     ObjectGone,
-    /// More than fits.
+    /// A limit was exceeded.
     #[error("no more than {limit} {what} can be kept")]
     TooMany {
-        /// What.
+        /// The things that are counted.
         what: &'static str,
-        /// How many.
+        /// Most of them.
         limit: usize,
     },
 }
@@ -272,10 +272,12 @@ fn on(scope: Option<&Scope>) -> &'static str {
 }
 
 impl Accounts {
-    /// Applies one change; true if anything differs afterwards. `exists` says whether a database or table has an id.
+    /// Applies one change; returns true if anything differs afterwards. `exists` returns whether a database or table
+    /// has an id.
     ///
     /// # Errors
-    /// The change does not fit; it may then be half applied, so callers work on a clone.
+    /// The [`AccessError`] that says why the change does not fit. The change may then be half applied, so callers work
+    /// on a clone.
     pub fn apply(&mut self, change: &AccessChange, exists: impl Fn(TableId) -> bool) -> Result<bool, AccessError> {
         match change {
             AccessChange::CreateUser { id, name, host, password, policy, roles, comment, if_not_exists, at_ms } => {
@@ -456,7 +458,7 @@ impl Accounts {
         }
     }
 
-    /// Databases or tables are gone, and what was granted on them. `heir` takes their grants, for CREATE OR REPLACE.
+    /// Forgets grants on databases or tables that are gone. `heir` takes them over, for CREATE OR REPLACE.
     pub(in crate::catalog) fn forget(&mut self, gone: &[TableId], heir: Option<TableId>) {
         let of = |scope: &Scope| match scope {
             Scope::Database(id) | Scope::Table(id) => gone.contains(id),
@@ -476,7 +478,7 @@ impl Accounts {
         }
     }
 
-    /// Whether anything was granted on one of these.
+    /// Returns whether anything was granted on one of these.
     pub(in crate::catalog) fn name_any(&self, ids: &[TableId]) -> bool {
         let of = |grants: &Grants| {
             grants.0.keys().any(|s| matches!(s, Scope::Database(id) | Scope::Table(id) if ids.contains(id)))

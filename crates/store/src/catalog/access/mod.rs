@@ -1,7 +1,7 @@
-//! Users, roles and what they may do.
+//! Users, roles and their privileges.
 //!
-//! Grants are bound to ids: a renamed table keeps them, one that is dropped and made again has none. `root` and `admin`
-//! are always there; their password is the one that the server was started with, until a statement sets another.
+//! Grants are bound to ids: a renamed table keeps them, one that is dropped and created again has none. `root` and
+//! `admin` always exist; their password is the one that the server was started with, until a statement sets another.
 
 mod change;
 mod policy;
@@ -24,18 +24,18 @@ pub use secret::{Password, Secret};
 
 use super::state::TableId;
 
-/// The user who may do everything.
+/// Name of the user who may do everything.
 pub const ROOT: &str = "root";
-/// The user who may do everything but change nodes.
+/// Name of the user who may do everything but change nodes.
 pub const ADMIN: &str = "admin";
-/// Role of everything, by Doris's name.
+/// Name of the role with all privileges, as in Doris.
 pub const OPERATOR_ROLE: &str = "operator";
-/// Role of everything but the nodes.
+/// Name of the role with all privileges but NODE.
 pub const ADMIN_ROLE: &str = "admin";
-/// Host pattern that everybody fits.
+/// Pattern of hosts that every host matches.
 pub const ANY_HOST: &str = "%";
 
-/// What a privilege is granted on.
+/// The object of a grant.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
@@ -43,11 +43,11 @@ pub enum Scope {
     Global,
     /// All databases of a catalog, by its name.
     Catalog(String),
-    /// A database and what is in it.
+    /// A database and everything in it.
     Database(TableId),
     /// A table or view.
     Table(TableId),
-    /// A database of another catalog, or a table in it, by their names: their ids are nobody's.
+    /// A database of another catalog, or a table in it, by name, because they have no ids here.
     External {
         /// The catalog.
         catalog: String,
@@ -58,7 +58,7 @@ pub enum Scope {
     },
 }
 
-/// What was granted, by scope; no set is empty.
+/// Granted privileges by scope; no set is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Grants(#[serde(with = "pairs")] BTreeMap<Scope, Privileges>);
@@ -68,23 +68,23 @@ impl Grants {
         Self(BTreeMap::from([(scope, privileges)]))
     }
 
-    /// Whether nothing was granted.
+    /// Returns whether nothing was granted.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What was granted on this scope itself.
+    /// Returns the privileges that were granted on this scope itself.
     pub fn on(&self, scope: &Scope) -> Privileges {
         self.0.get(scope).copied().unwrap_or_default()
     }
 
-    /// Scopes with what was granted on them: the widest first.
+    /// Returns all scopes with the privileges granted on them, the widest scopes first.
     pub fn iter(&self) -> impl Iterator<Item = (&Scope, Privileges)> {
         self.0.iter().map(|(scope, privileges)| (scope, *privileges))
     }
 }
 
-/// A map in JSON as a list of pairs: its keys are no strings.
+/// Serializes a map as a list of pairs, because its keys are not strings.
 mod pairs {
     use super::{BTreeMap, Privileges, Scope};
     use serde::{Deserialize, Deserializer, Serializer};
@@ -98,25 +98,25 @@ mod pairs {
     }
 }
 
-/// A user: a name and the hosts from which it is this one.
+/// A user: a name, and a pattern of the hosts that it covers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct User {
-    /// Identity: a user dropped and made again is another.
+    /// Identity: a user that is dropped and created again is another one.
     pub id: TableId,
     /// Name.
     pub name: String,
     /// Pattern of hosts: `%`, `10.%`, `localhost`, an address.
     pub host: String,
-    /// What is kept of the password.
+    /// The password, as it is stored.
     pub password: Password,
-    /// What else is asked of it.
+    /// Rules for the password.
     #[serde(default, skip_serializing_if = "PasswordPolicy::is_new")]
     pub policy: PasswordPolicy,
     /// Roles, all of them always in force.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub roles: BTreeSet<String>,
-    /// What was granted to the user itself.
+    /// Privileges granted to the user itself.
     #[serde(default, skip_serializing_if = "Grants::is_empty")]
     pub grants: Grants,
     /// COMMENT.
@@ -130,7 +130,7 @@ impl fmt::Display for User {
     }
 }
 
-/// `'name'@'host'`, as statements write it.
+/// Returns `'name'@'host'`, as statements write an account.
 pub fn account(name: &str, host: &str) -> String {
     let quoted = |s: &str| s.replace('\\', "\\\\").replace('\'', "\\'");
     format!("'{}'@'{}'", quoted(name), quoted(host))
@@ -142,7 +142,7 @@ pub fn account(name: &str, host: &str) -> String {
 pub struct Role {
     /// Name.
     pub name: String,
-    /// What was granted to it.
+    /// Privileges granted to the role.
     #[serde(default, skip_serializing_if = "Grants::is_empty")]
     pub grants: Grants,
     /// COMMENT.
@@ -156,11 +156,11 @@ pub struct Role {
 pub struct Accounts {
     users: BTreeMap<(String, String), Arc<User>>,
     roles: BTreeMap<String, Arc<Role>>,
-    /// By user name: what was set for it, on whatever host.
+    /// Properties by user name, for all hosts.
     properties: BTreeMap<String, BTreeMap<String, String>>,
 }
 
-/// How [`Accounts`] are stored.
+/// The stored form of [`Accounts`].
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Lists {
@@ -224,37 +224,37 @@ impl Default for Accounts {
 }
 
 impl Accounts {
-    /// Whether these are the accounts of a new database.
+    /// Returns whether these are the accounts of a new database.
     pub fn is_new(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Users by name and host.
+    /// Returns the users in the order of name and host.
     pub fn users(&self) -> impl Iterator<Item = &Arc<User>> {
         self.users.values()
     }
 
-    /// Roles by name.
+    /// Returns the roles in the order of their names.
     pub fn roles(&self) -> impl Iterator<Item = &Arc<Role>> {
         self.roles.values()
     }
 
-    /// The user with exactly this name and pattern of hosts.
+    /// Returns the user with exactly this name and pattern of hosts.
     pub fn user(&self, name: &str, host: &str) -> Option<&Arc<User>> {
         self.users.get(&(name.to_string(), host.to_string()))
     }
 
-    /// The user with this id.
+    /// Returns the user with this id.
     pub fn user_by_id(&self, id: TableId) -> Option<&Arc<User>> {
         self.users.values().find(|u| u.id == id)
     }
 
-    /// The role of that name.
+    /// Returns the role of that name.
     pub fn role(&self, name: &str) -> Option<&Arc<Role>> {
         self.roles.get(name)
     }
 
-    /// Whether any user has this name.
+    /// Returns whether any user has this name.
     pub fn has_name(&self, name: &str) -> bool {
         self.named(name).next().is_some()
     }
@@ -265,24 +265,24 @@ impl Accounts {
         self.users.range(from..).map(|(_, user)| user).take_while(move |user| user.name == name)
     }
 
-    /// Who somebody is that says to be `name` and comes from `address`: of the users of that name whose pattern fits,
-    /// the one with the most definite pattern, as in MySQL. `None` for nobody.
+    /// Returns the account of a client that logs in as `name` from `address`: of the users of that name whose pattern
+    /// matches, the one with the most specific pattern, as in MySQL. `None` if there is none.
     pub fn find(&self, name: &str, address: IpAddr) -> Option<&Arc<User>> {
         self.named(name).filter(|u| host_fits(&u.host, address)).max_by_key(|u| definiteness(&u.host))
     }
 
-    /// What was set for users of this name.
+    /// Returns the properties of users of this name.
     pub fn properties(&self, name: &str) -> Option<&BTreeMap<String, String>> {
         self.properties.get(name)
     }
 
-    /// A property of users of this name.
+    /// Returns one property of users of this name.
     pub fn property(&self, name: &str, key: &str) -> Option<&str> {
         self.properties.get(name)?.get(key).map(String::as_str)
     }
 }
 
-/// `localhost` is the machine itself, in whatever protocol.
+/// Returns whether an address matches a pattern of hosts. `localhost` is the machine itself, in any protocol.
 fn host_fits(pattern: &str, address: IpAddr) -> bool {
     let address = address.to_canonical();
     if pattern.eq_ignore_ascii_case("localhost") {
@@ -294,11 +294,11 @@ fn host_fits(pattern: &str, address: IpAddr) -> bool {
     like(pattern.as_bytes(), address.to_string().as_bytes())
 }
 
-/// SQL's LIKE over short ASCII text.
+/// Matches SQL's LIKE over short ASCII text.
 fn like(pattern: &[u8], text: &[u8]) -> bool {
     match pattern.split_first() {
         None => text.is_empty(),
-        // Several in a row mean what one does; taken one by one they would take exponential time.
+        // Several in a row mean the same as one; taken one by one they would take exponential time.
         Some((b'%', rest)) if rest.first() == Some(&b'%') => like(rest, text),
         Some((b'%', rest)) => (0..=text.len()).any(|from| like(rest, &text[from..])),
         Some((b'_', rest)) => !text.is_empty() && like(rest, &text[1..]),
@@ -306,12 +306,13 @@ fn like(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// Patterns without a wildcard before those with; of those, the one whose first wildcard comes last.
+/// Returns the rank of a pattern's specificity: patterns without a wildcard are most specific; among the others, the
+/// one whose first wildcard comes last.
 fn definiteness(pattern: &str) -> usize {
     pattern.find(['%', '_']).unwrap_or(usize::MAX)
 }
 
-/// An `Arc` in JSON is what it points to.
+/// Serializes an `Arc` as the value that it points to.
 pub(super) mod shared {
     use super::{Accounts, Arc};
     use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -1,4 +1,4 @@
-//! What one user may do, all its grants and roles together.
+//! The rights of one user: all its grants and roles together.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -6,23 +6,23 @@ use std::sync::Arc;
 use super::{Accounts, Grants, Password, PasswordPolicy, Privileges, Scope, User};
 use crate::catalog::state::{Database, TableId};
 
-/// The catalog of this database itself.
+/// Name of the catalog of this database itself.
 const INTERNAL: &str = "internal";
 
-/// What one user may do. Made once for a state of the [`Accounts`]; asking it costs a look-up or two.
+/// The rights of one user. Made once for a state of the [`Accounts`]; a query costs one or two look-ups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rights {
     user: Arc<User>,
     global: Privileges,
     catalogs: BTreeMap<String, Privileges>,
-    /// By id of a database or table: ids of both are drawn from one sequence.
+    /// Privileges by id of a database or table; ids of both are drawn from one sequence.
     objects: HashMap<TableId, Privileges>,
-    /// In other catalogs, by catalog, database, and table.
+    /// Privileges in other catalogs, by catalog, database, and table.
     external: BTreeMap<String, BTreeMap<(String, Option<String>), Privileges>>,
 }
 
 impl Rights {
-    /// Adds up what `user` and its roles were granted.
+    /// Adds up the privileges that were granted to `user` and its roles.
     pub fn of(accounts: &Accounts, user: &Arc<User>) -> Self {
         let mut rights = Rights {
             user: Arc::clone(user),
@@ -49,7 +49,7 @@ impl Rights {
         rights
     }
 
-    /// Nobody's: there are none.
+    /// Returns the rights of nobody: none.
     pub fn none(name: &str) -> Self {
         let user = User {
             id: TableId(0),
@@ -70,32 +70,32 @@ impl Rights {
         }
     }
 
-    /// Whose they are.
+    /// Returns the user whose rights these are.
     pub fn user(&self) -> &Arc<User> {
         &self.user
     }
 
-    /// On everything.
+    /// Returns the privileges on everything.
     pub fn on_all(&self) -> Privileges {
         self.global
     }
 
-    /// On all databases of a catalog.
+    /// Returns the privileges on all databases of a catalog.
     pub fn on_catalog(&self, name: &str) -> Privileges {
         self.global | self.catalogs.get(name).copied().unwrap_or_default()
     }
 
-    /// On a database of the internal catalog.
+    /// Returns the privileges on a database of the internal catalog.
     pub fn on_database(&self, database: TableId) -> Privileges {
         self.on_catalog(INTERNAL) | self.objects.get(&database).copied().unwrap_or_default()
     }
 
-    /// On a table or view.
+    /// Returns the privileges on a table or view.
     pub fn on_table(&self, database: TableId, table: TableId) -> Privileges {
         self.on_database(database) | self.objects.get(&table).copied().unwrap_or_default()
     }
 
-    /// On a database of another catalog, or on a table in it.
+    /// Returns the privileges on a database of another catalog, or on a table in it.
     pub fn on_external(&self, catalog: &str, database: &str, table: Option<&str>) -> Privileges {
         let within = self.external.get(catalog);
         let on = |table: Option<&str>| {
@@ -105,19 +105,19 @@ impl Rights {
         self.on_catalog(catalog) | on(None) | if table.is_some() { on(table) } else { Privileges::NONE }
     }
 
-    /// Whether something may be done with another catalog, or with one of its databases, or with anything in it.
+    /// Returns whether the user has a privilege on another catalog, on one of its databases, or on anything in it.
     pub fn sees_external(&self, catalog: &str, database: Option<&str>) -> bool {
         let mut within = self.external.get(catalog).into_iter().flat_map(|w| w.keys());
         self.on_catalog(catalog).intersects(Privileges::OBJECT)
             || within.any(|(of, _)| database.is_none_or(|database| database == of))
     }
 
-    /// Whether something may be done with a table: then its name and columns may be seen.
+    /// Returns whether the user has a privilege on a table: then its name and columns may be seen.
     pub fn sees_table(&self, database: TableId, table: TableId) -> bool {
         self.on_table(database, table).intersects(Privileges::OBJECT)
     }
 
-    /// Whether something may be done with a database or with anything in it.
+    /// Returns whether the user has a privilege on a database or on anything in it.
     pub fn sees_database(&self, database: &Database) -> bool {
         self.on_database(database.id).intersects(Privileges::OBJECT)
             || database.tables.values().any(|t| self.objects.contains_key(&t.id))

@@ -1,4 +1,4 @@
-//! What is kept of passwords.
+//! Stored forms of passwords.
 
 use std::fmt;
 
@@ -16,12 +16,12 @@ impl<const N: usize> Secret<N> {
         Self(bytes)
     }
 
-    /// The bytes, for checking a password against them.
+    /// Returns the bytes, for checking a password against them.
     pub const fn expose(&self) -> &[u8; N] {
         &self.0
     }
 
-    /// Reads hex digits, of either case.
+    /// Reads hex digits of either case; `None` if there is another number of them.
     pub fn from_hex(hex: &str) -> Option<Self> {
         let mut bytes = [0; N];
         if hex.len() != 2 * N || !hex.is_ascii() {
@@ -55,20 +55,20 @@ impl<const N: usize> Serialize for Secret<N> {
 impl<'de, const N: usize> Deserialize<'de> for Secret<N> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let hex = String::deserialize(from)?;
-        // The text is not in the message: it is a secret also when it is damaged.
+        // The text is not in the message, because even damaged it is a secret.
         Self::from_hex(&hex).ok_or_else(|| D::Error::custom(format_args!("expected {} hex digits of a secret", 2 * N)))
     }
 }
 
-/// What is kept of an account's password.
+/// The stored form of an account's password.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Password {
-    /// The one that the server was started with; what the accounts that are always there begin with.
+    /// The password that the server was started with; the initial one of the accounts that always exist.
     Startup,
-    /// None is needed.
+    /// No password is needed.
     Empty,
-    /// Verifiers; a login method without its own is closed for the account.
+    /// Verifiers. A login method whose verifier is missing is closed for the account.
     Hashed {
         /// `SHA256(SHA256(password))`, for caching_sha2_password.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -80,7 +80,7 @@ pub enum Password {
 }
 
 impl Password {
-    /// Both verifiers of a password; of the empty one, that of an account without.
+    /// Makes both verifiers of a password. The empty password is that of an account without one.
     pub fn from_plain(password: &str) -> Self {
         if password.is_empty() {
             return Self::Empty;
@@ -90,7 +90,7 @@ impl Password {
         Self::Hashed { sha2: Some(Secret::new(sha2.into())), sha1: Some(Secret::new(sha1.into())) }
     }
 
-    /// Whether both are of one password that is not empty.
+    /// Returns whether both are verifiers of the same password, which is not empty.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let (Self::Hashed { sha2, sha1 }, Self::Hashed { sha2: other2, sha1: other1 }) = (self, other) else {
             return false;
@@ -98,8 +98,8 @@ impl Password {
         (sha2.is_some() && sha2 == other2) || (sha1.is_some() && sha1 == other1)
     }
 
-    /// The verifier as MySQL's PASSWORD() prints it: `*` and 40 hex digits. The empty text is an account without
-    /// password.
+    /// Parses the verifier as MySQL's PASSWORD() prints it: `*` and 40 hex digits. The empty text means an account
+    /// without a password.
     pub fn from_native_hash(text: &str) -> Option<Self> {
         if text.is_empty() {
             return Some(Self::Empty);
