@@ -1,14 +1,15 @@
-//! Merge-on-write: which rows go because a load brings rows with the same keys.
+//! Merge-on-write: the rows that are deleted because a load brings rows with the same keys.
 //!
-//! Of the rows with one key the newest is kept: of a load's own segments the later one, and a load before all that is in
-//! the table. A sequence column comes before age: the largest value is kept, of equal ones the newest row, and NULL is
-//! the smallest. A row with the delete sign takes part like any other, and then goes itself, so that scans need no filter;
-//! its key stays in the index, where later loads with smaller sequence values still meet it.
+//! Of the rows with one key the newest is kept: within a load the one in the later segment, and a row of the load
+//! before all rows in the table. A sequence column takes precedence over age: the largest value is kept, of equal ones
+//! the newest row, and NULL is the smallest. A row with the delete sign takes part like any other and is then deleted
+//! itself, so that scans need no filter. Its key stays in the index, where later loads with smaller sequence values
+//! still meet it.
 //!
-//! The keys of a tablet are cut into ranges that are worked on in parallel. In each, the load's key runs are merged; the
-//! keys that come of it are then looked up in each old segment. Where the load has so many keys for those that a segment
-//! has there that reading all of them is cheaper, they are walked through side by side, else the segment is probed for
-//! each key, filter first.
+//! The keys of a tablet are cut into ranges that are processed in parallel. In each, the load's key runs are merged,
+//! and the resulting keys are looked up in each old segment. If the load has so many keys relative to those of a
+//! segment in the range that reading all of them is cheaper, both are walked side by side; otherwise the segment is
+//! probed for each key, filter first.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
@@ -31,34 +32,35 @@ use crate::table::SegmentRef;
 use crate::table::data::{DataObject, ObjectId, Rows, SegmentId, Tablet};
 use crate::table::schema::{DELETE_SIGN, TableSchema};
 
-/// Key blocks of an old segment that are read rather than probing it once more, where a request takes long to begin.
+/// Key blocks of an old segment that are read to save one probe, if requests take long to begin.
 const BLOCKS_PER_PROBE: u64 = 8;
-/// Keys that are walked through rather than probing an old segment on this machine once more. A probe walks half a block of
-/// up to 256 where the key is there, and costs a key or two where the filter says no, as it mostly does in small segments.
+/// Keys of an old segment on this machine that are walked to save one probe. A probe walks half a block of up to 256
+/// keys if the key is there, and costs as much as a key or two if the filter says no, as it mostly does in small
+/// segments.
 const KEYS_PER_PROBE: u64 = 16;
-/// Keys that are looked for between two places where the CPU may be given up.
+/// Keys that are looked up between two places where the CPU may be given up.
 const PROBES_BETWEEN_POINTS: usize = 64;
-/// Rows of the load in a range, about.
+/// Approximate rows of the load in a range.
 const RANGE_ROWS: u64 = 256 * 1024;
-/// Bytes of the load's keys in a range, about: they are in memory. Tests have few, and shall see several ranges.
+/// Approximate bytes of the load's keys in a range; they are in memory. Tests have few keys, and need several ranges.
 const RANGE_BYTES: u64 = if cfg!(test) { 64 << 10 } else { 16 << 20 };
-/// Rows of a load whose tablets are worked on at the same time, which counts where each asks a store that is far; of larger
-/// ones a tablet's ranges are. What is read of old segments at a time grows with it.
+/// Most rows of a load whose tablets are processed at the same time, which matters if each asks a remote store. For
+/// larger loads the ranges of one tablet are processed at the same time. The memory for old segments grows with it.
 const SMALL_ROWS: u64 = 64 * 1024;
-/// Ranges, tablets of a small load, and probes under way at once.
+/// Most ranges, tablets of a small load, and probes under way at once.
 const AT_ONCE: usize = 8;
 
-/// Old segments that are opened, and whose keys are read, at once: each is a request or two.
+/// Most old segments that are opened, and whose keys are read, at once: each takes a request or two.
 const OPENED_AT_ONCE: usize = 32;
 
-/// A segment that takes part.
+/// A segment that takes part in the merge.
 struct Run {
     id: SegmentId,
     reader: Arc<ObjectReader>,
     rows: u32,
     key_min: Vec<u8>,
     key_max: Vec<u8>,
-    /// Larger is newer.
+    /// Order of age: larger is newer.
     age: (u64, SegmentId),
     new: bool,
     deleted: Option<Arc<RoaringBitmap>>,
@@ -84,14 +86,14 @@ impl Groups {
     }
 }
 
-/// Rows that go because of a load: of the load's own segments, and of `old`, which are the segments that it is to be
-/// compared with (those of other tablets, or without a common key, cost nothing).
+/// Returns the rows that a load deletes: rows of the load's own segments, and of `old`, the segments that it is to be
+/// compared with (segments of other tablets, or without a common key, cost nothing).
 ///
-/// `new` are the load's objects, all of them in the store; `path` says where objects are. Bits that `old` already has are
-/// not in the answer.
+/// `new` are the load's objects, all of them in the store; `path` returns the path of an object. Bits that `old`
+/// already has are not in the answer.
 ///
 /// # Errors
-/// [`SegmentError`], above all from the store.
+/// [`SegmentError`], mostly [`SegmentError::Store`] if the store fails.
 pub async fn replaced<'a>(
     readers: &Readers,
     path: &(dyn Fn(ObjectId) -> Path + Sync),
@@ -123,7 +125,7 @@ pub async fn replaced<'a>(
         let runs = tablets.get(&segment.tablet).map(Vec::as_slice).unwrap_or_default();
         runs.iter().any(meets) && runs.iter().all(|r| r.id != old.id)
     });
-    // Many at once: each may be a request to a store that is far away.
+    // Many at once: each may be a request to a remote store.
     let met: Vec<_> = met.collect();
     let mut opened = Vec::with_capacity(met.len());
     for old in met {
@@ -151,7 +153,8 @@ pub async fn replaced<'a>(
         .buffer_unordered(at_once)
         .try_collect::<Vec<_>>()
         .await?;
-    // The keys that are new are looked up next. Other commits wait for this one: not for what large loads bring.
+    // The new keys are looked up next, so the object is warmed. Other commits wait for this one, so large loads are not
+    // warmed.
     if let ([object], true) = (new, is_looked_up) {
         let reader = readers.get(&path(object.id), object).await?;
         on(readers.workers(), reader.path().clone(), move || reader.warm()).await?;
@@ -159,7 +162,7 @@ pub async fn replaced<'a>(
     Ok(bits.into_iter().flatten().filter(|(_, rows)| !rows.is_empty()).map(|(id, rows)| (id, Rows(rows))).collect())
 }
 
-/// Rows of a tablet's segments that go.
+/// Returns the rows of a tablet's segments that are deleted.
 async fn tablet(
     schema: &TableSchema,
     mut runs: Vec<Run>,
@@ -171,12 +174,12 @@ async fn tablet(
     let sequence = schema.sequence.and_then(|id| schema.position(id));
     let sign = schema.columns.iter().position(|c| c.name == DELETE_SIGN);
     let mut facts = Facts { schema, sequence, sign, known: HashMap::new() };
-    // One segment of a load alone has each key once.
+    // A single segment of a load has each key once.
     let borders = if runs.len() > 1 { borders(&runs)? } else { Vec::new() };
     let jobs = (0..borders.len())
         .map(|i| range(runs.clone(), workers.clone(), borders[i].clone(), borders.get(i + 1).cloned()));
     let mut jobs = stream::iter(jobs.collect::<Vec<_>>()).buffer_unordered(AT_ONCE);
-    // No key is in two ranges: each is decided as it comes, so that few are in memory.
+    // No key is in two ranges: each range is decided as it arrives, so that few are in memory.
     while let Some(groups) = jobs.try_next().await? {
         decide(&groups, &runs, &mut facts, &mut bits).await?;
     }
@@ -188,7 +191,7 @@ async fn tablet(
     Ok(bits)
 }
 
-/// Sets the bits of all rows of each group but the one that stands for its key.
+/// Sets the bits of all rows of each group except the row that wins.
 async fn decide(
     groups: &Groups,
     runs: &[Run],
@@ -200,7 +203,7 @@ async fn decide(
         let mut winner: Option<(usize, u32)> = None;
         for (run, row) in group.iter().copied() {
             let gone = runs[run].deleted.as_ref().is_some_and(|d| d.contains(row));
-            // Deleted rows are past, but for tombstones where a sequence decides.
+            // Deleted rows do not count, except for tombstones if a sequence decides.
             if gone && !(facts.sequence.is_some() && facts.signed(runs, run, row).await?) {
                 continue;
             }
@@ -220,7 +223,8 @@ async fn decide(
     Ok(())
 }
 
-/// First keys of ranges that the keys of the new runs are cut into; the first range starts before all keys.
+/// Returns the first keys of the ranges into which the keys of the new runs are cut. The first range starts before all
+/// keys.
 fn borders(runs: &[Run]) -> Result<Vec<Vec<u8>>> {
     let mut firsts: Vec<(Vec<u8>, u64)> = Vec::new();
     for run in runs.iter().filter(|r| r.new) {
@@ -240,7 +244,7 @@ fn borders(runs: &[Run]) -> Result<Vec<Vec<u8>>> {
     Ok(borders)
 }
 
-/// Does long work on an object on these threads, here without any.
+/// Does long work on an object on `workers`, or on this thread without them.
 async fn on<T: Send + 'static>(
     workers: Option<Handle>,
     object: Path,
@@ -249,12 +253,12 @@ async fn on<T: Send + 'static>(
     let Some(workers) = workers else { return work() };
     workers.spawn_blocking(work).await.unwrap_or_else(|e| match e.try_into_panic() {
         Ok(panic) => std::panic::resume_unwind(panic),
-        // The process ends.
+        // The runtime is shutting down.
         Err(e) => Err(SegmentError::Store { object: object.to_string(), source: e.into() }),
     })
 }
 
-/// Groups of rows whose keys are in `from..to`.
+/// Returns the groups of rows whose keys are in `from..to`.
 async fn range(runs: Arc<Vec<Run>>, workers: Option<Handle>, from: Vec<u8>, to: Option<Vec<u8>>) -> Result<Groups> {
     let meets = |r: &Run| r.key_max >= from && to.as_ref().is_none_or(|to| r.key_min < *to);
     let blocks = |r: &Run| r.reader.key_blocks_between(r.ordinal(), &from, to.as_deref());
@@ -290,7 +294,7 @@ async fn range(runs: Arc<Vec<Run>>, workers: Option<Handle>, from: Vec<u8>, to: 
         Either::Left(groups) => return Ok(groups),
         Either::Right(part) => part,
     };
-    // What was not at hand, above all of a store that is far.
+    // Fetches the blocks that were not at hand, mostly from a remote store.
     let (keys, runs) = (&found.keys, &runs);
     let probes = unread.into_iter().map(|(at, run)| async move {
         let row = runs[run].reader.find(runs[run].ordinal(), keys.get(at)).await?;
@@ -309,7 +313,7 @@ struct NewKeys {
     heads: Vec<u128>,
     /// Rows (run, row) of the load, key by key, oldest first.
     rows: Vec<(usize, u32)>,
-    /// Where those of each key end.
+    /// Ends of the rows of each key in `rows`.
     row_ends: Vec<usize>,
 }
 
@@ -326,7 +330,7 @@ impl NewKeys {
         &self.rows[at.checked_sub(1).map_or(0, |before| self.row_ends[before])..self.row_ends[at]]
     }
 
-    /// Takes a row whose key is not below those that are there.
+    /// Adds a row whose key is not below those that were added before.
     fn push(&mut self, key: &[u8], head: u128, row: (usize, u32)) {
         let last = self.len().checked_sub(1);
         if last.is_none_or(|last| self.heads[last] != head || self.get(last) != key) {
@@ -339,7 +343,7 @@ impl NewKeys {
         *self.row_ends.last_mut().expect("a key was pushed") = self.rows.len();
     }
 
-    /// Walks through all keys of a segment beside these, and adds those that are in both to `old`.
+    /// Walks all keys of a segment side by side with these, and adds the keys that are in both to `old`.
     fn walk(&self, run: usize, blocks: Vec<KeyIter>, old: &mut Vec<(usize, usize, u32)>) -> Result<()> {
         let mut at = 0;
         for mut block in blocks {
@@ -361,16 +365,16 @@ impl NewKeys {
     }
 }
 
-/// Keys of a load, and where they were found.
+/// Keys of a load, and the rows of old segments with the same keys.
 struct Matches {
     keys: NewKeys,
-    /// Which key, and the row (run, row) of an old segment that has it.
+    /// Index of the key, and the row (run, row) of an old segment that has it.
     old: Vec<(usize, usize, u32)>,
 }
 
 impl Matches {
-    /// Merges the load's runs among `read`, and looks for their keys in the others and in the `probed` ones. What could not
-    /// be probed without waiting is in the second answer: (key, run).
+    /// Merges the load's runs among `read`, and looks for their keys in the others and in the `probed` ones. The second
+    /// result lists the probes (key, run) that would have had to wait.
     fn look(
         runs: &[Run],
         read: Vec<(usize, Vec<KeyIter>)>,
@@ -424,18 +428,18 @@ impl Matches {
     }
 }
 
-/// A run's place in the merge.
+/// Position of a run in the merge.
 struct Cursor {
     run: usize,
     blocks: std::vec::IntoIter<KeyIter>,
     current: KeyIter,
     row: u32,
-    /// The key's first 16 bytes, zeros behind its end: most comparisons need no more.
+    /// The first 16 bytes of the key, with zeros after its end: most comparisons need no more.
     head: u128,
 }
 
 impl Cursor {
-    /// The next key below `to`; false at the end.
+    /// Advances to the next key below `to`; returns false at the end.
     fn advance(&mut self, to: Option<&[u8]>) -> Result<bool> {
         loop {
             if let Some((key, row)) = self.current.advance()? {
@@ -513,7 +517,7 @@ fn merge(parts: Vec<(usize, Vec<KeyIter>)>, from: &[u8], to: Option<&[u8]>) -> R
     Ok(keys)
 }
 
-/// Sequence values and delete signs of the segments where they matter, read when first asked for.
+/// Sequence values and delete signs of the segments where they matter, read when first needed.
 struct Facts<'a> {
     schema: &'a TableSchema,
     sequence: Option<usize>,
@@ -544,7 +548,7 @@ impl Facts<'_> {
         Ok(self.known(runs, run).await?.1.as_ref().is_some_and(|s| s.contains(row)))
     }
 
-    /// Rows of a run with the delete sign.
+    /// Returns the rows of a run with the delete sign.
     async fn signed_rows(&mut self, runs: &[Run], run: usize) -> Result<Option<RoaringBitmap>> {
         let Some(sign) = self.sign else { return Ok(None) };
         if let Some((_, signed)) = self.known.get(&run) {
@@ -560,7 +564,7 @@ impl Facts<'_> {
         Ok(Some(signed_rows(&batch)))
     }
 
-    /// Order of two rows by their sequence values; equal without a sequence.
+    /// Compares two rows by their sequence values; equal without a sequence.
     async fn sequence_order(&mut self, runs: &[Run], a: (usize, u32), b: (usize, u32)) -> Result<Ordering> {
         if self.sequence.is_none() {
             return Ok(Ordering::Equal);
@@ -572,13 +576,13 @@ impl Facts<'_> {
     }
 }
 
-/// Rows whose last column, the delete sign, is set.
+/// Returns the rows whose last column, the delete sign, is set.
 fn signed_rows(batch: &RecordBatch) -> RoaringBitmap {
     let signs = batch.column(batch.num_columns() - 1).as_primitive::<Int8Type>();
     signs.iter().zip(0u32..).filter(|(sign, _)| sign.is_some_and(|s| s != 0)).map(|(_, row)| row).collect()
 }
 
-/// Columns of a whole segment.
+/// Reads some columns of a whole segment.
 async fn column_values(schema: &TableSchema, columns: &[usize], run: &Run) -> Result<RecordBatch> {
     let scan = Scan { batch_rows: usize::MAX, ..Scan::new(schema, columns) };
     let mut batches = Vec::new();

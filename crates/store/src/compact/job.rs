@@ -1,4 +1,4 @@
-//! One compaction: reads segments, merges them, writes them as one object, and commits that.
+//! One compaction: reads segments, merges them, writes one object, and commits it.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -23,15 +23,15 @@ use crate::table::schema::{DELETE_SIGN, TableSchema};
 use crate::table::{Deletes, Table, TableState};
 use crate::upload::Upload;
 
-/// Rows of a batch at most; and at least, however little memory there is.
+/// Range of rows of a batch; the lower bound holds however little memory there is.
 const BATCH_ROWS: Range<usize> = 256..8192;
-/// Rows of a row group that are fetched at a time: about those of a page, since pages are fetched whole. Tests have small
-/// segments, and shall see several slices.
+/// Rows of a row group that are fetched at a time: about those of a page, since pages are fetched whole. Tests have
+/// small segments, and need several slices.
 pub(super) const SLICE_ROWS: usize = if cfg!(test) { 7 } else { 20_000 };
-/// Bytes in memory for each byte of a column in a segment, about.
+/// Approximate bytes in memory for each byte of a column in a segment.
 const UNPACKED: u64 = 4;
 
-/// What a compaction did.
+/// Counts of what compactions did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Done {
     /// Segments merged.
@@ -53,7 +53,7 @@ impl std::ops::AddAssign for Done {
     }
 }
 
-/// Compacts as picked, in one transaction. Dropped before its end it leaves at most an object that nobody names.
+/// Compacts the picks in one transaction. Dropped before its end it leaves at most an object that no version names.
 pub(super) async fn run(
     table: &Table,
     state: Arc<TableState>,
@@ -86,8 +86,9 @@ pub(super) async fn run(
     let written = merged.object.as_ref().map(|object| object.id);
     let done = commit(table, txn, merged).await;
     if let Some(id) = written.filter(|_| done.as_ref().is_err_and(CompactError::is_conflict)) {
-        // Another has merged or removed the same segments: no version will name this object, and nobody need wait for a vacuum.
-        // If one does all the same, its commit's answer was lost. A vacuum finds what cannot be deleted now.
+        // Another writer has merged or removed the same segments: no version will name this object, and it need not
+        // wait for a vacuum. If a version names it all the same, the answer to its commit was lost. A vacuum finds an
+        // object that cannot be deleted here.
         let first = SegmentId { object: id, ordinal: 0 };
         if table.snapshot().segment(first).is_none() {
             let _ = table.store().delete(&table.data_path(id)).await;
@@ -96,7 +97,7 @@ pub(super) async fn run(
     done
 }
 
-/// What was written, and where each row went.
+/// The written object, and where each row went.
 struct Merged {
     object: Option<DataObject>,
     /// Inputs whose rows were all deleted.
@@ -109,7 +110,7 @@ struct Merged {
 struct MergedTablet {
     inputs: Vec<Source>,
     map: RowMap,
-    /// Output segments with their rows, in order.
+    /// Output segments with their numbers of rows, in order.
     outputs: Vec<(SegmentId, u32)>,
 }
 
@@ -138,7 +139,7 @@ async fn commit(table: &Table, txn: TxnId, merged: Merged) -> Result<Done, Compa
     Ok(done)
 }
 
-/// Rows of the outputs for rows of the inputs.
+/// Maps deleted rows of the inputs to rows of the outputs.
 fn carry(tablets: &mut [MergedTablet], mut added: Deletes) -> Result<Deletes, CompactError> {
     let mut deletes = Deletes::new();
     for tablet in tablets {
@@ -177,13 +178,13 @@ struct Job {
     segment_rows: u64,
     stop: Arc<AtomicBool>,
     readers: HashMap<ObjectId, Arc<ObjectReader>>,
-    /// What is read once needs no cache.
+    /// Pages are read once and need no cache.
     cache: Arc<PageCache>,
     handle: Handle,
 }
 
 impl Job {
-    /// Uses the CPU, and waits for the store: on a thread that may block.
+    /// Merges and writes the object. Uses the CPU and waits for the store, so it runs on a thread that may block.
     fn write(mut self, picks: Vec<Pick>) -> Result<Merged, CompactError> {
         let path = self.table.data_path(self.object);
         let store = |source| CompactError::Store { path: path.to_string(), source };
@@ -203,7 +204,7 @@ impl Job {
     ) -> Result<Merged, CompactError> {
         let options = Arc::new(WriteOptions::try_new(Arc::clone(&self.schema))?);
         let mut builder = ObjectBuilder::new(options, self.object);
-        // Deleted rows stay if they decide, by their sequence, over rows that are still to come.
+        // Deleted rows stay if, by their sequence, they decide over rows that are still to come.
         let sign = self.schema.sequence.and(self.schema.columns.iter().position(|c| c.name == DELETE_SIGN));
         let mut tombstones = Deletes::new();
         let mut tablets = Vec::with_capacity(picks.len());
@@ -248,7 +249,8 @@ impl Job {
         Ok(Merged { object, dropped, tablets, tombstones })
     }
 
-    /// Rows of a batch such that all runs' batches fit half of the memory; the other half is for pages.
+    /// Returns the number of rows of a batch for which all runs' batches fit half of the memory; the other half is for
+    /// pages.
     fn batch_rows(&self, window: &[SegmentId]) -> usize {
         let segments = || window.iter().filter_map(|id| self.state.segment(*id)).map(|s| s.segment);
         let (bytes, rows) =
@@ -318,7 +320,7 @@ impl Job {
     }
 }
 
-/// Rows whose delete sign, in that column, is set.
+/// Returns the rows whose delete sign, in that column, is set.
 fn tombstones_of(batch: &RecordBatch, sign: usize) -> impl Iterator<Item = u32> {
     let signs = batch.column(sign).as_primitive::<Int8Type>();
     signs.iter().zip(0..).filter(|(sign, _)| sign.is_some_and(|s| s != 0)).map(|(_, row)| row)
@@ -331,12 +333,12 @@ fn note_tombstones(batch: &RecordBatch, sign: usize, id: SegmentId, first: u32, 
     }
 }
 
-/// The rows of a segment that are not skipped, batch by batch.
+/// Iterator over the rows of a segment that are not skipped, batch by batch.
 struct SegmentRun {
     reader: Arc<ObjectReader>,
     schema: Arc<TableSchema>,
     columns: Arc<[usize]>,
-    /// Row groups still to be read, and the rows of the first that were.
+    /// Row groups still to be read, and the number of rows of the first one that were read.
     groups: Range<usize>,
     done: usize,
     skipped: Option<Arc<RoaringBitmap>>,
@@ -353,7 +355,7 @@ impl Iterator for SegmentRun {
             if let Some(batch) = self.scan.as_mut().and_then(Iterator::next) {
                 return Some(batch);
             }
-            // Its pages go before the next ones come.
+            // Its pages are freed before the next ones are fetched.
             self.scan = None;
             if self.groups.is_empty() {
                 return None;

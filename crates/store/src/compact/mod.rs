@@ -1,16 +1,17 @@
-//! Compaction: many segments become few, deleted rows go.
+//! Compaction: rewrites many segments as few, without deleted rows.
 //!
-//! A [`Compactor`] looks after all tables of a process. `policy.rs` says which segments are merged; `job.rs` does it: it
-//! reads them as of one state, merges them ([`crate::merge`]), writes one object and commits that in the place of the
-//! inputs. A commit that finds an input gone gives up and removes its object; one that is cut off leaves an orphan for
-//! vacuum. Rows of inputs that were deleted meanwhile are looked up in the merge's row map and deleted in the output by the
-//! same commit, so no delete is lost, and no load waits for a compaction: one that needs its keys again finds them in the
-//! output.
+//! A [`Compactor`] looks after all tables of a process. `policy.rs` chooses the segments to merge. `job.rs` merges
+//! them: it reads them as of one state, merges them ([`crate::merge`]), writes one object and commits that in the place
+//! of the inputs. A commit that finds an input gone gives up and removes its object; one that is cut off leaves an
+//! orphan for vacuum. Rows of inputs that were deleted meanwhile are looked up in the merge's row map and deleted in
+//! the output by the same commit. So no delete is lost, and no load waits for a compaction: a load that needs the keys
+//! again finds them in the output.
 //!
-//! Small merges, of all tablets of a table at once, have a thread of their own: large ones never hold them up. Loads wait
-//! for one while more segments come than it takes (`table/pace.rs`).
+//! Small merges, of all tablets of a table at once, have a thread of their own, so that large ones never hold them up.
+//! Loads wait for a small merge while more segments arrive than it takes (`table/pace.rs`).
 //!
-//! Several processes may compact one table. The second to commit the same segments has worked in vain, nothing worse.
+//! Several processes may compact one table. The second to commit the same segments has worked in vain; nothing else
+//! happens.
 
 mod job;
 mod policy;
@@ -39,25 +40,26 @@ pub use policy::Policy;
 
 use policy::{Limits, Pick};
 
-/// Inputs of one small job at most, and their bytes: a fraction of a second, after which what came meanwhile is merged.
+/// Most inputs of one small job, and most of their bytes: it takes a fraction of a second, and segments that arrived
+/// meanwhile are merged next.
 const SMALL_INPUTS: usize = 4096;
 const SMALL_BYTES: u64 = 16 << 20;
-/// Longest time without a try after failures.
+/// Longest pause after failures.
 const PAUSE_MAX: Duration = Duration::from_secs(300);
-/// Tries of [`Compactor::compact_now`] against others that are faster.
+/// Attempts of [`Compactor::compact_now`] when other writers are faster.
 const CONFLICTS_MAX: u32 = 100;
 
-/// Why a compaction did nothing.
+/// Why a compaction was not done.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompactError {
-    /// The table.
+    /// The table could not be read or changed.
     #[error(transparent)]
     Table(#[from] TableError),
     /// A segment cannot be read or written.
     #[error(transparent)]
     Segment(#[from] SegmentError),
-    /// Its rows cannot be merged.
+    /// The rows cannot be merged.
     #[error(transparent)]
     Merge(#[from] MergeError),
     /// The store failed.
@@ -68,7 +70,7 @@ pub enum CompactError {
         /// The store's error.
         source: object_store::Error,
     },
-    /// An input is not part of the table any more.
+    /// An input is not part of the table.
     #[error("segment {segment} was compacted or removed by another")]
     Gone {
         /// The input.
@@ -80,13 +82,13 @@ pub enum CompactError {
     /// The compactor was stopped.
     #[error("compaction was stopped")]
     Stopped,
-    /// A bug.
+    /// The compaction panicked, which is a bug.
     #[error("compaction panicked; see the log")]
     Panicked,
 }
 
 impl CompactError {
-    /// Another was faster: the next try starts from what is there then.
+    /// Returns whether another writer was faster: the next attempt starts from the new state.
     fn is_conflict(&self) -> bool {
         match self {
             Self::Gone { .. } | Self::PartDeleted => true,
@@ -97,30 +99,30 @@ impl CompactError {
     }
 }
 
-/// How a [`Compactor`] works.
+/// Options of a [`Compactor`].
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// When segments are merged.
+    /// Policy that chooses the segments to merge.
     pub policy: Policy,
-    /// Large merges at a time; one thread more is for small ones.
+    /// Most large merges at a time; small ones have one more thread.
     pub threads: usize,
-    /// Memory of one merge, about.
+    /// Approximate memory of one merge.
     pub memory_bytes: u64,
-    /// Segments of one merge at most.
+    /// Most segments of one merge.
     pub runs_max: usize,
     /// Merges of fewer bytes are small.
     pub small_bytes: u64,
-    /// How often tables are looked at.
+    /// How often tables are examined.
     pub interval: Duration,
-    /// Merges of that many bytes wait until their youngest input has the age [`rest`](Self::rest): a load that is followed by
-    /// others is not held up by merging the first.
+    /// Merges of at least this number of bytes wait until their youngest input has the age [`rest`](Self::rest), so
+    /// that a load that is followed by others is not held up by merging the first.
     pub rest_bytes: u64,
-    /// That age.
+    /// Age of the youngest input from which on large merges begin.
     pub rest: Duration,
-    /// Threads that small merges run on, and by which tables are looked at; by default those that the compactor was started
-    /// on, as large merges do. Merges that come late make everything slower, so they should not stand behind queries.
+    /// Runtime for small merges and for examining tables; by default the one that the compactor was started on, like
+    /// large merges. Late merges make everything slower, so they should not queue behind queries.
     pub small_on: Option<Handle>,
-    /// By what the process reads its tables: what a merge has written is opened there before anyone sees it.
+    /// Readers through which the process reads its tables: the output of a merge is opened there before anyone sees it.
     pub readers: Option<Arc<Readers>>,
 }
 
@@ -141,7 +143,8 @@ impl Default for Options {
     }
 }
 
-/// Compacts the tables of a process in the background. Clones are the same one. It stops when the last is dropped.
+/// Compacts the tables of a process in the background. Clones share one compactor, which stops when the last is
+/// dropped.
 #[derive(Debug, Clone)]
 pub struct Compactor {
     shared: Arc<Shared>,
@@ -166,11 +169,11 @@ struct Shared {
     busy: Mutex<HashMap<TableId, HashSet<SegmentId>>>,
     small: Arc<Semaphore>,
     large: Arc<Semaphore>,
-    /// Where large merges run.
+    /// Runtime of large merges.
     large_on: Handle,
     paused: AtomicBool,
     stop: Arc<AtomicBool>,
-    /// A merge has ended.
+    /// Notified when a merge has ended.
     ended: Notify,
     total: Mutex<Done>,
 }
@@ -181,12 +184,12 @@ struct Watched {
     /// Version at which there was nothing to do.
     idle_at: Option<u64>,
     failures: u32,
-    /// Not before, after failures.
+    /// Time before which no merge is tried, after failures.
     resume: Option<Instant>,
 }
 
 impl Compactor {
-    /// Starts it; tables come by [`add`](Self::add).
+    /// Starts the compactor; tables are added by [`add`](Self::add).
     ///
     /// # Panics
     /// Outside of a Tokio runtime with time.
@@ -208,13 +211,13 @@ impl Compactor {
         Self { shared, _guard: Arc::new(StopOnDrop(stop)) }
     }
 
-    /// Looks after this table from now on. Dropped tables are forgotten by themselves.
+    /// Looks after this table from here on. Dropped tables are removed automatically.
     pub fn add(&self, table: Table) {
         let watched = Watched { table, idle_at: None, failures: 0, resume: None };
         self.shared.tables.lock().entry(watched.table.id()).or_insert(watched);
     }
 
-    /// Looks no more after this table. A merge that is under way goes on.
+    /// Stops looking after this table. A merge that is under way goes on.
     pub fn remove(&self, id: TableId) {
         self.shared.tables.lock().remove(&id);
     }
@@ -234,17 +237,18 @@ impl Compactor {
         self.shared.stop.store(true, Ordering::Relaxed);
     }
 
-    /// What was done since the start.
+    /// Returns the sum of all merges since the start.
     pub fn total(&self) -> Done {
         *self.shared.total.lock()
     }
 
-    /// Merges now, also while paused: what the policy asks for, or with `full` all segments of each tablet, those too
-    /// large to be merged aside, and drops all deleted rows. Rows that come in meanwhile are left out. `partitions`: only
-    /// these.
+    /// Merges now, also while paused: the segments that the policy chooses, or with `full` all segments of each tablet
+    /// except those too large to be merged, and drops all deleted rows. Rows that come in meanwhile are left out.
+    /// `partitions` restricts the merge to these.
     ///
     /// # Errors
-    /// What keeps a merge from being done; others' commits do not, unless they win again and again.
+    /// The [`CompactError`] that prevents a merge. Commits of other writers are retried, unless they win again and
+    /// again.
     pub async fn compact_now(
         &self,
         table: &Table,
@@ -265,7 +269,7 @@ impl Compactor {
                 let mut left = busy.clone();
                 left.extend(state.segments_added_after(begun).filter(|s| s.added == s.seq).map(|s| s.id));
                 let mut picks = shared.plan(state, &policy, &left, partitions, u64::MAX);
-                // Outputs of this call are not rewritten for what was deleted since.
+                // Outputs of this call are not rewritten for rows that were deleted since.
                 let is_new = |id| state.segment(id).is_some_and(|s| s.added > begun);
                 picks.retain(|p| p.inputs().nth(1).is_some() || !p.inputs().all(is_new));
                 let small = shared.small_ones(&picks);
@@ -295,7 +299,7 @@ impl Compactor {
 struct Reserved {
     shared: Arc<Shared>,
     table: TableId,
-    /// The state they were picked from.
+    /// The state that they were picked from.
     state: Arc<TableState>,
     picks: Vec<Pick>,
     inputs: Vec<SegmentId>,
@@ -313,12 +317,13 @@ impl Drop for Reserved {
 }
 
 impl Shared {
-    /// Where small merges run.
+    /// Returns the runtime of small merges.
     fn small_on(&self) -> &Handle {
         self.options.small_on.as_ref().unwrap_or(&self.large_on)
     }
 
-    /// Marks what `choose` takes, knowing what is taken already; `None` if that is nothing.
+    /// Marks the picks of `choose` as busy; `choose` knows which segments are busy already. `None` if there are no
+    /// picks.
     fn reserve(
         self: &Arc<Self>,
         table: &Table,
@@ -326,7 +331,7 @@ impl Shared {
     ) -> Option<Reserved> {
         let mut busy = self.busy.lock();
         let busy = busy.entry(table.id()).or_default();
-        // Taken under the lock: what is not busy any more is gone from it.
+        // Read under the lock, so that segments that are not busy any more are gone from the state.
         let state = table.snapshot();
         let picks = choose(&state, busy);
         let inputs: Vec<SegmentId> = picks.iter().flat_map(Pick::inputs).collect();
@@ -356,7 +361,8 @@ impl Shared {
         policy::plan(state, policy, limits, busy, partitions)
     }
 
-    /// Small picks that make one job: one of each tablet, since all that a commit puts into a tablet has the same age.
+    /// Returns small picks that make one job: one of each tablet, since all segments that a commit adds to a tablet
+    /// have the same age.
     fn small_ones(&self, picks: &[Pick]) -> Vec<Pick> {
         let (mut inputs, mut bytes) = (0, 0);
         let mut tablets = HashSet::new();
@@ -374,18 +380,18 @@ impl Shared {
             .collect()
     }
 
-    /// The smallest of the others.
+    /// Returns the smallest of the other picks.
     fn large_one(&self, picks: &[Pick]) -> Vec<Pick> {
         picks.iter().find(|p| p.bytes >= self.options.small_bytes).cloned().into_iter().collect()
     }
 
-    /// Whether a pick is too small to have to rest, or nothing of it was written just now.
+    /// Returns whether a pick is too small to have to rest, or none of its inputs was written recently.
     fn has_rested(&self, pick: &Pick) -> bool {
         let before = chrono::Utc::now().timestamp_millis() - self.options.rest.as_millis() as i64;
         pick.bytes < self.options.rest_bytes || pick.inputs().all(|id| id.object.txn <= TxnId::at_ms(before))
     }
 
-    /// Begins what there is to do in a table.
+    /// Begins the merges that a table needs.
     fn look_at(self: &Arc<Self>, id: TableId) {
         let table = match self.tables.lock().get_mut(&id) {
             Some(w) if w.resume.is_none_or(|at| at <= Instant::now()) && w.idle_at != Some(w.table.version()) => {
@@ -399,7 +405,7 @@ impl Shared {
             self.busy.lock().remove(&id);
             return;
         }
-        // What is asked for by `compact_now` is done all the same.
+        // `compact_now` merges all the same.
         let snapshot = table.snapshot();
         let off = snapshot.schema().property("disable_auto_compaction");
         if off.is_some_and(|value| value.eq_ignore_ascii_case("true")) {
@@ -437,7 +443,7 @@ impl Shared {
                     shared.note(&table, result);
                 });
             }
-            // Who has no thread cannot know.
+            // Without a free thread it is not known whether there is more to do.
             idle &= lane.available_permits() > 0;
         }
         if idle && let Some(w) = self.tables.lock().get_mut(&id) {
@@ -465,14 +471,14 @@ impl Shared {
     }
 }
 
-/// Looks at all tables in turn until the compactor stops.
+/// Examines all tables in turn until the compactor stops.
 async fn watch(shared: Arc<Shared>) {
     let mut first = 0;
     while !shared.stop.load(Ordering::Relaxed) {
         if !shared.paused.load(Ordering::Relaxed) {
             let mut ids: Vec<TableId> = shared.tables.lock().keys().copied().collect();
             ids.sort_unstable();
-            // Each time another one comes first, so that none takes all threads.
+            // Each time another table comes first, so that none takes all threads.
             let at = first % ids.len().max(1);
             ids.rotate_left(at);
             first += 1;

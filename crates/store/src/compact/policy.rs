@@ -1,11 +1,12 @@
-//! Which segments are merged, and when.
+//! Policy of compaction: which segments are merged, and when.
 //!
-//! A tablet's segments stand in a row. Where the order of rows decides values (AGGREGATE, UNIQUE with a sequence column)
-//! that is their age, and only neighbours are merged; elsewhere it is their size. From the small or new end a window
-//! grows by its next neighbour as long as that is not larger than [`Policy::ratio`] times all before it: so sizes of what
-//! stays grow threefold from one to the next, and every rewrite of a row is one into a segment at least half as large
-//! again. A window of [`Policy::runs_min`] segments is merged. With the defaults a tablet has at most about 7 segments in
-//! waiting and one for each threefold from 64 KiB to 512 MiB, 16 together; larger ones are left alone.
+//! The segments of a tablet form a sequence. If the order of rows decides values (AGGREGATE, UNIQUE with a sequence
+//! column) they are ordered by age, and only neighbours are merged; otherwise they are ordered by size. From the small
+//! or new end a window grows by its next neighbour as long as that is not larger than [`Policy::ratio`] times all
+//! before it. So the sizes of remaining segments grow threefold from one to the next, and every rewrite of a row goes
+//! into a segment at least half as large again. A window of [`Policy::runs_min`] segments is merged. With the defaults
+//! a tablet has at most about 7 waiting segments and one for each factor of three from 64 KiB to 512 MiB, 16 together;
+//! larger ones are left alone.
 //!
 //! Apart from that, a segment is rewritten when [`Policy::deleted_share`] of its rows are deleted.
 
@@ -16,22 +17,22 @@ use crate::table::data::{SegmentId, Tablet};
 use crate::table::schema::{Model, PartitionId, TableSchema};
 use crate::table::{SegmentRef, TableState};
 
-/// When segments are merged.
+/// Limits that decide when segments are merged.
 #[derive(Debug, Clone)]
 pub struct Policy {
     /// Fewest segments that are worth a merge.
     pub runs_min: usize,
-    /// A window takes in a segment up to so many times its own size.
+    /// A window takes in a segment up to this many times its own size.
     pub ratio: u64,
-    /// Smaller segments are always taken in: what they cost is not their bytes.
+    /// Segments with fewer bytes are always taken in, because their cost does not depend on their bytes.
     pub bytes_min: u64,
-    /// Bytes of a segment that is merged no more.
+    /// Segments of at least this many bytes are not merged.
     pub full_bytes: u64,
-    /// Rows of a segment that is merged no more. An output is cut at twice as many.
+    /// Segments of at least this many rows are not merged. An output is cut at twice as many.
     pub full_rows: u64,
-    /// Share of deleted rows that makes a rewrite worth it.
+    /// Share of deleted rows from which on a segment is rewritten.
     pub deleted_share: f64,
-    /// More segments than this in a tablet, full ones aside, are merged even against `ratio`.
+    /// If a tablet has more segments than this, not counting full ones, some are merged even against `ratio`.
     pub segments_max: usize,
 }
 
@@ -50,7 +51,8 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// That makes of each tablet one segment without deleted rows, as far as memory goes and full ones aside.
+    /// Returns a policy that makes one segment without deleted rows of each tablet, as far as memory allows, leaving
+    /// full segments alone.
     pub fn full(&self) -> Self {
         Self { runs_min: 2, ratio: u64::MAX, deleted_share: 0.0, ..self.clone() }
     }
@@ -60,9 +62,9 @@ impl Policy {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pick {
     pub tablet: Tablet,
-    /// Each becomes one; oldest first, in a window too.
+    /// Windows of which each becomes one segment; the oldest window first, and the oldest segment first in each.
     pub windows: Vec<Vec<SegmentId>>,
-    /// Bytes of the inputs, deleted rows left out.
+    /// Bytes of the inputs, without deleted rows.
     pub bytes: u64,
 }
 
@@ -72,13 +74,13 @@ impl Pick {
     }
 }
 
-/// What bounds a merge.
+/// Limits of a merge.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     pub runs: usize,
     /// Bytes of a merge's inputs that are in memory at a time.
     pub memory: u64,
-    /// Bytes of a merge's inputs, where there are enough of them to be worth it.
+    /// Bytes of a merge's inputs, if there are enough inputs to be worth a merge.
     pub bytes: u64,
 }
 
@@ -91,16 +93,16 @@ struct Piece {
     deleted: u64,
     /// Bytes of the rows that are not deleted.
     bytes: u64,
-    /// Bytes of it that a merge has in memory.
+    /// Bytes of the segment that a merge has in memory.
     memory: u64,
-    /// Output of a compaction.
+    /// Whether it is the output of a compaction.
     merged: bool,
-    /// In work.
+    /// Whether it is an input of a merge that is under way.
     busy: bool,
 }
 
-/// What is to be merged in a table, small things first. `busy` segments are left alone; so are partitions other than
-/// those asked for, if any are.
+/// Returns the merges that a table needs, small ones first. `busy` segments are left alone, and so are partitions other
+/// than `partitions`, if these are given.
 pub(super) fn plan(
     state: &TableState,
     policy: &Policy,
@@ -139,7 +141,7 @@ fn piece(s: SegmentRef<'_>, busy: bool) -> Piece {
     }
 }
 
-/// Whether the order of rows with equal keys decides what becomes of them.
+/// Returns whether the order of rows with equal keys decides the result.
 fn is_ordered(schema: &TableSchema) -> bool {
     match schema.model {
         Model::Duplicate => false,
@@ -170,14 +172,15 @@ fn plan_tablet(
         pick.bytes += window.iter().map(|p| p.bytes).sum::<u64>();
         pick.windows.insert(0, window.iter().map(|p| p.id).collect());
     };
-    // An output takes the age of its newest input, and a name that is newer than all. If others of that age stood behind
-    // it, it would overtake them; unless they are merged by the same commit, whose outputs are named in their order.
+    // An output takes the age of its newest input, and a name that is newer than all. If other segments of that age
+    // came after it, it would overtake them, unless they are merged by the same commit, whose outputs are named in
+    // their order.
     let splits_age =
         |pieces: &[Piece], end: usize| ordered && end < pieces.len() && pieces[end - 1].seq == pieces[end].seq;
 
     let mut end = pieces.len();
     let mut picked = false;
-    // The last window was cut at `end` for want of memory, and was picked.
+    // Set if the last window was cut at `end` for lack of memory, and was picked.
     let mut cut = false;
     while end > 0 {
         let linked = cut && splits_age(&pieces, end);
@@ -193,7 +196,7 @@ fn plan_tablet(
             if is_full(next) || is_large(next, sum) {
                 break;
             }
-            // Two are always merged, so that large row groups do not stop everything.
+            // Two segments are always merged, so that large row groups do not stop everything.
             let fits = memory + next.memory <= limits.memory && end - start < limits.runs;
             let is_enough = end - start >= policy.runs_min && sum + next.bytes > limits.bytes;
             if is_enough || !fits && end - start >= 2 {
@@ -204,7 +207,7 @@ fn plan_tablet(
             sum += next.bytes;
             memory += next.memory;
         }
-        // A large one is not rewritten for the sake of small ones that are older.
+        // A large segment is not rewritten for the sake of small ones that are older.
         let newest = end;
         while end - start > 1 && is_large(&pieces[end - 1], sum - pieces[end - 1].bytes) {
             end -= 1;
@@ -230,7 +233,7 @@ fn plan_tablet(
             pieces[at..at + runs].iter_mut().for_each(|p| p.busy = true);
         }
     }
-    // Nothing is left of those without rows, so neither order nor number matters.
+    // No rows of them are left, so neither order nor number matters.
     let is_dead = |p: &&mut Piece| p.deleted == p.rows && !p.busy && schema.sequence.is_none();
     let mut dead = Vec::new();
     for p in pieces.iter_mut().filter(is_dead) {
@@ -242,8 +245,8 @@ fn plan_tablet(
     }
     for i in 0..pieces.len() {
         let p = pieces[i];
-        // With a sequence column deleted rows stay if they are the newest of their key, again and again; only what a load
-        // wrote is sure to become smaller.
+        // With a sequence column deleted rows stay if they are the newest of their key, again and again. Only a segment
+        // that a load wrote is sure to become smaller.
         let shrinks = schema.model != Model::Unique || schema.sequence.is_none() || !p.merged;
         let many = p.deleted > 0 && p.deleted as f64 >= policy.deleted_share * p.rows as f64;
         if many && shrinks && !p.busy && !splits_age(&pieces, i + 1) {
@@ -301,7 +304,8 @@ mod tests {
         assert_eq!(lengths(1_000_000), [policy.runs_min, policy.runs_min], "but not before they are worth it");
     }
 
-    /// Loads and merges in turn; bytes written for each byte loaded, and the most segments that stayed.
+    /// Simulates loads and merges in turn. Returns the bytes written per byte loaded, and the most segments that
+    /// remained.
     fn simulate(
         seed: u64,
         schema: &TableSchema,
@@ -335,8 +339,8 @@ mod tests {
                         assert_eq!(inputs.len(), window.len(), "picked twice");
                         next += 1;
                         let seq = inputs.iter().map(|p| p.seq).max().unwrap();
-                        // Outputs keep the order of all rows: nothing stood between these inputs, and what is behind the
-                        // output now stood behind them before.
+                        // Outputs keep the order of all rows: no segment was between these inputs, and the segments
+                        // that come after the output came after them before.
                         let ages = || inputs.iter().map(|p| (p.seq, p.id));
                         let (low, high) = (ages().min().unwrap(), ages().max().unwrap());
                         let later = pick.windows.iter().flatten().collect::<Vec<_>>();
@@ -380,7 +384,7 @@ mod tests {
         let policy = Policy { runs_min: 3, ..Policy::default() };
         let aggregate = schema(Model::Aggregate, None);
         let big = 1 << 20;
-        // A much larger neighbour stops a window by age, not one by size.
+        // A much larger neighbour stops a window by age, but not one by size.
         let pieces = [loaded(1, 1, 10), loaded(2, 2, 10), loaded(3, 3, big), loaded(4, 4, 10)];
         assert_eq!(picks(&aggregate, &policy, &pieces), Vec::<Vec<u64>>::new());
         assert_eq!(picks(&schema(Model::Duplicate, None), &policy, &pieces), [[1, 2, 4]]);
@@ -390,7 +394,7 @@ mod tests {
         assert_eq!(picks(&aggregate, &policy, &pieces), [[5, 6, 7], [1, 2, 3]]);
         pieces[3] = loaded(4, 4, policy.full_bytes);
         assert_eq!(picks(&aggregate, &policy, &pieces), [[5, 6, 7], [1, 2, 3]]);
-        // Those of one load are not cut at their newer end.
+        // Segments of one load are not cut at their newer end.
         let mut pieces: Vec<Piece> = (1..=7).map(|n| loaded(n, 1, 10)).collect();
         pieces[6].busy = true;
         assert_eq!(picks(&aggregate, &policy, &pieces), Vec::<Vec<u64>>::new());

@@ -1,4 +1,4 @@
-//! Rows with equal keys become one: the merge rules of AGGREGATE tables, a column at a time.
+//! Merge rules of AGGREGATE tables, applied column by column: rows with equal keys become one.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use dipper_base::types::SqlType;
 use super::MergeError;
 use crate::table::schema::{Aggregate, TableColumn, TableSchema};
 
-/// Merges the rows of each group. `starts`: the first row of each, ascending, the first is 0; rows of a group are in
-/// order of age. NULLs take part only in REPLACE and in sequences; a group without values is NULL.
+/// Merges the rows of each group. `starts` are the first rows of the groups, ascending, the first is 0. Rows of a group
+/// are in order of age. NULLs take part only in REPLACE and in sequences; a group without values is NULL.
 pub(super) fn aggregate(schema: &TableSchema, batch: &RecordBatch, starts: &[u32]) -> Result<RecordBatch, MergeError> {
     let groups = Groups { starts, rows: batch.num_rows() as u32 };
     let firsts = UInt32Array::from(starts.to_vec());
@@ -56,7 +56,7 @@ struct Groups<'a> {
 }
 
 impl Groups<'_> {
-    /// First row and the row behind the last one, of each group.
+    /// Returns the first row of each group and the row after its last one.
     fn iter(&self) -> impl Iterator<Item = (u32, u32)> {
         let ends = self.starts.iter().skip(1).copied().chain([self.rows]);
         self.starts.iter().copied().zip(ends)
@@ -71,7 +71,7 @@ fn choose(array: &ArrayRef, rows: impl Iterator<Item = u32>) -> Result<ArrayRef,
     Ok(take(array, &UInt32Array::from_iter_values(rows), None)?)
 }
 
-/// The value of each group that is `better` than all others of it, in the order of ORDER BY.
+/// Returns the value of each group that is `better` than all others of it, in the order of ORDER BY.
 fn choose_best(array: &ArrayRef, groups: &Groups<'_>, better: Ordering) -> Result<ArrayRef, MergeError> {
     let compare = make_comparator(array, array, SortOptions::default())?;
     let best = |(start, end)| {
@@ -82,14 +82,14 @@ fn choose_best(array: &ArrayRef, groups: &Groups<'_>, better: Ordering) -> Resul
     choose(array, groups.iter().map(best))
 }
 
-/// The row of each group with the greatest value, NULL being the smallest; of equal ones the last.
+/// Returns the row of each group with the greatest value, NULL being the smallest; of equal ones the last.
 fn latest(sequence: &ArrayRef, groups: &Groups<'_>) -> Result<Vec<u32>, MergeError> {
     let compare = make_comparator(sequence, sequence, SortOptions { descending: false, nulls_first: true })?;
     let later = |best: u32, row: u32| if compare(row as usize, best as usize) == Ordering::Less { best } else { row };
     Ok(groups.iter().map(|(start, end)| (start..end).fold(start, later)).collect())
 }
 
-/// SUM in the column's own type; a sum that does not fit is an error.
+/// Sums in the column's own type; a sum that does not fit is an error.
 fn sum(column: &TableColumn, array: &ArrayRef, groups: &Groups<'_>) -> Result<ArrayRef, MergeError> {
     macro_rules! integers {
         ($t:ty) => {

@@ -1,4 +1,4 @@
-//! Keys of a batch in a form that compares fast: 128-bit integers where the columns fit, else rows of bytes.
+//! Keys of a batch in a form that compares fast: 128-bit integers if the columns fit, otherwise rows of bytes.
 
 use std::cmp::Ordering;
 
@@ -13,11 +13,12 @@ use dipper_base::types::SqlType;
 use super::MergeError;
 use crate::table::schema::TableColumn;
 
-/// How the keys of some columns are compared: ascending, NULL before all values, strings by bytes.
+/// Form in which keys of some columns are compared: ascending, NULL before all values, strings by bytes.
 pub(super) enum KeyForm {
-    /// Columns (place, bits, nullable) side by side in one integer, each with a bit for "not NULL" if it is nullable.
+    /// Columns (position, bits, nullable) side by side in one integer, each with a bit for "not NULL" if it is
+    /// nullable.
     Fixed(Vec<(usize, u32, bool)>),
-    /// Arrow's row format.
+    /// Arrow's row format; positions of the columns.
     Rows(Vec<usize>, RowConverter),
 }
 
@@ -28,7 +29,7 @@ pub(super) enum Keys {
 }
 
 impl KeyForm {
-    /// Of these columns, given with their places; none of them makes all keys equal.
+    /// Chooses a form for these columns, given with their positions. Without columns all keys are equal.
     pub fn try_new<'a>(columns: impl Iterator<Item = (usize, &'a TableColumn)> + Clone) -> Result<Self, MergeError> {
         let fixed: Option<Vec<_>> =
             columns.clone().map(|(i, c)| bits(&c.data_type).map(|bits| (i, bits, c.nullable))).collect();
@@ -42,7 +43,7 @@ impl KeyForm {
         Ok(Self::Rows(places, RowConverter::new(fields)?))
     }
 
-    /// The keys of a batch whose columns have their schema's types.
+    /// Returns the keys of a batch whose columns have their schema's types.
     pub fn keys(&self, batch: &RecordBatch) -> Result<Keys, MergeError> {
         match self {
             Self::Rows(places, converter) => {
@@ -59,7 +60,7 @@ impl KeyForm {
         }
     }
 
-    /// One of the keys.
+    /// Returns one of the keys.
     pub fn one(&self, keys: &Keys, row: usize) -> Keys {
         match (self, keys) {
             (Self::Rows(_, converter), Keys::Rows(rows)) => {
@@ -83,7 +84,7 @@ impl Keys {
         }
     }
 
-    /// Whether no two are equal; the first row that is less than the one before it as an error.
+    /// Returns whether no two keys are equal. The error is the first row whose key is less than the one before it.
     pub fn distinct(&self) -> Result<bool, usize> {
         match self {
             Self::Fixed(keys) => match keys.is_sorted_by(|a, b| a < b) {
@@ -94,9 +95,9 @@ impl Keys {
         }
     }
 
-    /// The first row from `from` on whose key is above `bound`'s, or not below it unless `equal`; `to` if there is none.
-    /// The row `from` itself is known not to be. Steps grow by powers of two, so that a long way costs little and a
-    /// short one hardly more than the next comparison.
+    /// Returns the first row after `from` whose key is above `bound`'s, or not below it unless `equal`; `to` if there
+    /// is none. The row `from` itself is known not to be one. Steps grow by powers of two, so that a long way costs
+    /// little and a short one hardly more than the next comparison.
     pub fn gallop(&self, from: usize, to: usize, bound: (&Self, usize), equal: bool) -> usize {
         let within = |row: usize| match self.compare(row, bound.0, bound.1) {
             Ordering::Less => true,
@@ -139,7 +140,7 @@ fn check(rows: usize, compare: impl Fn(usize) -> Ordering) -> Result<bool, usize
     Ok(distinct)
 }
 
-/// Width of a value in a [`KeyForm::Fixed`].
+/// Returns the width in bits of a value in a [`KeyForm::Fixed`]; `None` for types that do not fit.
 fn bits(data_type: &SqlType) -> Option<u32> {
     match data_type {
         SqlType::Boolean => Some(1),
@@ -186,7 +187,7 @@ fn pack_signed<T: ArrowPrimitiveType<Native: Into<i64>>>(
 }
 
 fn pack_values(keys: &mut [u128], array: &ArrayRef, bits: u32, nullable: bool, values: impl Iterator<Item = u128>) {
-    // A shift by 128 happens only into an empty key, where nothing is to be shifted.
+    // A shift by 128 happens only to an empty key, which has nothing to shift.
     let shift = |key: u128, bits: u32| key.checked_shl(bits).unwrap_or(0);
     match array.nulls().filter(|_| nullable) {
         None => {

@@ -1,12 +1,12 @@
-//! Merging of sorted runs of rows, with what the table's model does to rows with equal keys.
+//! Merging of sorted runs of rows, applying the table's model to rows with equal keys.
 //!
-//! [`merge`] takes runs (each sorted by the schema's key columns, oldest run first) and gives sorted batches. DUPLICATE
-//! keeps all rows, older runs first among equal keys; UNIQUE keeps the last row of a key, or the one with the highest
-//! value of the sequence column; AGGREGATE merges rows with equal keys column by column.
+//! [`merge`] takes runs (each sorted by the schema's key columns, oldest run first) and returns sorted batches.
+//! DUPLICATE keeps all rows, older runs first among equal keys; UNIQUE keeps the last row of a key, or the one with the
+//! highest value of the sequence column; AGGREGATE merges rows with equal keys column by column.
 //!
-//! A heap holds the runs by their next key. The run with the smallest key gives all its rows up to the next key of the
-//! second one, found by galloping: runs that hardly overlap are copied in long pieces, and a piece that fills a batch is
-//! handed through without a copy. What is held at a time: one or two batches of each run, and their keys.
+//! A heap holds the runs by their next key. The run with the smallest key yields all its rows up to the next key of the
+//! second one, found by galloping: runs that hardly overlap are copied in long pieces, and a piece that fills a batch
+//! is passed on without a copy. Memory: one or two batches of each run, and their keys.
 
 mod aggregate;
 mod keys;
@@ -32,9 +32,9 @@ pub use row_map::RowMap;
 
 use keys::{KeyForm, Keys};
 
-/// Pieces shorter than this on average are gathered row by row.
+/// Pieces that are shorter than this on average are gathered row by row.
 const PIECE_ROWS_MIN: usize = 8;
-/// Pieces that are cut between two places where the CPU may be given up: most have few rows where runs overlap.
+/// Pieces that are cut between two places where the CPU may be given up. Most pieces have few rows where runs overlap.
 const PIECES_BETWEEN_POINTS: u32 = 64;
 
 /// Why runs cannot be merged.
@@ -44,14 +44,14 @@ pub enum MergeError {
     /// A run cannot be read.
     #[error("a run cannot be read: {0}")]
     Input(#[source] Box<dyn Error + Send + Sync>),
-    /// A batch is not of the schema.
+    /// A batch does not have the schema's columns.
     #[error("column {column}: expected {expected} in a run, found {found}")]
     Columns {
         /// Name of the column, or "number of columns".
         column: String,
-        /// What the schema says.
+        /// Type in the schema.
         expected: String,
-        /// What the batch has.
+        /// Type in the batch.
         found: String,
     },
     /// A run is not sorted.
@@ -62,44 +62,45 @@ pub enum MergeError {
         /// The row, counted over the run.
         row: u64,
     },
-    /// A sum does not fit.
+    /// A sum does not fit its column's type.
     #[error("column {column}: a SUM is out of range for {data_type}; give the column a wider type")]
     Overflow {
         /// The column.
         column: String,
-        /// Its type.
+        /// Type of the column.
         data_type: String,
     },
-    /// A value column of an AGGREGATE table whose rule is missing or does not go with its type.
+    /// A value column of an AGGREGATE table whose rule is missing or does not fit its type.
     #[error("column {column}: no rule that merges its values")]
     NoRule {
         /// The column.
         column: String,
     },
-    /// A value that is no sketch or bitmap.
+    /// A value that is not a sketch or bitmap.
     #[error("column {column}: {source}")]
     Sketch {
         /// The column.
         column: String,
-        /// What is wrong.
+        /// The error of the sketch.
         source: SketchError,
     },
-    /// More rows than a row map counts.
+    /// More rows than a row map can count.
     #[error("merged runs have more than {} rows; merge fewer of them", u32::MAX)]
     TooManyRows,
-    /// Arrow refuses.
+    /// An error of Arrow.
     #[error(transparent)]
     Arrow(#[from] ArrowError),
 }
 
-/// Merges runs into batches of `batch_rows` rows; a batch of an AGGREGATE table can have twice as many, the last one has
-/// fewer.
+/// Merges runs into batches of `batch_rows` rows. A batch of an AGGREGATE table can have twice as many; the last one
+/// has fewer.
 ///
 /// # Errors
-/// A key's type has no order. What is wrong with the runs comes from the iterator, which ends there.
+/// [`MergeError::Arrow`] if a key's type has no order. Errors of the runs are returned by the iterator, which ends
+/// there.
 ///
 /// # Panics
-/// `batch_rows` is 0.
+/// If `batch_rows` is 0.
 pub fn merge<I, E>(schema: &TableSchema, runs: Vec<I>, batch_rows: usize) -> Result<Merge<I>, MergeError>
 where
     I: Iterator<Item = Result<RecordBatch, E>>,
@@ -124,11 +125,12 @@ where
     })
 }
 
-/// What the model makes of one sorted batch: UNIQUE keeps the last of each key (or the one with the highest sequence),
+/// Applies the model to one sorted batch: UNIQUE keeps the last row of each key (or the one with the highest sequence),
 /// AGGREGATE merges, DUPLICATE keeps all. Equal keys are in order of age.
 ///
 /// # Errors
-/// The batch is not sorted or not of the schema; a sum does not fit.
+/// [`MergeError::Unsorted`] or [`MergeError::Columns`] if the batch is not sorted or not of the schema,
+/// [`MergeError::Overflow`] if a sum does not fit.
 pub fn merge_sorted_batch(schema: &TableSchema, batch: RecordBatch) -> Result<RecordBatch, MergeError> {
     if schema.model == Model::Duplicate || batch.num_rows() == 0 {
         return Ok(batch);
@@ -137,7 +139,7 @@ pub fn merge_sorted_batch(schema: &TableSchema, batch: RecordBatch) -> Result<Re
     merge(schema, vec![run], usize::MAX)?.next().expect("a row gives a row")
 }
 
-/// The merged batches.
+/// Iterator over the merged batches.
 pub struct Merge<I> {
     schema: TableSchema,
     arrow: SchemaRef,
@@ -145,7 +147,7 @@ pub struct Merge<I> {
     sequence: Option<KeyForm>,
     batch_rows: usize,
     runs: Vec<Run<I>>,
-    /// Runs that have rows: a binary heap by next key, then age.
+    /// Runs that have rows: a binary heap by next key, then by age.
     heap: Vec<usize>,
     begun: bool,
     pending: Pending,
@@ -157,9 +159,9 @@ struct Run<I> {
     chunk: Option<Arc<Chunk>>,
     /// The next row in the chunk.
     row: usize,
-    /// The chunk's place in [`Pending::slots`].
+    /// Index of the chunk in [`Pending::slots`].
     slot: Option<usize>,
-    /// Rows read, those of the chunk included.
+    /// Rows read, including those of the chunk.
     rows: u64,
 }
 
@@ -168,7 +170,7 @@ struct Chunk {
     batch: RecordBatch,
     keys: Keys,
     sequence: Option<Keys>,
-    /// No two keys are equal.
+    /// Whether no two keys are equal.
     distinct: bool,
     /// Run, and the number in it of the batch's first row; `None` for rows that were merged from several.
     origin: Option<(usize, u64)>,
@@ -178,10 +180,10 @@ struct Chunk {
 #[derive(Default)]
 struct Pending {
     slots: Vec<Arc<Chunk>>,
-    /// Rows of slots, in order of the output.
+    /// Slot and rows of each piece, in order of the output.
     pieces: Vec<(usize, Range<usize>)>,
     rows: usize,
-    /// AGGREGATE: where groups of equal keys begin, in pending rows.
+    /// AGGREGATE: beginnings of groups of equal keys, as indexes of pending rows.
     starts: Vec<u32>,
 }
 
@@ -190,13 +192,14 @@ where
     I: Iterator<Item = Result<RecordBatch, E>>,
     E: Into<Box<dyn Error + Send + Sync>>,
 {
-    /// Keeps account of where rows go; see [`row_map`](Self::row_map).
+    /// Also records where rows go; see [`row_map`](Self::row_map).
     pub fn with_row_map(mut self) -> Self {
         self.map = Some(RowMap::new(self.runs.len(), self.schema.model == Model::Aggregate));
         self
     }
 
-    /// Where the rows went; complete when the iterator has ended. Empty unless asked for.
+    /// Returns where the rows went; complete when the iterator has ended. Empty without
+    /// [`with_row_map`](Self::with_row_map).
     pub fn row_map(self) -> RowMap {
         self.map.unwrap_or_default()
     }
@@ -224,7 +227,7 @@ where
                 if !self.continues(run) {
                     return self.flush().map(Some);
                 }
-                // A group must not be cut. One that is too large is merged as far as it is known.
+                // A group must not be cut. A group that is too large is merged as far as it is known.
                 room = match self.schema.model {
                     Model::Aggregate => self.batch_rows.saturating_mul(2).saturating_sub(self.pending.rows),
                     _ => 1,
@@ -245,7 +248,7 @@ where
         if self.pending.rows > 0 { self.flush().map(Some) } else { Ok(None) }
     }
 
-    /// Reads the next batch of a run that has rows; false at its end.
+    /// Reads the next batch of a run that has rows; returns false at its end.
     fn load(&mut self, number: usize) -> Result<bool, MergeError> {
         let run = &mut self.runs[number];
         run.slot = None;
@@ -274,7 +277,7 @@ where
         Ok(true)
     }
 
-    /// Whether the run's next key is that of the last pending row, and the model makes one row of them.
+    /// Returns whether the run's next key equals that of the last pending row, and the model makes one row of them.
     fn continues(&self, run: usize) -> bool {
         self.schema.model != Model::Duplicate
             && self.pending.last().is_some_and(|(chunk, row)| {
@@ -334,7 +337,7 @@ where
         }
     }
 
-    /// All pending rows as a batch.
+    /// Returns all pending rows as a batch.
     fn flush(&mut self) -> Result<RecordBatch, MergeError> {
         let pending = std::mem::take(&mut self.pending);
         self.runs.iter_mut().for_each(|run| run.slot = None);
@@ -352,7 +355,7 @@ where
         Ok(batch)
     }
 
-    /// Merges the pending rows and keeps the last, which belongs to a group that goes on; gives those before it.
+    /// Merges the pending rows and keeps the last one, whose group goes on; returns those before it.
     fn fold(&mut self) -> Result<Option<RecordBatch>, MergeError> {
         let (chunk, row) = self.pending.last().expect("a group that goes on has begun");
         let keys = self.key.one(&chunk.keys, row);
@@ -408,8 +411,8 @@ impl Pending {
         }
     }
 
-    /// Of rows with equal keys only the last, or the one with the highest sequence. `continues`: the first of the rows
-    /// has the key of the last one here.
+    /// Adds only the last row of each key, or the one with the highest sequence. With `continues` the first of the rows
+    /// has the key of the last pending one.
     fn push_unique(&mut self, slot: usize, rows: Range<usize>, continues: bool) {
         let chunk = Arc::clone(&self.slots[slot]);
         if chunk.distinct && !continues {
@@ -446,7 +449,7 @@ impl Pending {
         }
     }
 
-    /// All rows, with a note where groups begin.
+    /// Adds all rows, and records where groups begin.
     fn push_groups(&mut self, slot: usize, rows: Range<usize>, continues: bool) {
         let chunk = Arc::clone(&self.slots[slot]);
         let base = self.rows as u32;
@@ -504,7 +507,7 @@ fn check_columns(schema: &SchemaRef, batch: &RecordBatch) -> Result<(), MergeErr
     Ok(())
 }
 
-/// Enters the rows that make up the next batch.
+/// Records the rows that make up the next batch in the row map.
 fn record(map: &mut RowMap, pending: &Pending, merges: bool) -> Result<(), MergeError> {
     let narrow = |n: u64| u32::try_from(n).map_err(|_| MergeError::TooManyRows);
     let base = u64::from(map.rows());

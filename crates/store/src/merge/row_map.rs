@@ -1,17 +1,18 @@
-//! Where the rows of merged runs went.
+//! Record of where the rows of merged runs went.
 
 use roaring::RoaringBitmap;
 
-/// For each row of each run, the row of the output that it became or was merged into.
+/// Maps each row of each run to the row of the output that it became or was merged into.
 ///
-/// Each run keeps its order, so two sets say all: the rows that begin an output row, and these output rows. Memory: at
+/// Each run keeps its order, so two sets are enough: the rows that begin an output row, and these output rows. Memory:
+/// at worst about two bytes per row, next to nothing if runs do not interleave.
 /// worst about two bytes a row, next to nothing where runs do not interleave.
 #[derive(Debug, Clone, Default)]
 pub struct RowMap {
     runs: Vec<RunMap>,
-    /// Rows of the output.
+    /// Number of rows of the output.
     rows: u32,
-    /// Rows between two heads were merged into the first one's output row; else they were dropped.
+    /// Whether rows between two heads were merged into the first one's output row; otherwise they were dropped.
     merges: bool,
 }
 
@@ -21,7 +22,7 @@ struct RunMap {
     heads: RoaringBitmap,
     /// Output rows; the n-th belongs to the n-th head.
     outputs: RoaringBitmap,
-    /// Rows of the run up to the last one seen.
+    /// Number of rows of the run up to the last one seen.
     rows: u32,
 }
 
@@ -30,12 +31,12 @@ impl RowMap {
         Self { runs: vec![RunMap::default(); runs], rows: 0, merges }
     }
 
-    /// Number of output rows so far.
+    /// Returns the number of output rows so far.
     pub fn rows(&self) -> u32 {
         self.rows
     }
 
-    /// `len` rows of a run from `row` on became the output rows from `output` on.
+    /// Records that `len` rows of a run from `row` on became the output rows from `output` on.
     pub(super) fn copied(&mut self, run: usize, row: u32, output: u32, len: u32) {
         let run = &mut self.runs[run];
         run.heads.insert_range(row..row + len);
@@ -43,7 +44,7 @@ impl RowMap {
         run.rows = row + len;
     }
 
-    /// A row of a run was merged into an output row.
+    /// Records that a row of a run was merged into an output row.
     pub(super) fn merged(&mut self, run: usize, row: u32, output: u32) {
         let run = &mut self.runs[run];
         if run.outputs.insert(output) {
@@ -56,16 +57,17 @@ impl RowMap {
         self.rows += outputs;
     }
 
-    /// More rows will be merged into the last output row.
+    /// Reopens the last output row: more rows will be merged into it.
     pub(super) fn reopen_last(&mut self) {
         self.rows -= 1;
     }
 
-    /// The output rows that are gone once these rows of the runs are: one set for each run, in the numbering of the
-    /// merge's input. `None` if only some of the rows that were merged into one are gone: no row says what is left.
+    /// Returns the output rows to delete when these rows of the runs are deleted: one set for each run, in the
+    /// numbering of the merge's input. `None` if only some of the rows that were merged into one are deleted, because
+    /// no row holds the remaining value.
     ///
     /// # Panics
-    /// Unless there are as many sets as runs.
+    /// If the number of sets differs from that of runs.
     pub fn translate(&self, deleted: &[RoaringBitmap]) -> Option<RoaringBitmap> {
         assert_eq!(deleted.len(), self.runs.len(), "one set of rows for each run");
         let mut outputs = RoaringBitmap::new();
@@ -84,7 +86,7 @@ impl RowMap {
 }
 
 impl RunMap {
-    /// Whether all rows that were merged into an output row are among these.
+    /// Returns whether all rows that were merged into an output row are among `rows`.
     fn is_gone(&self, output: u32, rows: &RoaringBitmap) -> bool {
         if !self.outputs.contains(output) {
             return true;
