@@ -1,18 +1,18 @@
-//! Copies of tables, and tables from copies.
+//! Backup and restore of tables.
 //!
 //! A backup is a directory of its own, on any store:
 //!
 //! ```text
-//! <name>/backup               what it holds: tables with their definitions, files with length and CRC-32C; written last
+//! <name>/backup               list of tables with their definitions, files with length and CRC-32C; written last
 //! <name>/t/<table id>/...     chain and data objects of one version of each table, as they were in the store
 //! ```
 //!
-//! Copying reads one version of each table, beside loads and compactions. Each copy is opened and verified as a whole
-//! ([`crate::check`]) before the backup counts, and again before a restored table gets its name. A restored table has an
-//! id of its own; prepared loads that wait in the copy are aborted.
+//! Copying reads one version of each table, while loads and compactions go on. Each copy is opened and verified as a
+//! whole ([`crate::check`]) before the backup counts, and again before a restored table gets its name. A restored table
+//! has an id of its own; prepared loads that wait in the copy are aborted.
 //!
-//! A backup has its directory for itself: where a database is, or tables of a storage volume, nothing is written. It
-//! replaces no object, and when it fails it deletes those that it has put, and no others.
+//! A backup needs a directory of its own: nothing is written into the directory of a database or of a storage volume
+//! with tables. A backup replaces no object, and when it fails it deletes the objects that it has put, and no others.
 
 use std::collections::BTreeSet;
 use std::future::ready;
@@ -34,45 +34,45 @@ use crate::table::{Table, TableChange, TableError, TableState, table_path};
 use crate::upload::{PART_BYTES, Upload};
 use crate::volumes::STORAGE_VOLUME;
 
-/// The list of what a backup holds.
+/// Name of the list of a backup's contents.
 const MANIFEST: &str = "backup";
 /// Format of the list.
 const FORMAT: u16 = 1;
-/// Files that are copied, or read, at a time.
+/// Most files that are copied, or read, at a time.
 const FILES: usize = 4;
-/// How often a table is copied anew because its versions were freed meanwhile.
+/// How many times a table is copied anew because its versions were freed meanwhile.
 const ATTEMPTS_MAX: u32 = 10;
 
-/// Why a backup or restore was given up. Nothing of it counts then.
+/// Why a backup or restore was given up. No part of it counts then.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackupError {
-    /// The catalog.
+    /// The catalog could not be read or changed.
     #[error(transparent)]
     Catalog(#[from] CatalogError),
-    /// A table.
+    /// A table could not be read or changed.
     #[error(transparent)]
     Table(#[from] TableError),
-    /// The list of a backup.
+    /// The list of a backup could not be read or written.
     #[error(transparent)]
     Chain(#[from] ChainError),
-    /// The store.
+    /// The store failed.
     #[error("cannot {what} {path}: {source}")]
     Store {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
         /// The object.
         path: String,
         /// The store's error.
         source: Error,
     },
-    /// No such table.
+    /// There is no such table.
     #[error("no table '{0}' to copy; names are written database.table, or database for all of its tables")]
     NoTable(String),
-    /// There is a backup already.
+    /// The directory holds a backup already.
     #[error("'{0}' holds a backup already; choose an empty directory")]
     Exists(String),
-    /// There is a database, which files of a backup would become part of.
+    /// The directory holds a database, of which the files of a backup would become part.
     #[error("'{place}' holds a database, not backups: there is {object}; name an empty directory")]
     Database {
         /// The directory.
@@ -80,7 +80,7 @@ pub enum BackupError {
         /// An object of the database.
         object: String,
     },
-    /// There are files of tables that this backup has not put.
+    /// The directory holds files of tables that this backup has not put.
     #[error(
         "'{place}' holds {object} and no backup: another backup is under way or was cut off, or it is a storage volume; \
          name an empty directory"
@@ -91,7 +91,7 @@ pub enum BackupError {
         /// One of the files.
         object: String,
     },
-    /// A table that cannot be copied whole.
+    /// A table cannot be copied whole, because an object is missing.
     #[error(
         "table {name} cannot be copied: {path} is missing; restore the table from an earlier backup, or name the other \
          tables to copy them without it"
@@ -102,46 +102,46 @@ pub enum BackupError {
         /// The object.
         path: String,
     },
-    /// No backup.
+    /// There is no backup.
     #[error("'{0}' holds no backup: there is no object 'backup' in it")]
     NotFound(String),
-    /// A file is not what it was.
+    /// A file differs from the one that was backed up.
     #[error("{path} is damaged: expected {expected}, found {found}; nothing was restored")]
     Damaged {
         /// The file.
         path: String,
-        /// Length and checksum that the backup names.
+        /// Length and checksum in the backup's list.
         expected: String,
-        /// Those that were read.
+        /// Length and checksum that were read.
         found: String,
     },
-    /// A new name that is none, or for what is no table.
+    /// A new name that is not a table's name, or a rename of something that is not a table.
     #[error("cannot restore '{old}' as '{new}': both must be names of tables, written database.table")]
     Rename {
-        /// What is in the backup.
+        /// Name in the backup.
         old: String,
-        /// What it should be called.
+        /// New name.
         new: String,
     },
-    /// The name is in use.
+    /// The name of a table to restore is in use.
     #[error(
         "{kind} '{name}' exists already; drop it first, or restore under another name: {old}={name}_restored; nothing was \
          restored"
     )]
     Taken {
-        /// What has the name.
+        /// Kind of the object that has the name.
         kind: TableKind,
         /// The name in the backup.
         old: String,
-        /// The name that it should get.
+        /// Name that the restored table should get.
         name: String,
     },
-    /// A copy does not hold together.
+    /// A copy is not consistent.
     #[error("the copy of {name} is not sound: {problems}")]
     Unsound {
         /// The table.
         name: String,
-        /// What is wrong.
+        /// Description of the problems.
         problems: String,
     },
     /// Versions were freed faster than they were copied.
@@ -157,7 +157,7 @@ fn store(what: &'static str, path: &Path, source: Error) -> BackupError {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// Below the table's directory.
+    /// Path below the table's directory.
     path: String,
     bytes: u64,
     crc32c: u32,
@@ -171,12 +171,12 @@ struct Saved {
     name: String,
     id: TableId,
     def: TableDef,
-    /// Of native tables.
+    /// Number of rows of a native table; 0 for others.
     rows: u64,
     files: Vec<File>,
 }
 
-/// All that a backup holds.
+/// The contents of a backup.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Manifest {
@@ -197,11 +197,11 @@ impl Stored for Manifest {
 pub struct Copied {
     /// `database.table`.
     pub name: String,
-    /// Files.
+    /// Number of files.
     pub files: u64,
-    /// Their bytes.
+    /// Bytes of those files.
     pub bytes: u64,
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
 }
 
@@ -212,14 +212,14 @@ impl Copied {
     }
 }
 
-/// A directory of a store as a store.
+/// Returns a directory of a store as a store.
 fn below(of: &Arc<dyn ObjectStore>, prefix: &Path) -> Arc<dyn ObjectStore> {
     Arc::new(PrefixStore::new(Arc::clone(of), prefix.clone()))
 }
 
-/// The directory that a backup goes to, with what it has put there.
+/// The directory that a backup goes to, and the objects that it has put there.
 struct Target {
-    /// For messages.
+    /// Name of the directory for messages.
     place: String,
     store: Arc<dyn ObjectStore>,
     /// Objects that were begun and not deleted again.
@@ -232,8 +232,8 @@ impl Target {
         Target { place, store: below(of, dir), put: Mutex::default() }
     }
 
-    /// Refuses a directory that holds a backup or something else than one. Whatever the two directories are called, one
-    /// that tables are copied from is not empty.
+    /// Refuses a directory that holds a backup, a database or tables. A directory that tables are copied from is
+    /// therefore refused, whatever the two directories are called.
     async fn check(&self) -> Result<(), BackupError> {
         let manifest = Path::from(MANIFEST);
         match self.store.head(&manifest).await {
@@ -241,21 +241,21 @@ impl Target {
             Err(Error::NotFound { .. }) => {}
             Err(e) => return Err(store("look for", &manifest, e)),
         }
-        // A database that nothing was made in yet has labels or leases at most.
+        // A new database, in which nothing was created yet, has labels or leases at most.
         for dir in ["catalog", "label", "lease"] {
             if let Some(object) = self.first(dir).await? {
                 return Err(BackupError::Database { place: self.place.clone(), object });
             }
         }
-        // A storage volume has tables and no catalog: they could be those that are to be copied, and the vacuum of its
-        // database would delete the copies of others.
+        // A storage volume has tables and no catalog. Its tables could be those that are to be copied, and the vacuum
+        // of its database would delete the copies of others.
         match self.first("t").await? {
             Some(object) => Err(self.occupied(object)),
             None => Ok(()),
         }
     }
 
-    /// An object below a directory.
+    /// Returns an object below a directory, if there is one.
     async fn first(&self, dir: &str) -> Result<Option<String>, BackupError> {
         let dir = Path::from(dir);
         let found = self.store.list(Some(&dir)).next().await.transpose().map_err(|e| store("list", &dir, e))?;
@@ -266,20 +266,20 @@ impl Target {
         BackupError::Occupied { place: self.place.clone(), object }
     }
 
-    /// Copies an object to the same path, where nothing may be.
+    /// Copies an object to the same path, where no object may be.
     async fn copy(&self, from: &Arc<dyn ObjectStore>, path: &Path) -> Result<File, BackupError> {
         match self.store.head(path).await {
-            // Another backup came between: what it has put must neither be replaced nor be deleted as ours.
+            // Another backup wrote here meanwhile: its object must neither be replaced nor be deleted as ours.
             Ok(_) => return Err(self.occupied(path.to_string())),
             Err(Error::NotFound { .. }) => {}
             Err(e) => return Err(store("look for", path, e)),
         }
-        // Before it is there: a put that fails may have come through.
+        // Recorded before the put, because a put that fails may have succeeded.
         self.put.lock().insert(path.clone());
         copy(from, path, &self.store, path).await
     }
 
-    /// Deletes what was put below a directory.
+    /// Deletes the objects that were put below a directory.
     async fn clear(&self, dir: &Path) -> Result<(), BackupError> {
         let put: Vec<Path> = self.put.lock().iter().filter(|path| path.prefix_matches(dir)).cloned().collect();
         let paths = futures::stream::iter(put.into_iter().map(Ok)).boxed();
@@ -295,7 +295,8 @@ impl Target {
         Ok(())
     }
 
-    /// Deletes all that was put, as far as the store allows: the backup was given up, which is the error that counts.
+    /// Deletes all objects that were put, as far as the store allows. The error that counts is the one for which the
+    /// backup was given up.
     async fn give_up(&self) {
         if let Err(error) = self.clear(&Path::default()).await {
             tracing::warn!(place = %self.place, %error, "files of a backup that was given up stay there");
@@ -303,12 +304,12 @@ impl Target {
     }
 }
 
-/// Copies tables of `from` into the directory `to` of another store. `wanted` are names, `database.table` or `database`;
-/// empty for everything. `progress` is told each table when it is copied.
+/// Copies tables of `from` into the directory `to` of another store. `wanted` are names, `database.table` or
+/// `database`; empty for everything. `progress` is called for each table when it is copied.
 ///
 /// # Errors
-/// Nothing counts as a backup then, and what was copied is deleted as far as the store allows. Where `to` holds a backup
-/// or a database, nothing was written.
+/// The [`BackupError`] for which the backup was given up. No backup exists then, and copies are deleted as far as the
+/// store allows. If `to` holds a backup or a database, nothing was written.
 pub async fn backup(
     from: &Arc<dyn ObjectStore>,
     target: &Arc<dyn ObjectStore>,
@@ -336,12 +337,12 @@ pub async fn backup(
             target.give_up().await;
             Err(BackupError::Exists(target.place))
         }
-        // It may have come through: then the files are those of a backup.
+        // The put may have succeeded: then the files are those of a backup.
         Err(e) => Err(store("write", &path, e)),
     }
 }
 
-/// Copies all but the list, which it makes.
+/// Copies everything but the list, and returns the list.
 async fn copy_tables(
     from: &Arc<dyn ObjectStore>,
     target: &Target,
@@ -398,7 +399,7 @@ async fn copy_table(
         let table = match Table::open(Arc::clone(&target.store), id).await {
             Ok(table) => table,
             Err(TableError::Chain(ChainError::Contended { .. }) | TableError::NotFound { .. }) => {
-                // What is missing in the table itself is missing in every copy.
+                // An object that is missing in the table itself is missing in every copy.
                 if let Some(path) = missing_object(from, id).await {
                     return Err(BackupError::Missing { name: name.to_string(), path: path.to_string() });
                 }
@@ -416,8 +417,8 @@ async fn copy_table(
             }
             copied
         });
-        // Behind an error nothing begins, and what is under way goes on to its end: a put that was let go of would be
-        // missed by whoever clears up.
+        // After an error no copy begins, but those under way run to their end: a put that is abandoned would be missed
+        // by the clean-up.
         let copied: Vec<Result<File, BackupError>> = futures::stream::iter(copies)
             .take_while(|_| ready(!failed.load(Ordering::Relaxed)))
             .buffer_unordered(FILES)
@@ -440,7 +441,7 @@ async fn copy_chain(
     dir: &Path,
 ) -> Result<Option<Vec<File>>, BackupError> {
     let mut files = Vec::new();
-    // Versions last: those behind the checkpoint that was listed are there, unless a newer one has freed them.
+    // Versions last: those after the checkpoint that was listed are there, unless a newer checkpoint has freed them.
     for kind in ["c", "p", "done", "v"] {
         let dir_of = dir.clone().join(kind);
         let listed: Vec<Path> = from
@@ -460,7 +461,7 @@ async fn copy_chain(
     Ok(Some(files))
 }
 
-/// The data objects that a state names.
+/// Returns the paths of the data objects that a state names.
 fn data_objects(table: &Table, state: &TableState) -> BTreeSet<Path> {
     let prepared = state.prepared().values().flat_map(|p| p.rowset.objects.iter().map(|o| o.id));
     state.all_segments().map(|s| s.id.object).chain(prepared).map(|id| table.data_path(id)).collect()
@@ -475,14 +476,14 @@ async fn verify(name: &str, table: &Table) -> Result<(), BackupError> {
     Err(BackupError::Unsound { name: name.to_string(), problems: report.problems.join("; ") })
 }
 
-/// Deletes what a directory holds.
+/// Deletes all objects in a directory.
 async fn clear(of: &Arc<dyn ObjectStore>, dir: &Path) -> Result<(), BackupError> {
     let there = of.list(Some(dir)).map_ok(|m| m.location).boxed();
     of.delete_stream(there).try_for_each(|_| ready(Ok(()))).await.map_err(|e| store("clear", dir, e))
 }
 
 impl File {
-    /// For messages.
+    /// Returns length and checksum, for messages.
     fn measures(&self) -> String {
         format!("{} bytes with CRC-32C {:08x}", self.bytes, self.crc32c)
     }
@@ -495,8 +496,8 @@ impl File {
     }
 }
 
-/// Copies an object in parts, each asked for by itself: layers between may hold what one request brings. Tells what went
-/// through.
+/// Copies an object in parts, each read by a request of its own, because layers between may hold the whole answer of a
+/// request in memory. Returns length and checksum of the copied bytes.
 async fn copy(
     from: &Arc<dyn ObjectStore>,
     path: &Path,
@@ -513,7 +514,7 @@ async fn copy(
     }
 }
 
-/// Reads an object in parts, and hands them on to an upload with its path, if there is one.
+/// Reads an object in parts, and passes them to an upload with its path, if there is one.
 async fn read(
     from: &Arc<dyn ObjectStore>,
     path: &Path,
@@ -539,7 +540,7 @@ async fn read(
     }
 }
 
-/// The list of a backup; `None` where there is none.
+/// Reads the list of a backup; `None` if there is none.
 async fn manifest(source: &Arc<dyn ObjectStore>) -> Result<Option<Manifest>, BackupError> {
     let path = Path::from(MANIFEST);
     let bytes = match source.get(&path).await {
@@ -550,11 +551,11 @@ async fn manifest(source: &Arc<dyn ObjectStore>) -> Result<Option<Manifest>, Bac
     Ok(Some(decode_as(FORMAT, path.as_ref(), 0, &bytes)?))
 }
 
-/// Verifies a backup as [`restore`] does, without making tables of it: length and checksum of each file. `progress` is told
-/// each table's name before it is read. `None` where there is no backup.
+/// Verifies length and checksum of each file of a backup as [`restore`] does, without making tables of it. `progress`
+/// is called with each table's name before it is read. `None` if there is no backup.
 ///
 /// # Errors
-/// The list of its files cannot be read; what is wrong with them is a [problem](Report::problems).
+/// [`BackupError`] if the list of files cannot be read. Defects of files are reported as [problems](Report::problems).
 pub async fn check(
     source: &Arc<dyn ObjectStore>,
     mut progress: impl FnMut(&str),
@@ -598,11 +599,12 @@ pub async fn check(
     Ok(Some(report))
 }
 
-/// Makes the tables of a backup in `to`, under new names where `renamed` says so (`(database.table, database.table)`).
-/// `wanted` as of [`backup`]. All are copied and verified before the first gets its name, in one commit.
+/// Makes the tables of a backup in `to`, under new names as given by `renamed` (`(database.table, database.table)`).
+/// For `wanted` see [`backup`]. All tables are copied and verified before they get their names, in one commit.
 ///
 /// # Errors
-/// Nothing was restored; copies are deleted as far as the store allows.
+/// The [`BackupError`] for which the restore was given up. Nothing was restored then; copies are deleted as far as the
+/// store allows.
 pub async fn restore(
     source: &Arc<dyn ObjectStore>,
     from: &Path,
@@ -661,7 +663,7 @@ pub async fn restore(
     .await;
     if let Err(e) = result {
         let open = matches!(&e, BackupError::Catalog(CatalogError::Chain(ChainError::Unknown { .. })));
-        // Where the commit's outcome is open the catalog may name them.
+        // If the outcome of the commit is open, the catalog may name them.
         for id in made.into_iter().filter(|_| !open) {
             let _ = clear(to, &table_path(id)).await;
         }
@@ -670,13 +672,14 @@ pub async fn restore(
     Ok(done)
 }
 
-/// Database and table of a name that is written with both.
+/// Splits a name into database and table; `None` if it has not exactly these two parts.
 fn table_name(name: &str) -> Option<(&str, &str)> {
     let parts = name.split_once('.');
     parts.filter(|(database, table)| !database.is_empty() && !table.is_empty() && !table.contains('.'))
 }
 
-/// The error of the commit that gives restored tables their names. The catalog's advice is for who writes statements.
+/// Converts the error of the commit that gives restored tables their names. The catalog's advice is for writers of
+/// statements.
 fn refused(e: CatalogError, renamed: &[(String, String)]) -> BackupError {
     match e {
         CatalogError::TableExists { db, table, kind } => {
@@ -707,7 +710,7 @@ async fn restore_table(
             Err(BackupError::Damaged { path: path.to_string(), expected: file.measures(), found: found.measures() })
         }
     });
-    // To the end, also behind an error: a put that goes on would be missed by whoever clears up.
+    // Runs to the end, also after an error: a put that goes on would be missed by the clean-up.
     let done: Vec<Result<(), BackupError>> = futures::stream::iter(copies).buffer_unordered(FILES).collect().await;
     done.into_iter().collect::<Result<(), BackupError>>()?;
     let table = Table::open(Arc::clone(to), id).await?;
@@ -717,7 +720,7 @@ async fn restore_table(
     for txn in prepared {
         table.abort_prepared(txn).await?;
     }
-    // It says where the table was. The copy is below the database, which may have no such volume.
+    // The property names the volume of the original. The copy is below the database, which may have no such volume.
     let mut schema = TableSchema::clone(table.snapshot().schema());
     if schema.properties.remove(STORAGE_VOLUME).is_some() {
         let expected = schema.version;

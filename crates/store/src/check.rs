@@ -1,7 +1,7 @@
-//! Verifies a whole store: chains, checksums of every byte of data, keys, labels and leases, and that everything named is
-//! there.
+//! Verification of a whole store: chains, checksums of every byte of data, keys, labels and leases, and that everything
+//! named exists.
 //!
-//! Reads only. What it finds is listed with the object's name; it stops at nothing.
+//! Reads only. Every problem is listed with the object's name, and no problem ends the check.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashSet};
@@ -20,38 +20,40 @@ use crate::table::data::{SegmentId, Tablet};
 use crate::table::schema::Model;
 use crate::table::{SegmentRef, Table, TableError, TableState, table_path};
 
-/// Bytes of pages kept while checking: each is read once.
+/// Bytes of pages cached while checking; each page is read once.
 const CACHE_BYTES: usize = 16 << 20;
 /// Key blocks read at a time.
 const BLOCKS: usize = 64;
 /// Small objects read at a time.
 const READS: usize = 32;
-/// Names of a kind that are told one by one; the others are counted.
+/// Most names of a kind that are listed one by one; the others are counted.
 const TOLD_MAX: usize = 100;
 
-/// What was seen.
+/// Findings of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
     /// Native tables.
     pub tables: u64,
     /// Data objects that tables name.
     pub objects: u64,
-    /// Their bytes, all of them read.
+    /// Bytes of those objects, all of them read.
     pub bytes: u64,
     /// Rows that are not deleted.
     pub rows: u64,
-    /// Objects below a table's directory that no state names: of loads under way, or left for the next vacuum.
+    /// Objects below a table's directory that no state names: they belong to loads under way, or are left for the next
+    /// vacuum.
     pub unreferenced: u64,
-    /// What may be wrong or may be in order, a sentence each that says when it is which.
+    /// Findings that may be harmless or not; each sentence says in which case.
     pub suspicious: Vec<String>,
-    /// What is wrong, a sentence each.
+    /// Defects, one sentence each.
     pub problems: Vec<String>,
 }
 
-/// Checks everything that the catalog of a store leads to. `progress` is told each table's name before it is read.
+/// Checks everything that the catalog of a store leads to. `progress` is called with each table's name before it is
+/// read.
 ///
 /// # Errors
-/// The catalog itself cannot be read; all else is a [problem](Report::problems).
+/// [`CatalogError`] if the catalog itself cannot be read. Everything else is reported as a [problem](Report::problems).
 pub async fn check(store: &Arc<dyn ObjectStore>, mut progress: impl FnMut(&str)) -> Result<Report, CatalogError> {
     let catalog = Catalog::open(Arc::clone(store)).await?;
     let state = catalog.snapshot();
@@ -74,7 +76,7 @@ pub async fn check(store: &Arc<dyn ObjectStore>, mut progress: impl FnMut(&str))
                 });
             }
         }
-        // One that was dropped meanwhile is nobody's any more.
+        // A table that was dropped meanwhile does not count.
         if !found.problems.is_empty() && catalog.refresh().await?.table_by_id(table.id).is_none() {
             continue;
         }
@@ -101,12 +103,12 @@ fn stray(path: &Path) -> String {
     format!("{path}: no object of dipper's has such a name; it is ignored")
 }
 
-/// The table whose directory has that name.
+/// Returns the id of the table whose directory has that name.
 fn table_id(name: &str) -> Option<TableId> {
     u64::from_str_radix(name, 16).ok().map(TableId).filter(|id| id.to_string() == name)
 }
 
-/// Directories of tables, for a message.
+/// Lists directories of tables, for a message.
 fn directories(ids: &[TableId]) -> String {
     let mut text: Vec<String> = ids.iter().take(TOLD_MAX).map(|id| table_path(*id).to_string()).collect();
     if ids.len() > TOLD_MAX {
@@ -115,7 +117,7 @@ fn directories(ids: &[TableId]) -> String {
     text.join(", ")
 }
 
-/// Tells of tables that are there and that the catalog does not name. With a catalog they may be in order; without one,
+/// Reports tables that exist but that the catalog does not name. With a catalog they may be in order; without one,
 /// nothing leads to anything that was ever loaded.
 async fn check_unnamed_tables(
     store: &Arc<dyn ObjectStore>,
@@ -123,7 +125,7 @@ async fn check_unnamed_tables(
     report: &mut Report,
 ) -> Result<(), CatalogError> {
     let root = Path::from("t");
-    // Before the catalog is read: a table made later is not among them.
+    // Listed before the catalog is read: a table made later is not in the list.
     let listed = match store.list_with_delimiter(Some(&root)).await {
         Ok(listed) => listed,
         Err(e) => {
@@ -148,7 +150,7 @@ async fn check_unnamed_tables(
     let mut kept = Vec::new();
     for id in unnamed {
         match Table::open(Arc::clone(store), id).await {
-            // Dropped, or what is left of a chain that a vacuum deletes.
+            // Dropped, or the rest of a chain that a vacuum is deleting.
             Ok(table) if table.snapshot().is_dropped() => {}
             Err(TableError::NotFound { .. }) => {}
             Ok(_) => kept.push(id),
@@ -171,8 +173,9 @@ async fn check_unnamed_tables(
     Ok(())
 }
 
-/// The object without which a table cannot be read: a part of its newest checkpoint, or a version after that, below the
-/// newest one. `None` if all are there, as beside a vacuum when one seemed to be gone, or the store fails.
+/// Returns the missing object without which a table cannot be read: a part of its newest checkpoint, or a version after
+/// that checkpoint and below the newest one. `None` if no object is missing, for example because a vacuum removed it
+/// meanwhile, or if the store fails.
 pub(crate) async fn missing_object(store: &Arc<dyn ObjectStore>, id: TableId) -> Option<Path> {
     let [checkpoints, parts, versions] = ["c", "p", "v"].map(|kind| table_path(id).join(kind));
     let list = async |dir: &Path| -> Option<BTreeSet<Path>> {
@@ -193,29 +196,29 @@ pub(crate) async fn missing_object(store: &Arc<dyn ObjectStore>, id: TableId) ->
         above = checkpoint.number;
     }
     if missing.is_none() {
-        // Those below the checkpoint are freed in any order.
+        // Versions below the checkpoint are freed in any order.
         let there = numbers(&versions, &list(&versions).await?);
         let gap = (above.saturating_add(1)..*there.last()?).find(|number| !there.contains(number))?;
         missing = Some(versions.join(format!("{gap:020}")));
     }
     let missing = missing?;
-    // A listing is no snapshot; and what a newer checkpoint replaces is freed.
+    // A listing is not a snapshot, and objects that a newer checkpoint replaces are freed.
     let gone = matches!(store.head(&missing).await, Err(Error::NotFound { .. }));
     let same = numbers(&checkpoints, &list(&checkpoints).await?).pop_last() == newest;
     (gone && same).then_some(missing)
 }
 
-/// What an object is, by its name.
+/// Kind of an object, by its name.
 enum Kind {
-    /// Read with the catalog or its table, or nothing in it says whether it is whole.
+    /// Read with the catalog or its table, or without content that shows whether it is whole.
     Known,
-    /// Opening the catalog and the tables does not read it.
+    /// Not read by opening the catalog and the tables.
     Unread(Unread),
-    /// None of dipper's.
+    /// Not one of dipper's objects.
     Stray,
 }
 
-/// An object that is read to see whether it is whole, with the number that its name says.
+/// An object that is read to check whether it is whole, with the number in its name.
 #[derive(Clone, Copy)]
 enum Unread {
     CatalogDone(u64),
@@ -229,14 +232,14 @@ fn kind(path: &Path) -> Kind {
         ["catalog", kind, _] => (Path::from("catalog").join(kind), kind),
         ["t", id, kind, _] => match (table_id(id), kind) {
             (None, _) => return Kind::Stray,
-            // Looked at with the table.
+            // Checked with the table.
             (Some(_), "d") => return Kind::Known,
             (Some(id), _) => (table_path(id).join(kind), kind),
         },
         ["label" | "lease", ..] => {
             return Named::of(path).map_or(Kind::Stray, |named| Kind::Unread(Unread::Label(named)));
         }
-        // Logs of rejected rows, which are text, and the rest of a proof of the bucket that was cut off.
+        // Logs of rejected rows, which are text, and leftovers of a test of the bucket that was cut off.
         ["errors" | "probe", _] => return Kind::Known,
         _ => return Kind::Stray,
     };
@@ -258,7 +261,8 @@ impl Unread {
         }
     }
 
-    /// Labels and leases are in no backup: what helps is to do without them.
+    /// Returns the message for a damaged object. Labels and leases are not in backups: the remedy is to do without
+    /// them.
     fn problem(self, e: ChainError) -> String {
         match (self, e) {
             (Self::Label(Named::Lease(_)), ChainError::Damaged { path, reason }) => {
@@ -276,8 +280,8 @@ impl Unread {
     }
 }
 
-/// Looks at all names in the store: reads what opening the catalog and the tables leaves unread, and tells what is none of
-/// dipper's.
+/// Visits all names in the store: reads objects that opening the catalog and the tables leaves unread, and reports
+/// names that are not dipper's.
 async fn check_names(store: &Arc<dyn ObjectStore>, report: &mut Report) {
     let mut told: HashSet<String> = report.suspicious.iter().cloned().collect();
     let (mut unread, mut strays) = (BTreeMap::new(), 0);
@@ -295,7 +299,7 @@ async fn check_names(store: &Arc<dyn ObjectStore>, report: &mut Report) {
             Kind::Unread(how) => {
                 unread.insert(path, how);
             }
-            // Those in the directories of versions and checkpoints were met before.
+            // Strays in the directories of versions and checkpoints were reported before.
             Kind::Stray => {
                 let note = stray(&path);
                 if !told.contains(&note) {
@@ -316,7 +320,7 @@ async fn check_names(store: &Arc<dyn ObjectStore>, report: &mut Report) {
         let read = async { store.get(&path).await?.bytes().await };
         match read.await {
             Ok(bytes) => how.verify(&path, &bytes).err().map(|e| how.problem(e)),
-            // Nobody needs it any more.
+            // The object was deleted meanwhile: nobody needs it.
             Err(Error::NotFound { .. }) => None,
             Err(e) => Some(format!("{path}: cannot be read: {e}")),
         }
@@ -327,7 +331,7 @@ async fn check_names(store: &Arc<dyn ObjectStore>, report: &mut Report) {
     }
 }
 
-/// Checks a table as it is in the handle's snapshot.
+/// Checks a table in the state of the handle's snapshot.
 pub async fn check_table(name: &str, table: &Table, report: &mut Report) {
     let state = table.snapshot();
     if state.is_dropped() {
@@ -396,8 +400,8 @@ pub async fn check_table(name: &str, table: &Table, report: &mut Report) {
     }
 }
 
-/// Counts data objects that no state names. Those that are newer than the newest version may be all that is left of newer
-/// ones: a version that is gone leaves no gap when it was the last.
+/// Counts data objects that no state names. Objects that are newer than the newest version may be all that is left of
+/// lost versions: a lost version leaves no gap if it was the last.
 async fn check_unnamed(
     name: &str,
     table: &Table,
@@ -406,7 +410,7 @@ async fn check_unnamed(
 ) -> object_store::Result<()> {
     let list = async |dir: &Path| table.store().list(Some(dir)).try_collect::<Vec<ObjectMeta>>().await;
     let (data, versions) = (table_path(table.id()).join("d"), table_path(table.id()).join("v"));
-    // Data first: what is committed between the two listings has its version in the second.
+    // Data first: the version of a commit between the two listings is in the second.
     let mut unnamed = list(&data).await?;
     unnamed.retain(|m| !named.contains(&m.location));
     report.unreferenced += unnamed.len() as u64;
@@ -469,7 +473,7 @@ impl KeyRun {
     }
 }
 
-/// Keys ascend in each segment, and no two rows of a tablet have the same.
+/// Checks that keys ascend in each segment, and that no two rows of a tablet have the same key.
 async fn check_keys(
     name: &str,
     tablet: Tablet,
@@ -513,7 +517,7 @@ mod tests {
     use crate::table::schema::Bounds;
     use crate::table::test_support::{database, memory, object, partition, rowset, schema};
 
-    /// A version that is gone leaves no gap when it was the last.
+    /// A lost version leaves no gap if it was the last.
     #[tokio::test]
     async fn data_behind_the_newest_version_is_told() {
         let store = memory();
@@ -559,7 +563,7 @@ mod tests {
         store.list(Some(&below)).map_ok(|m| m.location).try_collect().await.unwrap()
     }
 
-    /// Every byte is read, also of what only a repeated load or commit would look at.
+    /// Every byte is read, also in objects that only a repeated load or commit would read.
     #[tokio::test]
     async fn damage_is_found_beside_chains_and_data() {
         let (store, table) = database().await;
@@ -618,7 +622,7 @@ mod tests {
             store.put(&Path::from(format!("a/{number}")), "x".into()).await.unwrap();
         }
         let told = check(&store, |_| ()).await.unwrap().suspicious;
-        // The table's own stray beside its versions was told before and does not count.
+        // The table's own stray beside its versions was reported before and does not count.
         assert_eq!(told.len(), TOLD_MAX + 2, "{told:?}");
         assert!(told[TOLD_MAX + 1].starts_with(&format!("{} more objects", strays.len())), "{told:?}");
     }

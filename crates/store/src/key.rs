@@ -1,12 +1,12 @@
-//! Keys as bytes whose order is the order of the values; stable, because objects hold them.
+//! Keys as bytes whose order is the order of the values. The encoding is stable, because objects hold keys.
 //!
-//! A key is its columns' encodings one behind the other, each:
+//! A key is its columns' encodings one after the other, each:
 //!
 //! | type | bytes |
 //! |---|---|
 //! | NULL of any type | `00` |
 //! | BOOLEAN | `01`, then `00` or `01` |
-//! | TINYINT, SMALLINT, INT, BIGINT | `01`, then 8 bytes big-endian with the sign bit flipped (one width: widening a column keeps its keys) |
+//! | TINYINT to BIGINT | `01`, then 8 bytes big-endian, sign bit flipped (widening a column keeps its keys) |
 //! | BIGINT UNSIGNED | `01`, then 8 bytes big-endian |
 //! | DATE | `01`, then days since 1970-01-01 as 4 bytes, sign bit flipped |
 //! | DATETIME, TIME | `01`, then microseconds as 8 bytes, sign bit flipped |
@@ -14,9 +14,9 @@
 //! | DECIMAL above 38 digits | `01`, then the unscaled value as 32 bytes, sign bit flipped |
 //! | CHAR, VARCHAR, STRING | `01`, then the bytes with `00` written as `00 FF`, then `00` |
 //!
-//! What follows a string's closing `00` is the next column's `00` or `01` or nothing, always below the `FF` of an escape:
-//! so a string sorts before its extensions, and no key is a prefix of another one of the same columns.
-//! Example: (INT 1, VARCHAR 'a') is `01 8000000000000001 01 61 00`.
+//! A string's closing `00` is followed by the next column's `00` or `01` or by nothing, always below the `FF` of an
+//! escape. So a string sorts before its extensions, and no key is a prefix of another one of the same columns. Example:
+//! (INT 1, VARCHAR 'a') is `01 8000000000000001 01 61 00`.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -31,41 +31,41 @@ use dipper_base::types::SqlType;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// A type without an order that keys could use.
+    /// A type that has no order for keys.
     #[error("a column of type {0} cannot be a key column")]
     Type(SqlType),
-    /// An array or value that is not of the key's types.
+    /// An array or value that is not of the key column's type.
     #[error("key column {column} is of type {expected}, got {found}")]
     Mismatch {
-        /// Place among the key columns.
+        /// Index among the key columns.
         column: usize,
-        /// Its type.
+        /// Type of the key column.
         expected: SqlType,
-        /// What came.
+        /// Type or value that was passed.
         found: String,
     },
-    /// Another number of columns.
+    /// A wrong number of columns.
     #[error("a key of {expected} columns was given {found}")]
     Columns {
-        /// Key columns.
+        /// Number of key columns.
         expected: usize,
-        /// Given.
+        /// Number of columns passed.
         found: usize,
     },
     /// A LARGEINT outside of its range.
     #[error("{value} in key column {column} is out of range of largeint")]
     LargeInt {
-        /// Place among the key columns.
+        /// Index among the key columns.
         column: usize,
         /// The value.
         value: String,
     },
-    /// Bytes that no key is encoded as.
+    /// Bytes that are not an encoded key.
     #[error("not a key: {what} at byte {at}")]
     Corrupt {
-        /// What is wrong.
+        /// Description of the mistake.
         what: &'static str,
-        /// Where.
+        /// Byte at which it was found.
         at: usize,
     },
 }
@@ -126,7 +126,7 @@ impl Kind {
         })
     }
 
-    /// Bytes behind the `01`; `None` for strings.
+    /// Returns the number of bytes after the `01`; `None` for strings.
     fn width(self) -> Option<usize> {
         match self {
             Self::Bool => Some(1),
@@ -151,22 +151,22 @@ pub struct KeyEncoder {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Keys {
     bytes: Vec<u8>,
-    /// One more than there are rows.
+    /// Beginnings of the keys and the end of the last one: one entry more than there are rows.
     offsets: Vec<usize>,
 }
 
 impl Keys {
-    /// Number of keys.
+    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.offsets.len().saturating_sub(1)
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The key of that row.
+    /// Returns the key of a row.
     ///
     /// # Panics
     /// If there is no such row.
@@ -174,7 +174,7 @@ impl Keys {
         &self.bytes[self.offsets[row]..self.offsets[row + 1]]
     }
 
-    /// All keys, in the order of rows.
+    /// Returns all keys, in the order of rows.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> + '_ {
         self.offsets.windows(2).map(|w| &self.bytes[w[0]..w[1]])
     }
@@ -183,7 +183,7 @@ impl Keys {
 const SIGN64: u64 = 1 << 63;
 
 impl KeyEncoder {
-    /// For key columns of these types, in this order.
+    /// Makes an encoder for key columns of these types, in this order.
     ///
     /// # Errors
     /// [`KeyError::Type`] for a type that cannot be in a key: floating point, JSON, nested types, sketches, BINARY.
@@ -195,15 +195,15 @@ impl KeyEncoder {
         Ok(Self { columns })
     }
 
-    /// For the key columns of a table.
+    /// Makes an encoder for the key columns of a table.
     ///
     /// # Errors
-    /// As [`KeyEncoder::try_new`].
+    /// The errors of [`KeyEncoder::try_new`].
     pub fn for_table(schema: &crate::table::schema::TableSchema) -> Result<Self, KeyError> {
         Self::try_new(schema.key_columns().iter().map(|c| &c.data_type))
     }
 
-    /// Number of columns.
+    /// Returns the number of columns.
     pub fn columns(&self) -> usize {
         self.columns.len()
     }
@@ -212,10 +212,12 @@ impl KeyEncoder {
         KeyError::Mismatch { column, expected: self.columns[column].1.clone(), found: found.to_string() }
     }
 
-    /// The keys of all rows of these columns, which must be of equal length and of the Arrow types of the key's types.
+    /// Returns the keys of all rows of these columns, which must be of equal length and of the Arrow types of the key's
+    /// types.
     ///
     /// # Errors
-    /// [`KeyError`] for another number or other types of columns, or a LARGEINT out of range.
+    /// [`KeyError::Columns`] for another number of columns, [`KeyError::Mismatch`] for other types or lengths,
+    /// [`KeyError::LargeInt`] for a LARGEINT out of range.
     pub fn encode(&self, columns: &[ArrayRef]) -> Result<Keys, KeyError> {
         if columns.len() != self.columns.len() {
             return Err(KeyError::Columns { expected: self.columns.len(), found: columns.len() });
@@ -291,7 +293,7 @@ impl KeyEncoder {
     /// Appends the key of one row to `out`.
     ///
     /// # Errors
-    /// [`KeyError`] for another number or other kinds of values.
+    /// [`KeyError::Columns`] for another number of values, [`KeyError::Mismatch`] for a value of another kind.
     pub fn encode_row(&self, values: &[KeyValue<'_>], out: &mut Vec<u8>) -> Result<(), KeyError> {
         if values.len() != self.columns.len() {
             return Err(KeyError::Columns { expected: self.columns.len(), found: values.len() });
@@ -338,10 +340,10 @@ impl KeyEncoder {
         Ok(())
     }
 
-    /// Length of the encoding of the first `columns` columns of a key: prefix look-ups and checks.
+    /// Returns the length of the encoding of the first `columns` columns of a key, for prefix look-ups and checks.
     ///
     /// # Errors
-    /// [`KeyError::Corrupt`] for bytes that are no key of these columns.
+    /// [`KeyError::Corrupt`] for bytes that are not a key of these columns.
     pub fn prefix_len(&self, key: &[u8], columns: usize) -> Result<usize, KeyError> {
         let mut at = 0;
         for (kind, _) in self.columns.iter().take(columns) {

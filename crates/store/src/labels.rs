@@ -1,18 +1,18 @@
-//! Labels: a load that brings one happens once in its database, whatever table it goes to and however often it is sent.
+//! Labels: a load with a label happens once in its database, whatever table it goes to and however often it is sent.
 //!
 //! ```text
-//! label/<database id>/<hash of the label>-<attempt>      who tries: transaction, table, node
-//! label/<database id>/<hash of the label>-<attempt>-end  how it ended; only saves looking into the table's chain
-//! lease/<node>                                           until when a node counts as alive
+//! label/<database id>/<hash of the label>-<attempt>      the load that tries: transaction, table, node
+//! label/<database id>/<hash of the label>-<attempt>-end  how it ended; only saves a look into the table's chain
+//! lease/<node>                                           time until which a node counts as alive
 //! ```
 //!
-//! An attempt is made by put-if-absent, so of two loads with one label one wins. Whoever finds an attempt looks at what
-//! became of it: committed or prepared in its table's chain, and the label is taken; its table dropped, and it is free;
-//! its node alive, and it is running. Otherwise the transaction is aborted in the chain, so that it can never be committed
-//! any more, and the next attempt may begin. Attempts have numbers from 1 without a gap.
+//! An attempt is made by put-if-absent, so of two loads with one label one wins. Whoever meets an attempt determines
+//! its outcome: if it is committed or prepared in its table's chain, the label is taken; if its table was dropped, the
+//! label is free; if its node is alive, it is running. Otherwise the transaction is aborted in the chain, so that it
+//! can never be committed, and the next attempt may begin. Attempts have numbers from 1 without a gap.
 //!
 //! Leases depend on the clocks of nodes. Correctness does not: a node that is taken for dead by mistake finds its
-//! transaction aborted. Of nodes on its own machine a process knows [at once](crate::nodes) that they are gone.
+//! transaction aborted. A process knows [at once](crate::nodes) when other nodes of its own machine are gone.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
@@ -35,33 +35,33 @@ use crate::table::{Table, TableError};
 const FORMAT: u16 = 1;
 /// How long labels are kept.
 pub const LABELS_KEPT_MS: i64 = 3 * 24 * 3_600_000;
-/// Labels that are younger are not looked into to keep how their loads ended.
+/// Labels younger than this are not examined to record how their loads ended.
 const JUDGED_MS: i64 = 30 * 60_000;
-/// How long a node counts as alive after it last said so.
+/// How long a node counts as alive after it last renewed its lease.
 const LEASE_MS: i64 = 30_000;
-/// How often it says so.
+/// How often a node renews its lease.
 const LEASE_EVERY: Duration = Duration::from_secs(10);
-/// Requests for attempts at a time.
+/// Most requests for attempts at a time.
 const LISTED_AT_ONCE: usize = 16;
-/// Characters of a label.
+/// Most characters of a label.
 pub const LABEL_CHARS_MAX: usize = 128;
 
-/// What can go wrong with a label.
+/// Errors of labels.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabelError {
-    /// It cannot be one.
+    /// The text is not a valid label.
     #[error("label \"{label}\" is not valid: expected 1 to {LABEL_CHARS_MAX} of the characters a-z, A-Z, 0-9, _ - : .")]
     Invalid {
         /// The label, cut after 64 characters.
         label: String,
     },
-    /// It is of a load that has not ended.
+    /// The label belongs to a load that has not ended.
     #[error("label \"{label}\" is of a load that has not ended ({status:?}); commit or abort it first")]
     InUse {
         /// The label.
         label: String,
-        /// What is known of the load.
+        /// Status of the load.
         status: LabelStatus,
     },
     /// Two labels have one hash.
@@ -69,10 +69,10 @@ pub enum LabelError {
     Collision {
         /// The label.
         label: String,
-        /// The one that is there.
+        /// The existing label.
         other: String,
     },
-    /// The store, or an object of the label, or the chain of the load's table.
+    /// The store, an object of the label, or the chain of the load's table failed.
     #[error(transparent)]
     Table(#[from] TableError),
 }
@@ -83,19 +83,19 @@ impl From<ChainError> for LabelError {
     }
 }
 
-/// What became of a load with a label.
+/// Status of a load with a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LabelStatus {
-    /// Its node is at it.
+    /// The load's node is working on it.
     Running,
-    /// It is prepared: it waits for its commit or abort.
+    /// The load is prepared: it waits for its commit or abort.
     Precommitted,
-    /// It is committed.
+    /// The load is committed.
     Finished,
-    /// It will never be committed; the label is free.
+    /// The load will never be committed; the label is free.
     Aborted,
-    /// It ended too long ago to know how, and nobody asked meanwhile.
+    /// The load ended so long ago that its outcome is forgotten, and nobody asked in time.
     Forgotten,
 }
 
@@ -103,17 +103,17 @@ pub enum LabelStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Attempt {
-    /// Its number, from 1.
+    /// Number of the attempt, from 1.
     pub attempt: u64,
     /// The label.
     pub label: String,
-    /// The load.
+    /// Transaction of the load.
     pub txn: TxnId,
-    /// The table it goes to.
+    /// Table that the load goes to.
     pub table: TableId,
-    /// The node that loads, as a number that it drew when it started.
+    /// Node that loads, as a number that it drew when it started.
     pub node: u64,
-    /// When it began, milliseconds since 1970, UTC.
+    /// When the attempt began, in milliseconds since 1970, UTC.
     pub at_ms: i64,
 }
 
@@ -155,14 +155,14 @@ impl Stored for Lease {
 /// The answer to a load that brings a label.
 #[derive(Debug)]
 pub enum Acquired {
-    /// The label is this load's.
+    /// The label belongs to this load.
     New(Held),
     /// Another load has it.
     Exists(Attempt, LabelStatus),
 }
 
-/// A label that a load of this process holds. Dropped without [`end`](Self::end), together with all others of its
-/// transaction, the load counts as not running any more, and the next attempt aborts it.
+/// A label that a load of this process holds. If all labels of its transaction are dropped without [`end`](Self::end),
+/// the load does not count as running, and the next attempt aborts it.
 #[derive(Debug)]
 pub struct Held {
     labels: Labels,
@@ -180,11 +180,12 @@ pub struct Labels {
 struct Inner {
     store: Arc<dyn ObjectStore>,
     node: u64,
-    /// Transactions of this process that hold labels, with their number: loads that share a commit share it.
+    /// Transactions of this process that hold labels, with the number of labels: loads that share a commit share a
+    /// transaction.
     running: Mutex<HashMap<TxnId, usize>>,
     /// Processes of this machine that use the database.
     nodes: Option<Nodes>,
-    /// This one is there.
+    /// Marks this process as present on its machine.
     present: OnceLock<Present>,
 }
 
@@ -197,7 +198,7 @@ fn failed(path: &Path, source: Error) -> LabelError {
 }
 
 impl Labels {
-    /// A view for a process that loads nothing: it has no lease.
+    /// Makes a view for a process that loads nothing: it has no lease.
     pub fn new(store: Arc<dyn ObjectStore>) -> Self {
         Self::with_nodes(store, None)
     }
@@ -208,11 +209,11 @@ impl Labels {
         Self { inner: Arc::new(inner) }
     }
 
-    /// A view with a lease, which a task renews until all clones are dropped. The leases of processes of this machine that are
-    /// gone end now. Needs tokio.
+    /// Makes a view with a lease, which a task renews until all clones are dropped. Ends the leases of processes of
+    /// this machine that are gone. Needs a Tokio runtime.
     ///
     /// # Errors
-    /// The lease could not be written.
+    /// [`LabelError::Table`] if a lease could not be written or deleted.
     pub async fn start(store: Arc<dyn ObjectStore>, nodes: Option<Nodes>) -> Result<Self, LabelError> {
         let labels = Self::with_nodes(store, nodes);
         if let Some(nodes) = &labels.inner.nodes {
@@ -248,12 +249,13 @@ impl Labels {
         self.put(&lease_path(lease.node), &lease, PutMode::Overwrite).await.map(drop)
     }
 
-    /// Begins a load under a label. `txn` is of the table's [`begin`](Table::begin). Loads with different labels that are
-    /// committed as one have one: all of them happen, or none.
+    /// Begins a load under a label. `txn` comes from the table's [`begin`](Table::begin). Loads with different labels
+    /// that are committed together share one `txn`: all of them happen, or none.
     ///
     /// # Errors
-    /// The label is not valid, or the store's: then the label may be taken by `txn` all the same, which must not be
-    /// committed without this load.
+    /// [`LabelError::Invalid`] if the label is not valid, [`LabelError::Collision`] if another label has the same hash,
+    /// [`LabelError::Table`] if the store fails. In the last case the label may be taken by `txn` all the same, which
+    /// must then not be committed without this load.
     pub async fn acquire(&self, db: TableId, label: &str, txn: TxnId, table: TableId) -> Result<Acquired, LabelError> {
         check(label)?;
         let mut number = 1;
@@ -267,14 +269,14 @@ impl Labels {
             if matches!(put, Ok(true)) {
                 let before = number - 1;
                 if before > 0 && self.get::<Attempt>(&self::path(db, label, before, false), before).await?.is_none() {
-                    // Forgotten meanwhile: nobody would find one behind a gap.
+                    // The label was forgotten meanwhile: nobody would find an attempt after a gap.
                     self.remove(&path).await?;
                     number = 1;
                     continue;
                 }
                 return Ok(Acquired::New(held));
             }
-            // Taken; or the answer was lost, and it is ours.
+            // The number is taken, or the answer was lost and the attempt is ours.
             let Some(there) = self.get::<Attempt>(&path, number).await? else {
                 put?;
                 continue;
@@ -288,7 +290,7 @@ impl Labels {
                 return Err(LabelError::Collision { label: label.into(), other: there.label });
             }
             if there.node == self.inner.node && self.inner.running.lock().contains_key(&there.txn) {
-                // However it ends: others that wait for this answer shall not wait for a look into its table.
+                // Answered without a look into its table, however the load ends: others wait for this answer.
                 return Ok(Acquired::Exists(there, LabelStatus::Running));
             }
             match self.judge(db, &there).await? {
@@ -298,10 +300,10 @@ impl Labels {
         }
     }
 
-    /// The newest attempt under a label with what became of it. A load that nobody is at any more is aborted by this.
+    /// Returns the newest attempt under a label with its status. Aborts the load if nobody is working on it.
     ///
     /// # Errors
-    /// The store's.
+    /// [`LabelError::Invalid`], [`LabelError::Collision`], or [`LabelError::Table`] if the store fails.
     pub async fn lookup(&self, db: TableId, label: &str) -> Result<Option<(Attempt, LabelStatus)>, LabelError> {
         match self.attempts(db, label).await?.pop() {
             Some(last) => {
@@ -312,17 +314,17 @@ impl Labels {
         }
     }
 
-    /// Attempts of a database that are kept, at most so many, in no order (SHOW LOAD). What became of one says
-    /// [`status`](Self::status).
+    /// Returns at most `most` stored attempts of a database, in no order (SHOW LOAD). See [`status`](Self::status) for
+    /// the status of each.
     ///
     /// # Errors
-    /// The store's.
+    /// [`LabelError::Table`] if the store fails.
     pub async fn list(&self, db: TableId, most: usize) -> Result<Vec<Attempt>, LabelError> {
         let paths = self.paths(&db_path(db)).await?;
         let mut requests = Vec::new();
         for path in &paths {
             if let Some(number) = attempt_of(path) {
-                // Boxed: behind closures the compiler does not see that they are `Send`.
+                // Boxed, because the compiler does not see through closures that the futures are `Send`.
                 requests.push(self.get::<Attempt>(path, number).boxed());
             }
         }
@@ -331,18 +333,18 @@ impl Labels {
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// What became of an attempt. As [`lookup`](Self::lookup), it aborts a load that nobody is at any more.
+    /// Returns the status of an attempt. Like [`lookup`](Self::lookup), aborts the load if nobody is working on it.
     ///
     /// # Errors
-    /// The store's.
+    /// [`LabelError::Table`] if the store fails.
     pub async fn status(&self, db: TableId, attempt: &Attempt) -> Result<LabelStatus, LabelError> {
         self.judge(db, attempt).await
     }
 
-    /// Forgets a label (CLEAN LABEL): it can be used again. False if there is none.
+    /// Forgets a label (CLEAN LABEL), so that it can be used again. Returns false if there is none.
     ///
     /// # Errors
-    /// [`LabelError::InUse`] for a load that is running or prepared, or the store's.
+    /// [`LabelError::InUse`] for a load that is running or prepared, [`LabelError::Table`] if the store fails.
     pub async fn forget(&self, db: TableId, label: &str) -> Result<bool, LabelError> {
         let attempts = self.attempts(db, label).await?;
         if let Some(last) = attempts.last() {
@@ -355,20 +357,21 @@ impl Labels {
         Ok(!attempts.is_empty())
     }
 
-    /// Forgets all labels of a database whose loads ended, and began before a time in milliseconds since 1970, UTC. Their
-    /// number.
+    /// Forgets all labels of a database whose loads ended and began before a time in milliseconds since 1970, UTC.
+    /// Returns their number.
     ///
     /// # Errors
-    /// The store's; that of a label when all others are done.
+    /// [`LabelError::Table`] if the store fails; the error of a single label is returned after all others are done.
     pub async fn forget_before(&self, db: TableId, before_ms: i64) -> Result<u64, LabelError> {
         let (mut forgotten, mut first_error) = (0, None);
-        // A table that another node made just now may not be known here yet, and its labels would seem to be of none.
+        // A table that another node made just now may not be known here yet, and its labels would seem to have no
+        // table.
         let young_ms = now_ms() - JUDGED_MS;
         let labels: HashSet<String> = self.list(db, usize::MAX).await?.into_iter().map(|a| a.label).collect();
         for label in labels {
             let attempts = self.attempts(db, &label).await?;
             let Some(last) = attempts.last().filter(|last| last.at_ms < young_ms.max(before_ms)) else { continue };
-            // Also of those that stay: later, their chain will have forgotten how they ended.
+            // Determined for labels that stay, too: later their chain will have forgotten how their loads ended.
             let status = match self.judge(db, last).await {
                 Ok(status) => status,
                 Err(error) => {
@@ -385,7 +388,7 @@ impl Labels {
         first_error.map_or(Ok(forgotten), Err)
     }
 
-    /// Databases that have labels.
+    /// Returns the databases that have labels.
     pub(crate) async fn databases(&self) -> Result<Vec<TableId>, LabelError> {
         let root = Path::from("label");
         let listed = self.inner.store.list_with_delimiter(Some(&root)).await.map_err(|e| failed(&root, e))?;
@@ -422,7 +425,7 @@ impl Labels {
         }
     }
 
-    /// The last one first: were this cut off, no number above a missing one would stay.
+    /// Deletes attempts, the last one first: if this is cut off, no attempt is left after a gap.
     async fn delete(&self, db: TableId, attempts: &[Attempt]) -> Result<(), LabelError> {
         for a in attempts.iter().rev() {
             self.remove(&path(db, &a.label, a.attempt, false)).await?;
@@ -455,8 +458,9 @@ impl Labels {
         if state.prepared().contains_key(&txn) {
             return Ok(LabelStatus::Precommitted);
         }
-        // That a load was prepared is in the chain under its own id, as a commit would be; how it ended is in the state. A
-        // drop ends what is prepared without saying how, and of a load whose end nobody noted no row is left after it.
+        // The chain knows under its own id that a load was prepared, as it would know a commit; the state knows how it
+        // ended. A drop ends prepared loads without recording how, and after it no row is left of a load whose end was
+        // not noted.
         let committed = match state.prepared_outcome(txn) {
             None if state.is_dropped() => Some(false),
             None => known,
@@ -521,17 +525,17 @@ impl Labels {
 }
 
 impl Held {
-    /// The attempt that the load makes.
+    /// Returns the attempt that the load makes.
     pub fn attempt(&self) -> &Attempt {
         &self.attempt
     }
 
-    /// Notes how the load ended, after its commit or abort was acknowledged: a repeat is then answered without a look into
-    /// the table. Not for one that is
-    /// prepared: its state tells.
+    /// Records how the load ended, after its commit or abort was acknowledged: a repeated load is then answered without
+    /// a look into the table. Not for a prepared load, whose state is in the table.
     ///
     /// # Errors
-    /// The store's; the label is all the same what the table's chain says.
+    /// [`LabelError::Table`] if the store fails. The status of the label is determined by the table's chain all the
+    /// same.
     pub async fn end(self, committed: bool) -> Result<(), LabelError> {
         let Attempt { label, attempt, .. } = &self.attempt;
         let status = if committed { LabelStatus::Finished } else { LabelStatus::Aborted };
@@ -570,7 +574,7 @@ fn path(db: TableId, label: &str, attempt: u64, end: bool) -> Path {
     db_path(db).join(format!("{:016x}{:016x}-{attempt}{end}", half(0), half(1)))
 }
 
-/// The number of an attempt; `None` for its end.
+/// Returns the number of an attempt; `None` for the object that records its end.
 fn attempt_of(path: &Path) -> Option<u64> {
     path.filename()?.split_once('-')?.1.parse().ok()
 }
@@ -579,19 +583,19 @@ fn lease_path(node: u64) -> Path {
     Path::from("lease").join(format!("{node:016x}"))
 }
 
-/// What an object below `label/` or `lease/` is, by its name: for who only wants to know whether it is whole.
+/// Kind of an object below `label/` or `lease/`, by its name, for readers that only check whether it is whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Named {
-    /// An attempt of that number.
+    /// The attempt of that number.
     Attempt(u64),
-    /// How the attempt of that number ended.
+    /// The end of the attempt of that number.
     End(u64),
     /// The lease of a node.
     Lease(u64),
 }
 
 impl Named {
-    /// `None` for names that are none of ours.
+    /// Returns the kind of an object; `None` for other names.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let parts: Vec<&str> = path.as_ref().split('/').collect();
         let id = |text: &str| u64::from_str_radix(text, 16).ok().filter(|n| format!("{n:016x}") == text);
@@ -612,10 +616,10 @@ impl Named {
         }
     }
 
-    /// Reads the object's bytes.
+    /// Reads and checks the object's bytes.
     ///
     /// # Errors
-    /// They are damaged, or of a newer format.
+    /// [`ChainError::Damaged`] if they are damaged, [`ChainError::Newer`] if they have a newer format.
     pub(crate) fn verify(self, path: &Path, bytes: &[u8]) -> Result<(), ChainError> {
         match self {
             Self::Attempt(number) => decode_as::<Attempt>(FORMAT, path.as_ref(), number, bytes).map(drop),
@@ -685,7 +689,7 @@ mod tests {
             let z = held(&labels, &name("z"), &t, t.begin()).await;
             assert!(matches!(labels.acquire(DB, &name("z"), txn, t.id()).await.unwrap(), Acquired::Exists(..)));
             drop(x);
-            // Nobody takes it for dead as long as one of them is at it.
+            // Nobody takes it for dead as long as one of the loads is running.
             assert_eq!(exists(&labels, &name("x"), &t).await, (txn, LabelStatus::Running));
             if commits {
                 t.publish(rowset(vec![object(txn, 0, &[(0, 0, 1)])])).await.unwrap();
@@ -711,7 +715,7 @@ mod tests {
             std::mem::forget(held(&killed, &label, &t, t.begin()).await);
         }
         assert_eq!(exists(&beside, "seen_after_a_restart", &t).await.1, LabelStatus::Running);
-        // What the system does when a process ends: its locks are gone, its lease is not.
+        // When a process ends, the system releases its locks; its lease stays.
         let node = killed.inner.node;
         let path = dir.path().join(format!("{node:016x}"));
         std::fs::remove_file(&path).unwrap();
@@ -734,7 +738,7 @@ mod tests {
         let other = Labels::start(Arc::clone(&store), None).await.unwrap();
         let txn = t.begin();
         let hold = held(&mine, "l", &t, txn).await;
-        // Running, as its node says to itself and its lease says to others.
+        // Running: its node knows it, and others see the lease.
         assert_eq!(exists(&mine, "l", &t).await, (txn, LabelStatus::Running));
         assert_eq!(exists(&other, "l", &t).await, (txn, LabelStatus::Running));
         assert!(matches!(other.forget(DB, "l").await, Err(LabelError::InUse { .. })));
@@ -745,7 +749,7 @@ mod tests {
         assert_eq!(exists(&other, "l", &t).await, (txn, LabelStatus::Finished));
         assert!(other.forget(DB, "l").await.unwrap() && !other.forget(DB, "l").await.unwrap());
         drop(held(&other, "l", &t, t.begin()).await);
-        // One that was dropped by its process is aborted by the next, and cannot come back.
+        // An attempt that its process dropped is aborted by the next one, and cannot come back.
         let left = t.begin();
         drop(held(&mine, "m", &t, left).await);
         let next = t.begin();
@@ -753,7 +757,7 @@ mod tests {
         assert_eq!(hold.attempt().attempt, 2);
         let late = t.publish(rowset(vec![object(left, 0, &[(0, 0, 1)])])).await;
         assert!(matches!(late, Err(TableError::Chain(ChainError::Aborted { .. }))), "{late:?}");
-        // Of a node without a lease: dead.
+        // A node without a lease counts as dead.
         let dead = Labels::new(Arc::clone(&store));
         let hold_dead = held(&dead, "n", &t, t.begin()).await;
         assert_eq!(held(&mine, "n", &t, t.begin()).await.attempt().attempt, 2);

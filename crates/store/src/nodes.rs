@@ -1,8 +1,9 @@
-//! Which processes of this machine are still there.
+//! Detection of processes of this machine that have ended.
 //!
-//! A lease tells others for how long a process counts as alive, and goes on to do so when the process is killed. On its own
-//! machine the system knows at once: each process holds the lock of a file of its own, and the system lets go of it however
-//! the process ends. Whoever begins on the same directory ends the leases of those that are gone, also those in a bucket.
+//! A lease says for how long a process counts as alive, and is still valid when the process is killed. On the process's
+//! own machine the system knows at once: each process holds the lock of a file of its own, and the system releases it
+//! however the process ends. A process that starts on the same directory ends the leases of those that are gone, also
+//! leases in a bucket.
 //!
 //! ```text
 //! <dir>/<node, 16 hexadecimal digits>   locked by that process for as long as it runs; empty
@@ -20,19 +21,20 @@ pub struct Nodes {
     dir: PathBuf,
 }
 
-/// A process is there for as long as this is.
+/// Marks a process as running for as long as this value lives.
 #[derive(Debug)]
 pub struct Present {
     _locked: File,
 }
 
 impl Nodes {
-    /// Those that have their locks in `dir`, which is made when it is needed. It must not be shared with other machines.
+    /// Makes the set of processes that have their locks in `dir`, which is created when needed. It must not be shared
+    /// with other machines.
     pub fn new(dir: PathBuf) -> Self {
         Nodes { dir }
     }
 
-    /// Those that have their locks in a directory below.
+    /// Makes the set of processes that have their locks in a directory below.
     pub fn within(&self, name: &str) -> Self {
         Nodes { dir: self.dir.join(name) }
     }
@@ -41,13 +43,14 @@ impl Nodes {
         self.dir.join(format!("{node:016x}"))
     }
 
-    /// Says that this process is there.
+    /// Marks this process as running.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error of creating, locking or renaming the file.
     pub fn enter(&self, node: u64) -> io::Result<Present> {
         fs::create_dir_all(&self.dir)?;
-        // Locked before it has its name: others would take it for that of a process that is gone.
+        // Locked before it gets its name, because others would take an unlocked file for that of a process that is
+        // gone.
         let unseen = self.path(node).with_extension("new");
         let file = File::create_new(&unseen)?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
@@ -55,13 +58,13 @@ impl Nodes {
         Ok(Present { _locked: file })
     }
 
-    /// Whether a process of this machine is gone. False where that is not known here.
+    /// Returns whether a process of this machine is gone; false if that is not known here.
     pub(crate) fn is_gone(&self, node: u64) -> bool {
         let file = OpenOptions::new().read(true).open(self.path(node));
         file.is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared).is_ok())
     }
 
-    /// Processes that are gone and not [forgotten](Self::forget).
+    /// Returns the processes that are gone and not [forgotten](Self::forget).
     pub fn gone(&self) -> Vec<u64> {
         let names = fs::read_dir(&self.dir).into_iter().flatten().flatten();
         let nodes = names.filter_map(|entry| u64::from_str_radix(entry.file_name().to_str()?, 16).ok());
@@ -70,7 +73,7 @@ impl Nodes {
 
     /// Forgets a process that is gone.
     pub fn forget(&self, node: u64) {
-        // The next one forgets it.
+        // If this fails, the next process forgets it.
         let _ = fs::remove_file(self.path(node));
     }
 }

@@ -1,4 +1,4 @@
-//! A bucket that must prove itself before it is written to.
+//! A bucket that is tested before it is written to.
 
 use std::fmt;
 use std::ops::Range;
@@ -17,8 +17,8 @@ use tokio::sync::OnceCell;
 use crate::chain::probe_put_if_absent;
 use crate::now;
 
-/// A store that is written to only after 32 racing creates have shown that exactly one wins: on a bucket that takes them
-/// all, two writers would take the same version for theirs. The proof is made by the first write, once.
+/// A store that is written to only after 32 racing creates have shown that exactly one wins: on a bucket that accepts
+/// all of them, two writers would take the same version for theirs. The first write runs the test, once.
 #[derive(Debug)]
 pub struct ProbedStore {
     store: Arc<dyn ObjectStore>,
@@ -26,15 +26,16 @@ pub struct ProbedStore {
 }
 
 impl ProbedStore {
-    /// Nothing is read or written yet.
+    /// Wraps a store; nothing is read or written yet.
     pub fn new(store: Arc<dyn ObjectStore>) -> Self {
         ProbedStore { store, proof: OnceCell::new() }
     }
 
-    /// Makes the proof now, if it was not made before.
+    /// Runs the test, if it was not run before.
     ///
     /// # Errors
-    /// [`Error::NotSupported`]: the store failed it, or did not let it be made; nothing is written to it.
+    /// [`Error::NotSupported`] if the store failed the test, or if it could not be run; nothing is written to the
+    /// store.
     pub async fn prove(&self) -> Result<()> {
         let proof = self.proof.get_or_try_init(|| async {
             probe_put_if_absent(&self.store, &Path::default()).await.map_err(|e| Error::NotSupported {
@@ -113,7 +114,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes every create, as buckets do that do not know `If-None-Match`.
+    /// Accepts every create, like buckets that do not know `If-None-Match`.
     #[derive(Debug, Default)]
     struct Lying(InMemory);
 

@@ -277,8 +277,8 @@ impl Inner {
     /// Removes temporary files that no living process holds.
     fn sweep(&self) -> io::Result<()> {
         let missing = |e: &io::Error| e.kind() == ErrorKind::NotFound;
-        // Locks are kept until the names are gone, so that a process which has just made a file (and waits for its lock)
-        // sees afterwards that it lost the name.
+        // Locks are kept until the names are gone, so that a process which has just made a file (and waits for its
+        // lock) sees afterwards that it lost the name.
         let mut locks: HashMap<u64, Box<dyn Held>> = HashMap::new();
         let (mut unheld, mut named) = (Vec::new(), false);
         for (name, kind) in self.disk.read_dir(TEMP_DIR)? {

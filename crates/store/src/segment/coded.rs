@@ -4,7 +4,7 @@ use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, Buffer};
 
 /// A stretch of values.
 pub(super) enum Stretch<'a> {
-    /// The same value, repeated this number of times.
+    /// One value, repeated this number of times.
     Run(u32, usize),
     /// Bit-packed values, lowest bits first, and their number. The bytes may go on after them.
     Packed(&'a [u8], usize),

@@ -467,7 +467,7 @@ fn only(bounds: &ArrayRef, trusted: &[bool]) -> Option<ArrayRef> {
 /// A file's metadata with its page indexes.
 enum Indexed {
     With(ParquetMetaData),
-    /// This number of bytes of the file's end is needed.
+    /// More bytes of the file's end are needed: this number.
     Needs(u64),
     /// The indexes are damaged or make no sense.
     Without,

@@ -24,7 +24,7 @@ pub enum Codec {
     Zstd,
     /// LZ4.
     Lz4,
-    /// None.
+    /// No codec.
     None,
 }
 

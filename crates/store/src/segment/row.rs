@@ -1,9 +1,9 @@
 //! Whole rows as bytes, close to the MySQL protocol's rows of prepared statements.
 //!
 //! A row is a bitmap of NULLs, then the values that are not NULL, in the order of the row store's columns
-//! ([`crate::segment::ObjectReader::row_columns`]), which is the order of the schema. The bitmap has `(columns + 7 + 2)
-//! / 8` bytes; column i is bit `i + 2`, so that with a `00` before it a row of all columns *is* a binary result row.
-//! Values are encoded as in the protocol:
+//! ([`crate::segment::ObjectReader::row_columns`]), which is the order of the schema. The bitmap has
+//! `(columns + 7 + 2) / 8` bytes; column i is bit `i + 2`, so that with a `00` before it a row of all columns *is* a
+//! binary result row. Values are encoded as in the protocol:
 //!
 //! | type | bytes |
 //! |---|---|
@@ -15,8 +15,8 @@
 //! | DECIMAL, LARGEINT | text after its length, all digits of the scale |
 //! | strings, JSON, BINARY, HLL, BITMAP | bytes after their length |
 //!
-//! Lengths of texts are MySQL's: one byte below 251; `FC` and two bytes; `FD` and three; `FE` and eight. Example: (INT
-//! 7, VARCHAR NULL, VARCHAR 'ab') is `08 | 07 00 00 00 | 02 61 62`.
+//! Lengths of texts are MySQL's: one byte below 251; `FC` and two bytes; `FD` and three; `FE` and eight.
+//! Example: (INT 7, VARCHAR NULL, VARCHAR 'ab') is `08 | 07 00 00 00 | 02 61 62`.
 //!
 //! Nested types are not in row stores.
 

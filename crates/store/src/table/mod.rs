@@ -1,8 +1,8 @@
 //! Native tables: their definition, their state, and how it changes.
 //!
-//! A table is a chain ([`crate::chain`]) below `t/<table id>/` and the objects that its state names in `t/<table
-//! id>/d/`. A [`Table`] is one process's view of it; a [`TableState`] is the content of the chain at one version; a
-//! [`TableChange`] is the effect of one transaction.
+//! A table is a chain ([`crate::chain`]) below `t/<table id>/` and the objects that its state names in
+//! `t/<table id>/d/`. A [`Table`] is one process's view of it; a [`TableState`] is the content of the chain at one
+//! version; a [`TableChange`] is the effect of one transaction.
 //!
 //! - `schema.rs`, `data.rs`: definitions, objects, segments · `segments.rs`: the list of all segments, shared by states
 //! - `state.rs`: the state · `change.rs`: changes and how they are applied · `stats.rs`, `order.rs`: column statistics
