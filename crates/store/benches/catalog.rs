@@ -1,6 +1,6 @@
-//! What a catalog costs on a local disk, at several sizes: `cargo bench -p dipper-store`. Times are medians; beside them
-//! the bare system calls of a put (write, fdatasync, link, fsync) in the same directory, since disks differ more than
-//! code does. As a test (`cargo test --benches`, no `--bench` argument) it runs once with few tables.
+//! The cost of a catalog on a local disk, at several sizes: `cargo bench -p dipper-store`. Times are medians; beside
+//! them the bare system calls of a put (write, fdatasync, link, fsync) in the same directory, since disks differ more
+//! than code does. As a test (`cargo test --benches`, no `--bench` argument) it runs once with few tables.
 
 use std::io::Write;
 use std::path::Path;
@@ -39,7 +39,7 @@ async fn timed<F: Future>(rounds: usize, mut run: impl FnMut(usize) -> F) -> f64
     median(times)
 }
 
-/// The system calls that a durable put cannot do without.
+/// Makes the system calls that a durable put cannot do without.
 fn bare_put(dir: &Path, name: usize) -> std::io::Result<()> {
     let temp = dir.join(format!("temp{name}"));
     let mut file = std::fs::File::create(&temp)?;
@@ -62,7 +62,7 @@ async fn at_size(tables: usize, rounds: usize) {
     std::fs::create_dir(&bare).expect("a free name");
     let (mut commits, mut puts) = (Vec::new(), Vec::new());
     for i in 0..rounds {
-        // One after the other, so that both meet the same weather.
+        // One after the other, so that both meet the same conditions.
         let began = Instant::now();
         catalog.commit(vec![create("d", tables + i)]).await.expect("free names");
         commits.push(began.elapsed());

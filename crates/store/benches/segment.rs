@@ -1,5 +1,6 @@
-//! Segments: encoding against `ArrowWriter`, scans, points, merge-on-write. `cargo bench -p dipper-store --bench segment`.
-//! One thread; CPU seconds, the least of some rounds. As a test (no `--bench` argument) it runs once with few rows.
+//! Segments: encoding against `ArrowWriter`, scans, look-ups, merge-on-write.
+//! `cargo bench -p dipper-store --bench segment`. One thread; CPU seconds, the least of some rounds. As a test (no
+//! `--bench` argument) it runs once with few rows.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -47,7 +48,7 @@ fn words(rng: &mut StdRng, n: usize) -> String {
     (0..n).map(|_| format!("{:x} ", rng.random_range(0..60_000u32).wrapping_mul(0x9e37_79b1) >> 8)).collect()
 }
 
-/// Rows as web logs have them: long strings, few numbers.
+/// Makes rows like those of web logs: long strings, few numbers.
 fn hive(rows: usize) -> (Vec<(String, SqlType)>, Vec<ArrayRef>) {
     let mut rng = StdRng::seed_from_u64(1);
     let (mut id, mut at, mut price) = (Int64Builder::new(), TimestampMicrosecondBuilder::new(), Float64Builder::new());
@@ -89,7 +90,7 @@ fn hive(rows: usize) -> (Vec<(String, SqlType)>, Vec<ArrayRef>) {
     (names.iter().map(|n| n.to_string()).zip(types).collect(), columns)
 }
 
-/// Rows as a wide table of events has them: 105 columns, mostly small integers of few values.
+/// Makes rows like those of a wide table of events: 105 columns, mostly small integers of few values.
 fn wide(rows: usize) -> (Vec<(String, SqlType)>, Vec<ArrayRef>) {
     let mut rng = StdRng::seed_from_u64(2);
     let (mut named, mut columns) = (Vec::new(), Vec::<ArrayRef>::new());
@@ -137,7 +138,7 @@ fn wide(rows: usize) -> (Vec<(String, SqlType)>, Vec<ArrayRef>) {
     (named, columns)
 }
 
-/// CPU time of this process.
+/// Returns the CPU time of this process in seconds.
 fn cpu() -> f64 {
     let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     text.split(' ').next().and_then(|t| t.parse::<f64>().ok()).map_or(0.0, |ns| ns / 1e9)
@@ -155,7 +156,7 @@ fn least<T>(rounds: usize, mut run: impl FnMut() -> T) -> (f64, T) {
     (best, last.expect("at least one round"))
 }
 
-/// Bytes that the rows have as text, about.
+/// Returns the approximate bytes of the rows as text.
 fn text_bytes(batch: &RecordBatch) -> usize {
     let of = |a: &ArrayRef| match a.data_type() {
         arrow_schema::DataType::Utf8View => a.as_string_view().iter().map(|v| v.map_or(0, str::len) + 1).sum(),
@@ -268,7 +269,7 @@ async fn keys(rows: usize) {
     let sorted: Vec<i64> = (0..rows as i64).map(|k| k * 7).collect();
     let (seconds, (old_bytes, old)) = least(1, || object(&options, 1, &make(&sorted)));
     println!("keys and rows, {rows} rows: encoded in {seconds:.3} s, {} bytes a row", old_bytes.len() / rows);
-    // The same keys in random order, as a load brings them: each chunk sorted by itself.
+    // The same keys in random order, as a load brings them: each chunk is sorted by itself.
     let mut shuffled = sorted.clone();
     let mut rng = StdRng::seed_from_u64(3);
     for i in (1..rows).rev() {

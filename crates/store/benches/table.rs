@@ -1,5 +1,6 @@
-//! What a commit to a table costs at several sizes: `cargo bench -p dipper-store --bench table`. Mean time and bytes of 1,000
-//! commits, checkpoints included, on a local disk. As a test (no `--bench` argument) it runs once with few segments.
+//! The cost of a commit to a table at several sizes: `cargo bench -p dipper-store --bench table`. Mean time and bytes
+//! of 1,000 commits, checkpoints included, on a local disk. As a test (no `--bench` argument) it runs once with few
+//! segments.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -73,10 +74,10 @@ fn schema(model: Model) -> TableSchema {
     }
 }
 
-/// A load of objects with one segment of 1,000 rows each.
+/// Makes a load of objects with one segment of 1,000 rows each.
 fn load(table: &Table, objects: u32) -> Rowset {
     let txn = table.begin();
-    // As they are in life: keys and sizes that do not repeat themselves.
+    // As in practice: keys and sizes that do not repeat.
     let segment = |bucket| {
         let key = |first: u8| std::iter::once(first).chain(rand::random::<[u8; 8]>()).collect();
         let bytes = rand::rng().random_range(90_000..110_000);

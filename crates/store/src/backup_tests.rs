@@ -1,14 +1,14 @@
-//! Tests of backups, and of tables from them.
+//! Tests of backups, and of tables restored from them.
 
 use super::*;
 use crate::table::test_support::{database, memory, object, rowset};
 
-/// All objects, with tags that change when they are put again.
+/// Returns all objects, with tags that change when they are put again.
 async fn content(of: &Arc<dyn ObjectStore>) -> Vec<(Path, Option<String>)> {
     of.list(None).map_ok(|m| (m.location, m.e_tag)).try_collect().await.unwrap()
 }
 
-/// Nothing is written to a directory that holds a database, be it the one that is copied.
+/// Nothing is written to a directory that holds a database, whether or not it is the one that is copied.
 #[tokio::test]
 async fn a_database_is_no_target() {
     let ((from, table), (other, _)) = (database().await, database().await);
@@ -39,7 +39,7 @@ async fn a_database_is_no_target() {
     assert_eq!(content(&volume).await, before);
 }
 
-/// Directories of backups, and those above them, take further ones.
+/// Directories of backups, and those above them, accept further ones.
 #[tokio::test]
 async fn backups_are_beside_each_other() {
     let ((from, _), to) = (database().await, memory());
@@ -69,7 +69,7 @@ async fn a_failed_backup_leaves_what_was_there() {
     }
 }
 
-/// What another backup has put meanwhile is neither replaced nor deleted.
+/// An object that another backup has put meanwhile is neither replaced nor deleted.
 #[tokio::test]
 async fn an_object_that_is_there_is_not_replaced() {
     let ((from, table), to) = (database().await, memory());
@@ -106,7 +106,7 @@ async fn names_of_restored_tables() {
     assert!(e.contains(": d.t=d.t_restored;") && !e.contains("IF NOT EXISTS"), "{e}");
 }
 
-/// What is restored is below the database, and does not say that it is in the storage volume that its original is in.
+/// A restored table is below the database, and does not name the storage volume of its original.
 #[tokio::test]
 async fn a_restored_table_is_in_no_volume() {
     let ((from, table), to, at) = (database().await, memory(), Path::from("b"));
@@ -126,7 +126,7 @@ async fn a_restored_table_is_in_no_volume() {
     assert_eq!(names, ["bloom_filter_columns"]);
 }
 
-/// A database that a backup was mixed into is not taken for a backup alone.
+/// A database into which a backup was mixed is not taken for a backup alone.
 #[tokio::test]
 async fn a_list_beside_a_database_is_told() {
     let ((from, _), to) = (database().await, memory());
@@ -140,7 +140,8 @@ async fn a_list_beside_a_database_is_told() {
     assert!(problems[0].contains("catalog/v/00000000000000000001"), "{problems:?}");
 }
 
-/// What no writer of a chain has put beside its objects is none of the backup: empty ones could not be read in parts.
+/// Objects beside a chain that no writer of the chain has put are not part of the backup: empty ones could not be read
+/// in parts.
 #[tokio::test]
 async fn strays_stay_behind() {
     let ((from, table), to, at) = (database().await, memory(), Path::from("b"));

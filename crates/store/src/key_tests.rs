@@ -28,7 +28,7 @@ fn types() -> Vec<SqlType> {
     ]
 }
 
-/// A value of an array, for keys of single rows.
+/// Returns a value of an array, for keys of single rows.
 fn value<'a>(t: &SqlType, a: &'a ArrayRef, row: usize) -> KeyValue<'a> {
     if a.is_null(row) {
         return KeyValue::Null;
@@ -99,7 +99,7 @@ fn bytes_are_as_documented() {
     let mut key = Vec::new();
     encoder.encode_row(&[KeyValue::Int(1), KeyValue::Str("a\0"), KeyValue::Null], &mut key).unwrap();
     assert_eq!(key, b"\x01\x80\0\0\0\0\0\0\x01\x01a\0\xff\0\0");
-    // Widening keeps keys.
+    // Widening a column keeps its keys.
     let wide = KeyEncoder::try_new(&[SqlType::BigInt, SqlType::String, SqlType::Date]).unwrap();
     let mut same = Vec::new();
     wide.encode_row(&[KeyValue::Int(1), KeyValue::Str("a\0"), KeyValue::Null], &mut same).unwrap();

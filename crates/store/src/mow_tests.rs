@@ -27,7 +27,7 @@ async fn write(store: &Arc<dyn ObjectStore>, options: &Arc<WriteOptions>, n: u32
     let mut rows = Vec::new();
     let mut take = |parts: Vec<bytes::Bytes>| parts.iter().for_each(|b| bytes.extend_from_slice(b));
     for segment in load {
-        // The last row of a key in a segment stands for it, as the loader does it.
+        // The last row of a key in a segment wins, as in the loader.
         let segment: BTreeMap<i64, (Option<i32>, bool)> = segment.into_iter().map(|(k, s, d)| (k, (s, d))).collect();
         let keys: ArrayRef = Arc::new(segment.keys().copied().collect::<Int64Array>());
         let text: ArrayRef =
@@ -52,7 +52,7 @@ fn path(id: ObjectId) -> Path {
     Path::from(format!("d/{id}"))
 }
 
-/// Loads come one after the other; after each, the live rows are those of a map from keys to rows.
+/// Applies loads one after the other; after each, the live rows are those of a map from keys to rows.
 async fn compare(seed: u64, with_sequence: bool, loads: u32, keys: i64, rows: usize) {
     let columns = [
         ("t", SqlType::Varchar(None), true),
@@ -67,7 +67,7 @@ async fn compare(seed: u64, with_sequence: bool, loads: u32, keys: i64, rows: us
     options.row_group_rows = 3000;
     let options = Arc::new(options);
     let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
-    // Far away, and without a cache, keys come in other ways.
+    // On a remote store, and without a cache, keys are read in other ways.
     let fetcher = match seed % 3 {
         2 => Fetcher::remote(store.clone(), Handle::current(), Extensions::default()),
         _ => Fetcher::local(store.clone()),

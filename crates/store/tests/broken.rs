@@ -1,5 +1,5 @@
-//! Broken objects: what a fuzzer does with coverage, this does with luck and in seconds; `fuzz/` has the targets for the
-//! real thing.
+//! Broken objects: random inputs for seconds, without the coverage that guides a fuzzer; `fuzz/` has the targets for
+//! real fuzzing.
 
 #[path = "support/broken.rs"]
 mod broken;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use input::Random;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Memory that the tests may take beside what they have: a claim of two gigabytes that is believed ends the process.
+/// Memory that the tests may take in addition to theirs: a trusted claim of two gigabytes ends the process.
 const MEMORY: u64 = 1 << 30;
 
 fn bound_memory() {
@@ -22,7 +22,7 @@ fn bound_memory() {
 }
 
 fn try_all(inputs: u64, seed: u64, one: fn(&[u8])) {
-    one(&[]); // as it was written, and everything else that depends on nothing
+    one(&[]); // the unchanged object, and everything else that depends on nothing
     bound_memory();
     let mut random = Random(seed);
     for n in 0..inputs {

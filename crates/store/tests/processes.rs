@@ -1,8 +1,8 @@
 //! Several processes on one data directory, killed at any moment.
 //!
-//! The test starts itself as a child that changes its own database in one shared catalog, and tells each change before it
-//! begins (`try`) and after it was acknowledged (`ok`). The parent kills children with SIGKILL, opens the directory and
-//! compares: what was acknowledged is there, and of the rest at most the one change that was under way.
+//! The test starts itself as a child that changes its own database in one shared catalog, and reports each change
+//! before it begins (`try`) and after it was acknowledged (`ok`). The parent kills children with SIGKILL, opens the
+//! directory and compares: acknowledged changes are there, and of the others at most the one that was under way.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -25,7 +25,7 @@ const CHILDREN: usize = 2;
 /// Tables of one database: name to kind and number of partitions.
 type Tables = BTreeMap<String, (TableKind, usize)>;
 
-/// What a child does next. Deterministic, so that the parent can follow it line by line.
+/// The next change of a child. Deterministic, so that the parent can follow it line by line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
     Create { name: String, view: bool },
@@ -154,7 +154,7 @@ fn start(dir: &Path, db: &str, seed: u64, steps: usize) -> Child {
         .unwrap()
 }
 
-/// Follows what a child wrote; the step that was under way, if one was.
+/// Follows the output of a child; returns the step that was under way, if any.
 fn follow(child: &mut Child, tables: &mut Tables) -> (Option<Step>, bool) {
     let (mut open, mut ended) = (None, false);
     let mut out = BufReader::new(child.stdout.take().unwrap());
@@ -213,7 +213,7 @@ fn killed_at_random_moments(runtime: &tokio::runtime::Runtime) {
     println!("{CYCLES} cycles, {committed} versions");
 }
 
-/// Nobody is killed: nothing is lost between processes that commit to one chain at the same time.
+/// Without kills: nothing is lost between processes that commit to one chain at the same time.
 fn together(runtime: &tokio::runtime::Runtime) {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
@@ -244,7 +244,7 @@ fn main() {
     type Test = fn(&tokio::runtime::Runtime);
     let tests: [(&str, Test); 2] =
         [("together", together), ("slow_killed_at_random_moments", killed_at_random_moments)];
-    // As the usual harness: words select tests, `--skip` takes some out, `--list` names them.
+    // Like the usual harness: words select tests, `--skip` excludes some, `--list` names them.
     let (mut wanted, mut skipped, mut list) = (Vec::new(), Vec::new(), false);
     let mut rest = args[1..].iter();
     while let Some(arg) = rest.next() {
@@ -253,7 +253,7 @@ fn main() {
             "--list" => list = true,
             "--test-threads" | "--format" | "--color" => drop(rest.next()),
             word if !word.starts_with('-') => wanted.push(arg),
-            _ => {} // how the usual harness prints
+            _ => {} // options for the output of the usual harness
         }
     }
     for (name, test) in tests {

@@ -29,13 +29,13 @@ async fn create(store: &Arc<dyn ObjectStore>, id: TableId, model: Model) -> Tabl
     Table::create(Arc::clone(store), id, schema(model), vec![partition]).await.unwrap()
 }
 
-/// Another process: checkpoints come often, so that numbers are freed under its feet.
+/// Opens a table as another process: checkpoints come often, so that numbers are freed while it works.
 async fn open(table: &Table) -> Table {
     let options = Options { checkpoint_versions: 6, ..Options::default() };
     Table::open_with(Arc::clone(table.store()), table.id(), options).await.unwrap()
 }
 
-/// A load of one row whose object is in the store.
+/// Makes a load of one row whose object is in the store.
 async fn written(t: &Table) -> Rowset {
     let txn = t.begin();
     let tablet = Tablet { partition: 0, bucket: 0 };
@@ -55,7 +55,7 @@ async fn written(t: &Table) -> Rowset {
     }
 }
 
-/// Every row has the same key: a load replaces what is there.
+/// Every row has the same key: a load replaces the existing rows.
 async fn replace(t: &Table) -> Result<Arc<TableState>, TableError> {
     let load = written(t).await;
     let all = |state: Arc<TableState>, after| async move {
@@ -98,7 +98,7 @@ async fn processes_share_catalog_and_tables() {
         let (many, one) = (open(&many).await, open(&one).await);
         assert_eq!(many.snapshot().rows(), 48, "{}", stage.name);
         assert_eq!((one.snapshot().rows(), one.snapshot().seq()), (1, 48), "{}", stage.name);
-        // Prepared loads and checkpoints are there in another life.
+        // Prepared loads and checkpoints survive reopening.
         let load = written(&many).await;
         many.prepare(load.clone()).await.unwrap();
         many.vacuum().await.unwrap();

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A database's tables: kind, where a view looks up its names, properties, partitions.
+/// The tables of each database: kind, database in which a view looks up its names, properties, partitions.
 type Model = BTreeMap<String, BTreeMap<String, Entry>>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ fn kind(view: bool) -> TableKind {
     if view { TableKind::View } else { TableKind::Table }
 }
 
-/// The change for the catalog; `None` where the caller would have found nothing to alter.
+/// Returns the change for the catalog; `None` if the caller would have found nothing to alter.
 fn change(act: &Act, state: &CatalogState) -> Option<CatalogChange> {
     Some(match act.clone() {
         Act::CreateDatabase { db, if_not_exists } => CatalogChange::create_database(db_name(db), if_not_exists),
@@ -152,7 +152,7 @@ fn kind_of(e: &CatalogError) -> &'static str {
     }
 }
 
-/// What the same act does to the map.
+/// Applies the same act to the map.
 fn apply(model: &mut Model, act: &Act) -> Result<(), &'static str> {
     let find = |model: &mut Model, db: u8, table: u8| -> Result<Entry, &'static str> {
         let tables = model.get(&db_name(db)).ok_or("no database")?;
@@ -282,7 +282,7 @@ fn model_of(state: &CatalogState) -> Model {
     state.databases.iter().map(|(name, d)| (name.clone(), tables(d))).collect()
 }
 
-/// What happens, on which handle.
+/// An event on one of the handles.
 #[derive(Clone, Debug)]
 enum Event {
     Commit(Act),
@@ -304,8 +304,8 @@ fn events() -> impl Strategy<Value = Vec<(usize, Event)>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
-    /// Handles do not refresh between their commits, so most of what they know is old, and numbers they believe to be
-    /// next are often freed; each commit still answers as if it were alone.
+    /// Handles do not refresh between their commits, so most of their knowledge is old, and numbers that they believe
+    /// to be next are often freed. Each commit still answers as if it were alone.
     #[test]
     fn handles_agree_with_a_map(events in events()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -324,7 +324,7 @@ proptest! {
                     Event::Reopen => *handle = Catalog::open(Arc::clone(&store)).await.unwrap(),
                     Event::Commit(act) => {
                         if matches!(act, Act::Comment { .. }) {
-                            handle.refresh().await.unwrap(); // the definition that is altered was read
+                            handle.refresh().await.unwrap(); // the definition to alter is read first
                         }
                         let Some(change) = change(&act, &handle.snapshot()) else { continue };
                         let mut next = model.clone();
@@ -345,7 +345,7 @@ proptest! {
         });
     }
 
-    /// What is written is read again, whatever the names and values.
+    /// A written state is read back unchanged, whatever the names and values.
     #[test]
     fn states_round_trip(name in ".{1,20}", value in ".{0,20}", null in any::<bool>()) {
         let mut state = CatalogState::default();

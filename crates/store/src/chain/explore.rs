@@ -1,15 +1,16 @@
 //! Explores every interleaving of the commit protocol in small worlds.
 //!
 //! The processes are the machines of `protocol.rs`; the store is a model: objects put if absent, atomic listings (the
-//! driver makes them so by checking that every record is still the one that was listed). Any process may sleep anywhere,
-//! for ever too (every state is checked, so a crash is a process that takes no further step). A budget of puts has
-//! its answer lost, or is told of a conflict that is none.
+//! driver makes them so by checking that every record is still the one that was listed). Any process may sleep at any
+//! point, even for ever (every state is checked, so a crash is a process that takes no further step). A budget limits
+//! how many puts lose their answer or report a conflict that does not exist.
 //!
 //! Checked in every state:
-//! - no transaction is in the true history twice; one that was acknowledged is in it, one that was answered as failed,
-//!   refused or expired is not; of two attempts under one label at most one is in it; a refusal has its reason in it;
-//! - what a fresh reader loads is the true history; what any process holds for confirmed is a prefix of it; the newest
-//!   checkpoint has all its parts.
+//! - no transaction is in the true history twice; an acknowledged transaction is in it, one that was answered as
+//!   failed, refused or expired is not; of two attempts under one label at most one is in it; a refusal has its reason
+//!   in it;
+//! - the state that a fresh reader loads is that of the true history; any state that a process holds for confirmed is a
+//!   prefix of it; the newest checkpoint has all its parts.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::Debug;
@@ -27,33 +28,34 @@ mod tables;
 type Rec<S> = Arc<Record<<S as State>::Change>>;
 type Batch<S> = Vec<(TxnId, Op<<S as State>::Change>)>;
 
-/// A state that is explored, and what writers do with it.
+/// A state that is explored, and the tasks of its writers.
 trait Subject: State<Part: PartialEq> + PartialEq {
-    /// What a writer has to do.
+    /// A task of a writer.
     type Task: Clone + Debug;
-    /// What a world has beside its chain.
+    /// Data of a world beside its chain.
     type Beside: Clone + Debug + Default + Hash;
 
-    /// The batch of a task on a state, and the horizon that it sets; `None` if there is nothing to do.
+    /// Returns the batch of a task on a state, and the horizon that it sets; `None` if there is nothing to do.
     fn batch(task: &mut Self::Task, state: &Self, beside: &mut Self::Beside) -> Option<(Batch<Self>, TxnId)>;
 
-    /// One of a batch's transactions has ended, told on a state. True: the task is done anew on it.
+    /// Notes that one of a batch's transactions has ended, with the state. Returns true if the task is done again on
+    /// it.
     fn ended(_: &mut Self::Task, _: TxnId, _: &Outcome<Self::Error>, _: &Self, _: &mut Self::Beside) -> bool {
         false
     }
 
-    /// What distinguishes tasks that are under way, and with them the changes that they make.
+    /// Hashes the properties that distinguish tasks under way, and with them the changes that they make.
     fn mark(_: &Self::Task, _: &mut DefaultHasher) {}
 
-    /// What distinguishes changes of one transaction.
+    /// Hashes the properties that distinguish changes of one transaction.
     fn content(_: &Self::Change, _: &mut DefaultHasher) {}
 
-    /// A change as it is read back.
+    /// Returns a change as it is read back.
     fn stored(change: Self::Change) -> Self::Change {
         change
     }
 
-    /// What is wrong in a world, beside what the protocol says.
+    /// Returns the mistake in a world that the protocol's own checks do not find.
     fn wrong(world: &World<Self>) -> Option<String>;
 }
 
@@ -61,16 +63,16 @@ trait Subject: State<Part: PartialEq> + PartialEq {
 enum Process<S: Subject> {
     Writer {
         writer: u64,
-        /// It has just been started.
+        /// Set while the process is starting.
         opening: Option<Reader<S>>,
         machine: Option<Box<Committer<S>>>,
-        /// The current task first.
+        /// Tasks; the current one first.
         todo: Vec<S::Task>,
     },
     Vacuum {
         machine: Vacuum<S>,
         rounds: usize,
-        /// What the process knows between its rounds, parts with their names.
+        /// State that the process knows between its rounds, with the names of its parts.
         known: Known<S>,
         names: Names<S>,
     },
@@ -91,7 +93,7 @@ struct World<S: Subject> {
     /// The states before the history and after each of its versions.
     truths: Vec<Arc<S>>,
     acknowledged: BTreeSet<TxnId>,
-    /// Answered as failed, refused or expired.
+    /// Transactions that were answered as failed, refused or expired.
     denied: BTreeSet<TxnId>,
     refused: BTreeSet<TxnId>,
     beside: S::Beside,
@@ -121,7 +123,7 @@ fn id_of<S: Subject>(record: &Record<S::Change>) -> RecordId {
     RecordId(u128::from(h.finish()))
 }
 
-/// Goes on to the next task that there is something to do for.
+/// Begins the next task that has something to do.
 fn begin<S: Subject>(
     known: &Known<S>,
     writer: u64,
@@ -161,12 +163,12 @@ impl<S: Subject> World<S> {
         }
     }
 
-    /// The newest version, known without reading.
+    /// Returns the newest version, without reading.
     fn head(&self) -> Known<S> {
         Known::root().then_all(self.history.iter().map(|r| &**r)).expect("the history fits together")
     }
 
-    /// With one more version, from before the world begins.
+    /// Adds one more version, from before the world begins.
     fn after(mut self, batch: Batch<S>) -> Self {
         let entries = batch.into_iter().map(|(txn, op)| Entry { txn, op }).collect();
         let (number, prev) = (self.history.len() as u64 + 1, self.head().id);
@@ -180,14 +182,14 @@ impl<S: Subject> World<S> {
         self
     }
 
-    /// And a writer that holds the version before for the newest one.
+    /// Adds a writer that knows the newest version.
     fn writer(mut self, writer: u64, mut todo: Vec<S::Task>) -> Self {
         let machine = begin(&self.head(), writer, &mut todo, &mut self.beside);
         self.processes.push(Process::Writer { writer, opening: None, machine, todo });
         self
     }
 
-    /// And a writer that has to read first.
+    /// Adds a writer that has to read first.
     fn loading(mut self, writer: u64, todo: Vec<S::Task>) -> Self {
         self.processes.push(Process::Writer { writer, opening: Some(Reader::Checkpoint), machine: None, todo });
         self
@@ -197,7 +199,7 @@ impl<S: Subject> World<S> {
         self.vacuum_naming(rounds, |head, at| part_number(1, head, at))
     }
 
-    /// And a vacuum of another process: the parts that it writes have other names.
+    /// Adds a vacuum of another process: the parts that it writes have other names.
     fn other_vacuum(self, rounds: usize) -> Self {
         self.vacuum_naming(rounds, |head, at| part_number(2, head, at))
     }
@@ -214,14 +216,14 @@ impl<S: Subject> World<S> {
         self
     }
 
-    /// The state after the whole history.
+    /// Returns the state after the whole history.
     fn truth(&self) -> &S {
         self.truths.last().expect("one for the beginning")
     }
 }
 
 impl<S: Subject> World<S> {
-    /// All worlds one step on.
+    /// Returns all worlds one step on.
     fn successors(&self) -> Vec<Self> {
         let mut out = Vec::new();
         for i in 0..self.processes.len() {
@@ -275,7 +277,7 @@ impl<S: Subject> World<S> {
                 if self.budget > 0 {
                     let budget = self.budget - 1;
                     go(Self { budget, ..made.clone() }, Answer::Put(false)); // the answer is lost
-                    go(Self { budget, ..self.clone() }, Answer::Put(false)); // a conflict is told, nothing was written
+                    go(Self { budget, ..self.clone() }, Answer::Put(false)); // a conflict is reported, nothing was written
                 }
                 go(made, Answer::Put(true));
             }
@@ -315,7 +317,7 @@ impl<S: Subject> World<S> {
         }
     }
 
-    /// The history goes on.
+    /// Adds a version to the history.
     fn push(&mut self, record: &Rec<S>) {
         let mut state = self.truth().clone();
         for e in &record.entries {
@@ -380,7 +382,7 @@ impl<S: Subject> World<S> {
                 if let Some(head) = machine.head.take() {
                     let stored = std::mem::take(&mut machine.stored);
                     let name_of = |p: &Arc<_>| stored.iter().find(|(_, s)| Arc::ptr_eq(s, p)).map(|(name, _)| *name);
-                    // The worlds share parts: names are given to copies.
+                    // The worlds share parts, so names are given to copies.
                     let named = |p: Arc<Shared<S::Part>>| match name_of(&p) {
                         Some(name) => Shared::named((**p).clone(), name),
                         None => p,
@@ -405,7 +407,7 @@ impl<S: Subject> World<S> {
         }
     }
 
-    /// What is wrong in this state.
+    /// Returns the mistake in this state, if there is one.
     fn wrong(&self) -> Option<String> {
         let mut commits = BTreeSet::new();
         for e in self.history.iter().flat_map(|r| &r.entries) {
@@ -433,7 +435,7 @@ impl<S: Subject> World<S> {
                 None => return Some(format!("the newest checkpoint, {n}, has lost a part")),
             },
         };
-        // A listing that does not fit is read again: a stray just above a checkpoint is told by its link.
+        // A listing that does not fit is read again: a stray just above a checkpoint is recognised by its link.
         if let Ok(head) = base.then_all(self.versions.range(base.number + 1..).map(|(_, r)| &**r))
             && *head.state != *truth
         {
@@ -460,8 +462,8 @@ impl<S: Subject> World<S> {
         c.parts.iter().map(|name| self.parts.get(name).map(|p| Shared::named(p.clone(), *name))).collect()
     }
 
-    /// Equal worlds have equal fingerprints. Ids are derived from content and from the id before, so an id stands for
-    /// all that led to it.
+    /// Returns a fingerprint; equal worlds have equal ones. Ids are derived from content and from the id before, so an
+    /// id stands for everything that led to it.
     fn fingerprint(&self) -> u128 {
         let half = |seed: u64| {
             let h = &mut DefaultHasher::new();
@@ -533,7 +535,7 @@ fn known<S: Subject>(k: &Known<S>, h: &mut DefaultHasher) {
     (k.number, k.id, &k.txns).hash(h);
 }
 
-/// With the checkpoint that it goes back to, and the names of its parts.
+/// Hashes a state with the checkpoint that it is based on, and the names of its parts.
 fn parted<S: Subject>(k: &Known<S>, h: &mut DefaultHasher) {
     known(k, h);
     k.base.hash(h);
@@ -548,7 +550,7 @@ fn read<S: Subject>(r: &Reader<S>, h: &mut DefaultHasher) {
     }
 }
 
-/// The record as others read it.
+/// Returns the record as others read it.
 fn stored<S: Subject>(record: &Record<S::Change>) -> Rec<S> {
     let entry = |e: &Entry<S::Change>| {
         let op = match e.op.clone() {
@@ -560,11 +562,11 @@ fn stored<S: Subject>(record: &Record<S::Change>) -> Rec<S> {
     Arc::new(Record { entries: record.entries.iter().map(entry).collect(), ..record.clone() })
 }
 
-/// Goes through all worlds; the number of states, or what was wrong with the trail that led there.
+/// Visits all worlds. Returns the number of states, or the mistake with the trail that led there.
 fn explore<S: Subject>(start: World<S>, limit: usize) -> Result<usize, String> {
     let began = Instant::now();
     let mut seen = HashSet::from([start.fingerprint()]);
-    // Depth first: the stack is the trail, and memory is one number a state.
+    // Depth first: the stack is the trail, and memory is one number per state.
     let mut stack = vec![(start.clone(), start.successors())];
     while let Some((_, next)) = stack.last_mut() {
         let Some(world) = next.pop() else {
@@ -590,7 +592,7 @@ fn explore<S: Subject>(start: World<S>, limit: usize) -> Result<usize, String> {
 }
 
 impl<S: Subject> World<S> {
-    /// One line of a trail.
+    /// Returns one line of a trail.
     fn brief(&self) -> String {
         let at = |p: &Process<S>| match p {
             Process::Writer { machine: None, .. } => "-".into(),
@@ -611,7 +613,7 @@ impl<S: Subject> World<S> {
     }
 }
 
-/// How a world goes wrong without a rule.
+/// Returns how a world goes wrong without a rule.
 fn broken<S: Subject>(rule: Rule, start: World<S>) -> String {
     BROKEN.set(Some(rule));
     let found = explore(start, 30_000_000);

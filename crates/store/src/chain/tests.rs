@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::record::{Done, PartObject, decode, encode};
 use super::*;
 
-/// How often each key was added; a key can be taken once.
+/// Counts of additions by key, and keys that can be taken once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Counts {
     added: BTreeMap<String, u64>,
@@ -76,27 +76,29 @@ async fn names(store: &Arc<dyn ObjectStore>, dir: &str) -> Vec<u64> {
     numbers
 }
 
-/// A store whose answers go wrong: puts that are done and reported as failed or not done at all, reads that fail.
+/// A store whose answers go wrong: puts that are done but reported as failed, puts that are not done at all, reads that
+/// fail.
 #[derive(Debug)]
 pub(crate) struct Faulty {
     inner: InMemory,
-    /// One in so many puts has its answer lost; another one in so many is told of a conflict that is none.
+    /// One in this number of puts loses its answer; another one in this number reports a conflict that does not exist.
     lost: u32,
-    /// One in so many reads fails.
+    /// One in this number of reads fails.
     unread: u32,
-    /// One in so many puts of versions and checkpoints sleeps before it writes, long enough for others to free its number.
+    /// One in this number of puts of versions and checkpoints sleeps before it writes, long enough for others to free
+    /// its number.
     sleepy: u32,
-    /// Every put fails like a full disk.
+    /// Whether every put fails like on a full disk.
     full: AtomicBool,
-    /// Requests are refused as by a store that does not know who asks.
+    /// Kind of requests that are refused, as by a store that rejects the credentials.
     denied: AtomicU8,
 }
 
-/// Puts are, but an earlier try came through.
+/// Puts are refused, but an earlier try was done.
 const DENIED_WHEN_DONE: u8 = 1;
-/// Puts are.
+/// Puts are refused.
 const DENIED: u8 = 2;
-/// Puts and reads are.
+/// Puts and reads are refused.
 const ALL_DENIED: u8 = 3;
 
 fn denied(at: &Path) -> object_store::Error {
@@ -113,7 +115,7 @@ impl Faulty {
         Arc::new(Self { inner: InMemory::new(), lost, unread, sleepy, full, denied })
     }
 
-    /// From now on nothing is put, read or listed by directory.
+    /// Makes all puts, reads and listings by directory fail.
     pub(crate) fn deny_all(&self) {
         self.denied.store(ALL_DENIED, Ordering::Release);
     }
@@ -230,7 +232,7 @@ async fn a_listing_does_not_read_back_what_was_just_put() {
         other => panic!("{other:?}"),
     };
     assert!(Arc::ptr_eq(&listed().await, &record));
-    // Another's under that number, after it was freed, is read: its tag is another.
+    // Another writer's record under that number, after it was freed, is read, because its tag differs.
     let other: Io<Counts> = Io::new(Arc::clone(&store), prefix());
     store.delete(&Path::from("t/v/00000000000000000001")).await.unwrap();
     let theirs = Arc::new(Record { id: RecordId::fresh(), ..(*record).clone() });
@@ -290,7 +292,7 @@ async fn done_markers_go_when_the_horizon_has_passed_them() {
     }
     let markers = names(&store, "done").await;
     assert!(markers.len() <= 2, "{markers:?}");
-    // A transaction below the horizon: its fate is forgotten, and it is not aborted either.
+    // A transaction below the horizon: its outcome is forgotten, and it is not aborted either.
     let old = a.abort(TxnId::at_ms(1)).await;
     assert!(matches!(old, Err(ChainError::Unknown { .. })), "{old:?}");
 }
@@ -428,7 +430,7 @@ async fn checkpoints_write_only_parts_that_changed() {
     };
     let first = parts().await;
     assert_eq!(first.values().copied().collect::<Vec<u64>>(), [1; 5]);
-    // Another process goes on from there: it uses what is written, and frees what it replaces.
+    // Another process continues from there: it uses the parts that are written, and frees those that it replaces.
     let b = Chain::<Rows>::open(Arc::clone(&store), prefix(), options()).await.unwrap();
     assert_eq!(*b.snapshot(), *a.snapshot());
     for chain in [&b, &a, &a, &b] {
@@ -443,7 +445,7 @@ async fn checkpoints_write_only_parts_that_changed() {
     assert_eq!(names(&store, "c").await, [5]);
 }
 
-/// Format 1 of checkpoints: called by its version, without ordinal and parts.
+/// Format 1 of checkpoints: named by the version, without ordinal and parts.
 #[tokio::test]
 async fn checkpoints_of_format_1_are_read_and_followed() {
     let store = memory();
@@ -512,7 +514,7 @@ async fn damage_is_told_with_the_objects_name() {
     store.delete(&Path::from("t/v/00000000000000000002")).await.unwrap();
 }
 
-/// What has no version's name is none: it stops nobody, and nobody touches it.
+/// Objects without a version's name are not versions: they stop nobody, and nobody touches them.
 #[tokio::test]
 async fn strays_are_ignored_and_told() {
     let store = memory();
@@ -530,13 +532,13 @@ async fn strays_are_ignored_and_told() {
     for path in &strays {
         store.head(path).await.unwrap();
     }
-    // What has a version's name is one, and must be sound.
+    // An object with a version's name is a version, and must be sound.
     store.put(&Path::from("t/v/00000000000000000099"), "x".into()).await.unwrap();
     let e = Chain::<Counts>::open(Arc::clone(&store), prefix(), Options::default()).await.unwrap_err();
     assert!(e.to_string().starts_with("t/v/00000000000000000099: "), "{e}");
 }
 
-/// The last of several tries may be refused after an earlier one came through.
+/// The last of several tries may be refused after an earlier one succeeded.
 #[tokio::test]
 async fn a_refused_put_may_have_come_through() {
     let faulty = Faulty::new(0, 0);
@@ -571,7 +573,7 @@ fn newer_formats_are_refused() {
     );
 }
 
-/// The bytes of format 1, as they must be read for ever.
+/// The bytes of format 1, as they must be readable for ever.
 #[test]
 fn format_1_is_read() {
     let body = br#"{"number":3,"id":"000000000000000000000000000000aa","prev":"000000000000000000000000000000bb","writer":7,"at_ms":1700000000000,"horizon":"00000000000000000000000000000000","entries":[{"txn":"00000000000000000000000000000001","op":{"commit":{"Add":"x"}}},{"txn":"00000000000000000000000000000002","op":"abort"}]}"#;
@@ -608,7 +610,7 @@ async fn probe_tells_stores_apart() {
     let local: Arc<dyn ObjectStore> = Arc::new(crate::local::LocalStore::open(dir.path()).unwrap());
     probe_put_if_absent(&local, &prefix()).await.unwrap();
     assert_eq!(local.list(None).count().await, 0, "nothing stays behind");
-    // One that ignores the condition, as some S3 clones do.
+    // A store that ignores the condition, as some S3 clones do.
     let careless: Arc<dyn ObjectStore> = Arc::new(Careless(InMemory::new()));
     let e = probe_put_if_absent(&careless, &prefix()).await.unwrap_err();
     assert!(e.to_string().contains("32 of 32 creators of one object won, expected 1"), "{e}");

@@ -1,4 +1,4 @@
-//! Compaction beside loads and deletions: what a table holds never changes by it.
+//! Compaction beside loads and deletions: it never changes the contents of a table.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -123,7 +123,7 @@ impl Fixture {
         Self { kind, table, store }
     }
 
-    /// The rows of a segment, deleted ones too, by their numbers.
+    /// Returns the rows of a segment, including deleted ones, by their numbers.
     async fn read(table: &Table, s: SegmentRef<'_>) -> Vec<Row> {
         let state = table.snapshot();
         let schema = state.schema();
@@ -222,7 +222,7 @@ impl Fixture {
         self.table.delete(vec![], resolve).await.unwrap();
     }
 
-    /// What a query sees, in the order of keys.
+    /// Returns the rows that a query sees, in the order of keys.
     async fn contents(&self, table: &Table) -> Vec<Row> {
         let state = table.snapshot();
         let schema = state.schema();
@@ -248,7 +248,7 @@ impl Fixture {
     }
 }
 
-/// What the table must hold.
+/// The expected contents of the table.
 #[derive(Default)]
 struct Expected {
     rows: Vec<Row>,
@@ -314,7 +314,7 @@ async fn history(seed: u64, kind: Kind) {
     let f = Fixture::new(kind).await;
     let keys = rng.random_range(5..200);
     let mut options = eager();
-    // Small outputs, so that they are cut; few runs; a lane for what is not small.
+    // Small outputs, so that they are cut; few runs; a lane for merges that are not small.
     options.policy.full_rows = rng.random_range(20..400);
     options.runs_max = rng.random_range(2..10);
     options.small_bytes = rng.random_range(0..20_000);
@@ -323,7 +323,7 @@ async fn history(seed: u64, kind: Kind) {
     let mut expected = Expected::default();
     for step in 0..40 {
         match rng.random_range(0..10) {
-            // Deleting by hand leaves tombstones that were overruled: what they decide then is not defined.
+            // Deleting by hand leaves tombstones that were overruled: their effect is then not defined.
             0..2 if kind != Kind::Sequenced => {
                 let gone: BTreeSet<i32> = (0..rng.random_range(1..5)).map(|_| rng.random_range(0..keys)).collect();
                 expected.delete(&gone);
@@ -361,7 +361,7 @@ async fn contents_never_change() {
     }
 }
 
-/// `disable_auto_compaction` leaves a table alone until somebody asks.
+/// `disable_auto_compaction` leaves a table alone until a compaction is requested.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_table_can_be_left_alone() {
     for off in [true, false] {
@@ -385,7 +385,7 @@ async fn a_table_can_be_left_alone() {
     }
 }
 
-/// A full compaction leaves one segment a tablet, with nothing deleted but tombstones of a sequence.
+/// A full compaction leaves one segment per tablet, with nothing deleted but tombstones of a sequence.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn full_compaction() {
     for kind in [Kind::Duplicate, Kind::Unique, Kind::Sequenced, Kind::Aggregate] {
@@ -412,7 +412,7 @@ async fn full_compaction() {
         );
         assert_eq!(compactor.total(), done);
         if kind == Kind::Sequenced {
-            // A late row of less sequence than a tombstone stays away.
+            // A late row with a smaller sequence than a tombstone stays deleted.
             let (key, old) = expected.by_key.iter().find(|(_, r)| r.sign != 0 && r.sequence > Some(0)).unwrap();
             let late = Row { key: *key, sequence: Some(0), sign: 0, ..old.clone() };
             f.load(vec![late]).await;
@@ -428,7 +428,8 @@ async fn full_compaction() {
     }
 }
 
-/// A compaction that ends anywhere, and one in another process that loses, leave what was there and objects of nobody.
+/// A compaction that ends anywhere, and one in another process that loses, leave the table unchanged and orphaned
+/// objects.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cut_off_compactions_leave_orphans_only() {
     let mut rng = StdRng::seed_from_u64(3);
@@ -473,7 +474,7 @@ async fn cut_off_compactions_leave_orphans_only() {
     assert!(orphans > 0, "no compaction was cut off");
 }
 
-/// Of compactions of the same segments in two processes one is committed; the other's object goes with it.
+/// Of compactions of the same segments in two processes one is committed; the other's object is deleted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_loses_removes_its_object() {
     let mut rng = StdRng::seed_from_u64(9);
@@ -497,7 +498,7 @@ async fn who_loses_removes_its_object() {
     };
     compact(&f.table).await.unwrap();
     let there = objects().await;
-    // It has not heard of the other's commit yet.
+    // The other table has not heard of the commit yet.
     let lost = compact(&other).await.unwrap_err();
     assert!(lost.is_conflict(), "{lost}");
     assert_eq!(objects().await, there);

@@ -1,4 +1,5 @@
-//! A file system in memory that loses what was not synced, and whose calls can be counted, cut off and made to fail.
+//! A file system in memory that loses everything that was not synced, and whose calls can be counted, cut off and made
+//! to fail.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, ErrorKind};
@@ -10,12 +11,12 @@ use rand::{Rng, SeedableRng};
 
 use super::disk::{Disk, Held, Kind, ReadFile, Stat, TempFile};
 
-/// Which unsynced changes survive the power cut.
+/// The unsynced changes that survive a power cut.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Survive {
     Nothing,
     Everything,
-    /// Each change of a directory for itself; file tails are torn.
+    /// Each change of a directory survives or not by itself; ends of files are torn.
     Some(u64),
 }
 
@@ -28,7 +29,7 @@ struct Inode {
     links: usize,
 }
 
-/// Entries as every process sees them, and as they are on the medium.
+/// Entries as every process sees them, and entries on the medium.
 #[derive(Clone, Debug, Default)]
 struct Directory {
     now: BTreeMap<String, Node>,
@@ -50,9 +51,9 @@ struct World {
     held: HashSet<u64>,
     clock_ns: i64,
     calls: Vec<String>,
-    /// The call with this number and all later ones fail: the power is off.
+    /// Number of the call from which on all calls fail: the power is off.
     cut_at: Option<usize>,
-    /// The call with this number fails with this error, later ones work.
+    /// Number of the one call that fails, with its error; later calls work.
     fail_at: Option<(usize, ErrorKind)>,
 }
 
@@ -67,7 +68,7 @@ impl SimDisk {
         Self(Arc::new(Mutex::new(world)))
     }
 
-    /// Calls that change or sync anything, so far.
+    /// Returns the calls so far that change or sync anything.
     pub(super) fn calls(&self) -> Vec<String> {
         self.0.lock().calls.clone()
     }
@@ -80,7 +81,7 @@ impl SimDisk {
         self.0.lock().fail_at = Some((call, kind));
     }
 
-    /// The disk as it is found after the power came back.
+    /// Returns the disk as it is found when the power is back.
     pub(super) fn after_power_cut(&self, survive: Survive) -> Self {
         let world = self.0.lock();
         let mut rng = StdRng::seed_from_u64(if let Survive::Some(seed) = survive { seed } else { 0 });
@@ -120,7 +121,7 @@ impl SimDisk {
             };
             after.inodes.insert(*id, Inode { synced: data.clone(), data, ..inode.clone() });
         }
-        // Directories whose entry in the one above was lost cannot be reached any more; nor can what is below them.
+        // Directories whose entry in the one above was lost cannot be reached; nor can anything below them.
         loop {
             let lost: Vec<String> = after
                 .dirs
@@ -148,7 +149,7 @@ impl SimDisk {
         for id in names {
             after.inodes.get_mut(&id).expect("entries name inodes").links += 1;
         }
-        // An entry that survived for a directory always finds one, at worst empty.
+        // An entry of a directory that survived always finds a directory, at worst an empty one.
         let named: Vec<String> = after
             .dirs
             .iter()
@@ -172,7 +173,7 @@ fn split(path: &str) -> (&str, &str) {
 }
 
 impl World {
-    /// Counts a call; fails if it is the one to fail or the power is off.
+    /// Counts a call; fails if it is the one to fail or if the power is off.
     fn call(&mut self, what: String) -> io::Result<()> {
         let number = self.calls.len();
         if self.cut_at.is_some_and(|at| number >= at) {

@@ -1,4 +1,4 @@
-//! Loads into a table on a disk that loses what was not synced, and whose calls fail.
+//! Loads into a table on a disk that loses everything that was not synced, and whose calls fail.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -22,17 +22,17 @@ use crate::table::{Replace, Rowset, Table, TableError};
 const ID: TableId = TableId(1);
 const LOADS: i64 = 6;
 
-/// Keys of the load with that number; each shares some with the one before.
+/// Returns the keys of the load with that number; each load shares some with the one before.
 fn keys(load: i64) -> std::ops::Range<i64> {
     load * 10..load * 10 + 15
 }
 
-/// What a client was told.
+/// The answer to a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Told {
     Done,
     Failed(String),
-    /// Committed or not.
+    /// The load is committed or not.
     Open,
 }
 
@@ -42,7 +42,7 @@ fn open(e: &TableError) -> bool {
     matches!(e, TableError::Chain(ChainError::Unknown { .. }))
 }
 
-/// Writes a load's object, as a load does: small ones by one put, larger ones in parts.
+/// Writes a load's object like a real load: small ones by one put, larger ones in parts.
 async fn write(t: &Table, load: i64) -> Result<Rowset, TableError> {
     let txn = t.begin();
     let definition = Arc::clone(t.snapshot().schema());
@@ -88,7 +88,7 @@ async fn load(t: &Table, readers: &Readers, number: i64) -> Result<TxnId, (TxnId
         let path = &path;
         async move { mow::replaced(readers, path, state.schema(), &own, state.segments_added_after(after)).await }
     };
-    // One in three waits for a second request.
+    // One in three is prepared and waits for a second request.
     let done = match number % 3 {
         1 => match t.prepare(rowset).await {
             Ok(_) => t.commit_prepared_replacing(txn, resolve).await,
@@ -116,7 +116,8 @@ async fn life(s: LocalStore) -> Life {
             Err((txn, e)) if open(&e) => (txn, Told::Open),
             Err((txn, e)) => (txn, Told::Failed(e.to_string())),
         });
-        // Here and not behind, so that every run makes the same calls in the same order. What fails is done next time.
+        // Here and not in the background, so that every run makes the same calls in the same order. What fails is done
+        // next time.
         if number % 2 == 1 {
             let _ = t.vacuum().await;
         }
@@ -124,7 +125,7 @@ async fn life(s: LocalStore) -> Life {
     told
 }
 
-/// Acknowledged loads are there whole, refused ones are not, keys are unique, and every byte is what it was.
+/// Acknowledged loads are there whole, refused ones are not, keys are unique, and every byte is unchanged.
 async fn check(after: SimDisk, told: &Life, at: &str) {
     let store: Arc<dyn ObjectStore> = Arc::new(LocalStore::on_disk("/sim".into(), Arc::new(after)).unwrap());
     let t = match Table::open(Arc::clone(&store), ID).await {
@@ -149,7 +150,7 @@ async fn check(after: SimDisk, told: &Life, at: &str) {
         }
     }
     assert_eq!(state.rows(), expected.len() as u64, "{at}");
-    // And it goes on.
+    // The table accepts further loads.
     let readers = Readers::new(Fetcher::local(Arc::clone(&store)), PageCache::new(1 << 20), 1 << 20);
     load(&t, &readers, 0).await.map_err(|(_, e)| e).unwrap_or_else(|e| panic!("{e}, {at}"));
 }
@@ -171,7 +172,7 @@ async fn loads_survive_a_power_cut_at_every_call() {
         let told = life(s).await;
         for survive in [Survive::Nothing, Survive::Everything].into_iter().chain((0..3).map(Survive::Some)) {
             let at = format!("cut before call {cut} {:?}, {survive:?}", whole.calls().get(cut));
-            // What was not acknowledged at the cut may be there or not.
+            // A load that was not acknowledged at the cut may be there or not.
             let told: Life = (told.iter().cloned())
                 .map(|(txn, t)| (txn, if matches!(t, Told::Failed(_)) { Told::Open } else { t }))
                 .collect();
@@ -201,8 +202,8 @@ async fn loads_go_on_after_every_failing_call() {
     }
 }
 
-/// Data is synced, linked, and its directory synced before the version that names it is written, and that again before
-/// the load is acknowledged.
+/// Data is synced and linked, and its directory is synced, before the version that names it is written; the version
+/// likewise before the load is acknowledged.
 #[tokio::test]
 async fn a_load_syncs_its_data_before_its_version_and_that_before_the_answer() {
     let disk = SimDisk::new();

@@ -89,7 +89,7 @@ async fn answers_like_the_store_in_memory() {
     assert_eq!(temps(&local), 0);
 }
 
-/// Outside of any runtime: nothing is handed to another thread.
+/// Outside of any runtime: nothing is passed to another thread.
 #[test]
 fn what_the_system_has_in_memory_is_read_at_once() {
     let (dir, store) = temp_store();
@@ -113,7 +113,7 @@ async fn big_objects_stream_and_upload_in_parts() {
     let bytes: Vec<u8> = (0..3 * READ_CHUNK_BYTES as usize + 17).map(|i| (i % 251) as u8).collect();
     let mut upload = s.put_multipart(&path).await.unwrap();
     let parts: Vec<_> = bytes.chunks(1 << 20).map(|c| upload.put_part(c.to_vec().into())).collect();
-    // Backwards: a part's place comes from the order of the calls, not from when it is written.
+    // Backwards: a part's place comes from the order of the calls, not from the time when it is written.
     for part in parts.into_iter().rev() {
         part.await.unwrap();
     }
@@ -229,14 +229,14 @@ async fn an_object_made_anew_has_another_etag() {
     for _ in 0..50 {
         create(&s, "a", "same").await.unwrap();
         assert!(seen.insert(s.head(&path).await.unwrap().e_tag.unwrap()));
-        // Keeps the inode from being free at once, as a checkpoint between two records of one number does.
+        // Keeps the inode from being reused at once, as a checkpoint between two records of one number does.
         std::fs::write(s.root().join("between"), "x").unwrap();
         s.delete(&path).await.unwrap();
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
 }
 
-/// Data synced, linked, directory synced, then answered.
+/// The data is synced, linked, the directory is synced, and then the put is answered.
 #[tokio::test]
 async fn order_of_system_calls() {
     let disk = SimDisk::new();
@@ -286,7 +286,7 @@ async fn order_of_system_calls() {
     assert_eq!(of(began), ["unlink c/v/1", "fsync c/v/"]);
 }
 
-/// A name seen by LIST is durable even if its maker died before it synced; one listing pays for that, not each.
+/// A name seen by LIST is durable even if its maker died before it synced; only the first LIST pays for that.
 #[tokio::test]
 async fn listed_names_are_durable() {
     let disk = SimDisk::new();
@@ -298,7 +298,8 @@ async fn listed_names_are_durable() {
     assert_eq!(names(&b, "v").await, ["v/1", "v/2"]);
     let after = on(&disk.after_power_cut(Survive::Nothing));
     assert_eq!(content(&after, "v/2").await, "2");
-    // Who starts next finds the temporary file of the dead process with a second name: all is synced before it goes.
+    // The next process that starts finds the temporary file of the dead process with a second name: all is synced
+    // before the file is removed.
     let began = disk.calls().len();
     drop(a);
     on(&disk);
@@ -311,7 +312,8 @@ async fn listed_names_are_durable() {
     assert_eq!(syncs, 1, "only the put's own: {:?}", &disk.calls()[began..]);
 }
 
-/// What was acknowledged (`None` = deleted), what may or may not have happened, and how many calls failed.
+/// Acknowledged contents (`None` = deleted), contents that may or may not be there, and the number of calls that
+/// failed.
 #[derive(Default)]
 struct Life {
     sure: BTreeMap<String, Option<String>>,
@@ -378,8 +380,8 @@ async fn check(s: &LocalStore, life: &Life, at: &str) {
     assert_eq!(temps(s), 0, "{at}");
 }
 
-/// The power goes off before each single call of that life; whatever part of the unsynced changes survives, what was
-/// acknowledged is there and the rest is whole or absent.
+/// The power goes off before each single call of that life. Whatever part of the unsynced changes survives,
+/// acknowledged objects are there and the others are whole or absent.
 #[tokio::test]
 async fn power_cut_at_every_call() {
     let whole = SimDisk::new();
@@ -409,7 +411,8 @@ async fn power_cut_at_every_call() {
     }
 }
 
-/// Each call fails once (full disk, EIO, failed fsync); the store goes on, and what it acknowledged survives a cut after.
+/// Each call fails once (full disk, EIO, failed fsync); the store goes on, and acknowledged objects survive a later
+/// cut.
 #[tokio::test]
 async fn every_call_fails_once() {
     let whole = SimDisk::new();
@@ -433,17 +436,17 @@ async fn every_call_fails_once() {
     }
 }
 
-/// A catalog's life: enough commits for two checkpoints.
+/// The life of a catalog: enough commits for two checkpoints.
 async fn catalog_life(s: LocalStore) -> (u64, bool) {
     use crate::catalog::{Catalog, CatalogChange};
     let options = crate::chain::Options { checkpoint_versions: 4, ..Default::default() };
     let Ok(catalog) = Catalog::open_with(Arc::new(s), options).await else { return (0, true) };
     for i in 0..7u64 {
         if let Err(e) = catalog.commit(vec![CatalogChange::create_database(format!("d{i}"), false)]).await {
-            // Left open is what has its name but no synced directory; all else is certain.
+            // Only a commit whose record has its name but no synced directory is left open; all others are certain.
             return (i, matches!(e, crate::catalog::CatalogError::Chain(crate::chain::ChainError::Unknown { .. })));
         }
-        // Here and not behind, so that every run makes the same calls in the same order.
+        // Here and not in the background, so that every run makes the same calls in the same order.
         if i % 3 == 2 && catalog.vacuum().await.is_err() {
             return (i + 1, false);
         }
@@ -451,8 +454,8 @@ async fn catalog_life(s: LocalStore) -> (u64, bool) {
     (7, false)
 }
 
-/// The power goes off before each call under a catalog: what was acknowledged is there, in order, and nothing else but
-/// the commit that was under way.
+/// The power goes off before each call under a catalog: acknowledged commits are there, in order, and at most the
+/// commit under way besides.
 #[tokio::test]
 async fn catalog_survives_a_power_cut_at_every_call() {
     use crate::catalog::{Catalog, CatalogChange};
@@ -480,8 +483,8 @@ async fn catalog_survives_a_power_cut_at_every_call() {
     futures::future::join_all(cuts).await;
 }
 
-/// Each call under a catalog fails once: what is told as an error did not happen unless the error says that it is open,
-/// and the same catalog goes on.
+/// Each call under a catalog fails once: a commit that is reported as an error did not happen unless the error says
+/// that it is open, and the same catalog goes on.
 #[tokio::test]
 async fn catalog_goes_on_after_every_failing_call() {
     use crate::catalog::{Catalog, CatalogChange, CatalogError};

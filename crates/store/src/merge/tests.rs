@@ -1,4 +1,4 @@
-//! Merges of random runs beside a map of lists.
+//! Merges of random runs compared with a map of lists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -186,7 +186,7 @@ fn merged(column: &TableColumn, values: Vec<Option<Value>>) -> Option<Value> {
         Aggregate::ReplaceBySequence(_) => unreachable!("it looks at another column"),
         Aggregate::Sum => {
             let numbers: Vec<i64> = some.map(|v| if let Value::Number(n) = v { n } else { 0 }).collect();
-            // What `array` shifts by 1000 a value, to have positive numbers.
+            // `array` shifts each value by 1000, to have positive numbers.
             let shift = if column.data_type == SqlType::UnsignedBigInt { 1000 } else { 0 };
             (!numbers.is_empty())
                 .then(|| Value::Number(numbers.iter().sum::<i64>() + shift * (numbers.len() as i64 - 1)))
@@ -198,7 +198,7 @@ fn merged(column: &TableColumn, values: Vec<Option<Value>>) -> Option<Value> {
     }
 }
 
-/// Runs and, by the naive way, the merged rows with the rows (run, number) they come from.
+/// Rows (run, number) that a merged row comes from.
 type Sources = Vec<(usize, u32)>;
 
 fn naive(schema: &TableSchema, runs: &[Vec<Row>]) -> Vec<(Row, Sources)> {
@@ -244,7 +244,7 @@ fn cut(rng: &mut StdRng, batch: &RecordBatch) -> Vec<Result<RecordBatch, MergeEr
     batches
 }
 
-/// All rows, bitmaps in the one form that `array` writes: equal sets have several.
+/// Concatenates all rows, with bitmaps in the one form that `array` writes: equal sets have several.
 fn concat(schema: &TableSchema, batches: &[RecordBatch]) -> RecordBatch {
     let all = arrow_select::concat::concat_batches(&schema.arrow(), batches).unwrap();
     let members = |bytes: &[u8]| Value::Set(bitmap_from_bytes(bytes).unwrap().iter().collect());
@@ -369,7 +369,7 @@ fn a_failing_run_ends_the_merge() {
     assert!(merge.next().is_none());
 }
 
-/// A run that goes through alone is not copied.
+/// A run that passes through alone is not copied.
 #[test]
 fn long_pieces_are_handed_through() {
     let s = two_columns(Model::Unique, None);
@@ -382,7 +382,7 @@ fn long_pieces_are_handed_through() {
     assert_eq!(place(&merge_sorted_batch(&s, a.clone()).unwrap()), place(&a));
 }
 
-/// A group of far more rows than a batch, in memory for two of them.
+/// A group of far more rows than a batch, in memory for two batches.
 #[test]
 fn a_group_larger_than_batches() {
     let s = schema(

@@ -1,4 +1,4 @@
-//! Rows against a plain reading of the definitions, and the other way round.
+//! Routing and pruning compared with a naive interpretation of the definitions.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -204,7 +204,7 @@ fn literals_and_their_text() {
     assert!(literal(&SqlType::Int, None).expect("NULL").is_null(0));
 }
 
-/// A partition definition over two small integers.
+/// Generates a partition definition over two small integers.
 fn bounds() -> impl Strategy<Value = Vec<(i64, i64)>> {
     prop::collection::btree_set((-3i64..4, -3i64..4), 2..8).prop_map(|s| s.into_iter().collect())
 }
@@ -223,8 +223,8 @@ fn side(kind: u8, v: i64) -> Bound<ArrayRef> {
 }
 
 proptest! {
-    /// A row that passes a condition is in a tablet that pruning keeps; and a partition that is kept for values alone
-    /// could hold such a row.
+    /// A row that passes a condition is in a tablet that pruning keeps, and a partition that is kept for values alone
+    /// could hold that row.
     #[test]
     fn pruning_keeps_what_can_match(
         cuts in bounds(), rows in prop::collection::vec((small(), small()), 1..60),
@@ -253,7 +253,7 @@ proptest! {
         let above = |x: i64| match low { 0 => true, 1 => x >= v, _ => x > v };
         let below = |x: i64| match high { 0 => true, 1 => x <= w, _ => x < w };
         for (row, tablet) in rows.iter().zip(routed) {
-            // The naive place: tuples compared with NULL lowest.
+            // The naive partition: tuples compared with NULL lowest.
             let key = (row.0, row.1);
             let expected = cuts.windows(2).position(|w| {
                 (Some(w[0].0), Some(w[0].1)) <= key && key < (Some(w[1].0), Some(w[1].1))
@@ -273,7 +273,7 @@ proptest! {
     }
 }
 
-/// One row alone goes where it goes in a batch, for every type of key.
+/// A single row goes to the same tablet as in a batch, for every type of key.
 #[test]
 fn one_row_goes_where_its_batch_goes() {
     use arrow_array::cast::AsArray;

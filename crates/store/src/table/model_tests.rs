@@ -1,5 +1,5 @@
-//! Several processes load, delete, compact and vacuum one UNIQUE table at the same time, on a store that loses answers, tells
-//! of conflicts that are none, and lets writers sleep until their numbers are freed.
+//! Several processes load, delete, compact and vacuum one UNIQUE table at the same time, on a store that loses answers,
+//! reports conflicts that do not exist, and lets writers sleep until their numbers are freed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::catalog::TableId;
 use crate::chain::tests::Faulty;
 use crate::chain::{ChainError, Options, TxnId};
 
-/// What objects hold: for each segment its rows, key and load.
+/// Content of objects: the rows of each segment, as key and load.
 type Data = Arc<Mutex<HashMap<ObjectId, Vec<(u32, TxnId)>>>>;
 
 const TABLET: Tablet = Tablet { partition: 0, bucket: 0 };
@@ -28,7 +28,7 @@ const KEYS: u32 = 12;
 
 type Found = Result<Deletes, std::convert::Infallible>;
 
-/// Rows of segments added later than `after` whose key is in `keys`.
+/// Returns the rows of segments added later than `after` whose key is in `keys`.
 fn find(data: &Data, state: &TableState, after: u64, keys: &[u32]) -> Deletes {
     let data = data.lock();
     let mut found = Deletes::new();
@@ -53,7 +53,7 @@ fn random_keys() -> Vec<u32> {
     (0..KEYS).filter(|_| rng.random_range(0..3) == 0).chain([KEYS]).collect()
 }
 
-/// Keeps what is certain: loads that were acknowledged with their age, and deletions.
+/// Records certain outcomes: loads that were acknowledged with their age, and deletions.
 #[derive(Default)]
 struct Log {
     loads: Vec<(TxnId, Vec<u32>, u64)>,
@@ -147,19 +147,19 @@ async fn keys_stay_unique_and_no_load_is_lost() {
         let faulty = Faulty::sleepy(12, 80, 6);
         let store: Arc<dyn ObjectStore> = faulty;
         let partitions = vec![partition(0, "p", Bounds::All)];
-        // A creation whose answer is lost may be there or not.
+        // A creation whose answer is lost may have happened or not.
         let _ = Table::create(Arc::clone(&store), TableId(1), schema(Model::Unique, false), partitions.clone()).await;
         if Table::open(Arc::clone(&store), TableId(1)).await.is_err() {
             continue;
         }
         let (data, log) = (Data::default(), Arc::new(Mutex::new(Log::default())));
-        // Some loads are of one process, whose later ones are computed before the earlier ones are committed.
+        // Some loads are of one process, whose later loads are computed before the earlier ones are committed.
         let shared = opened(&store).await;
         let tasks = (0..9).map(|i| {
             let (store, data, log) = (Arc::clone(&store), Arc::clone(&data), Arc::clone(&log));
             let shared = shared.clone();
             tokio::spawn(async move {
-                // Others have a view of their own: a process each.
+                // The others have a view of their own, like separate processes.
                 let t = if i < 4 { shared } else { opened(&store).await };
                 for step in 0..8 {
                     match i {
@@ -207,7 +207,7 @@ async fn keys_stay_unique_and_no_load_is_lost() {
         let parts = store.list(Some(&Path::from("t"))).count().await;
         assert!(parts > 0);
         drop(log);
-        // Another life: the same from the store alone.
+        // The same state is read from the store alone.
         assert_eq!(*refreshed(&opened(&store).await).await, *state, "round {round}");
     }
     assert!(compactions > 0, "no compaction ever came through");
@@ -252,7 +252,7 @@ fn new_bytes(before: &BTreeMap<Path, u64>, now: &BTreeMap<Path, u64>) -> u64 {
     now.iter().filter(|(path, _)| !before.contains_key(*path)).map(|(_, size)| size).sum()
 }
 
-/// Whatever is flipped in whatever object of the chain is found, and told with its name.
+/// A flipped bit in any object of the chain is found, and reported with the object's name.
 #[tokio::test]
 async fn damage_in_a_part_is_told_with_its_name() {
     let store = super::test_support::memory();

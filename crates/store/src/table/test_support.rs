@@ -42,7 +42,7 @@ pub(crate) fn segment(tablet: Tablet, rows: u32) -> Segment {
     Segment { tablet, rows, first_group: 0, groups: 1, bytes: 100, key_min: vec![1], key_max: vec![2] }
 }
 
-/// An object with one segment of so many rows in each of these tablets.
+/// Makes an object with one segment of the given number of rows in each of these tablets.
 pub(crate) fn object(txn: TxnId, index: u32, segments: &[(u32, u32, u32)]) -> Arc<DataObject> {
     let segments =
         segments.iter().map(|&(partition, bucket, rows)| segment(Tablet { partition, bucket }, rows)).collect();
@@ -69,7 +69,7 @@ pub(crate) fn memory() -> Arc<dyn ObjectStore> {
     Arc::new(InMemory::new())
 }
 
-/// A store with table `d.t`, which has no rows.
+/// Makes a store with table `d.t`, which has no rows.
 pub(crate) async fn database() -> (Arc<dyn ObjectStore>, Table) {
     let store = memory();
     let change = CatalogChange::create("d", "t", TableDef::Native, OnExists::Fail);

@@ -97,7 +97,7 @@ async fn a_replacing_load_is_computed_on_what_came_in_meanwhile() {
     assert_eq!(state.segment(a).unwrap().deleted_rows(), 2);
     assert_eq!(state.segment(b).unwrap().deleted_rows(), 1);
     assert_eq!(*reopened(&t).await.snapshot(), *state);
-    // A load that does not say what it replaces is refused: keys would be there twice.
+    // A load that does not name the rows that it replaces is refused: keys would be there twice.
     let refused = t.publish(rowset(vec![object(t.begin(), 0, &[(0, 0, 1)])])).await;
     assert!(matches!(refused, Err(TableError::Refused(Refused::Invalid(_)))), "{refused:?}");
 }
@@ -137,7 +137,7 @@ async fn what_an_overwrite_has_read_must_be_what_it_replaces() {
         let refused = t.publish(load).await;
         assert!(matches!(refused, Err(TableError::Refused(Refused::RowsChanged { .. }))), "{refused:?}");
     }
-    // What was written without having read takes what is there.
+    // A load that was computed without reading replaces the rows that are there.
     let blind = Rowset { reads: None, ..overwrite(&first, Replace::Partitions(vec![0])) };
     assert_eq!((second.rows(), t.publish(blind).await.unwrap().rows()), (15, 3));
     let state = t.snapshot();
@@ -205,7 +205,7 @@ async fn a_compaction_carries_deletions_over_or_gives_up() {
     assert_eq!(read.len(), 2);
     let txn = t.begin();
     let out = object(txn, 0, &[(0, 0, 14)]);
-    // Rows of both inputs go after they were read.
+    // Rows of both inputs are deleted after they were read.
     let gone = Deletes::from([(id(&x, 0), bits([0, 1, 2])), (id(&y, 0), bits([4]))]);
     t.delete(vec![], |_, _| async { Found::Ok(gone.clone()) }).await.unwrap();
     let (o, a, b) = (id(&out, 0), id(&x, 0), id(&y, 0));
@@ -374,7 +374,7 @@ fn a_state_that_was_not_created_takes_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replacing_loads_that_wait_share_versions() {
-    // A store on which a version takes its time.
+    // A store on which writing a version takes its time.
     let slow = object_store::throttle::ThrottledStore::new(
         object_store::memory::InMemory::new(),
         object_store::throttle::ThrottleConfig {

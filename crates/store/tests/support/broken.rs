@@ -1,5 +1,5 @@
-//! Objects with broken bytes: whatever a disk or a store makes of them, reading gives what was written or an error that
-//! names the object. Behind right checksums, where a mistaken writer could put anything, it gives an error or valid
+//! Objects with broken bytes: whatever a disk or a store makes of them, reading gives the written rows or an error that
+//! names the object. Under right checksums, where a mistaken writer could put anything, it gives an error or valid
 //! arrays. Never a panic, never memory for a claim.
 //!
 //! The fuzz targets include this file too, so it needs nothing of the other helpers.
@@ -42,7 +42,7 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 use roaring::RoaringBitmap;
 
-/// Changes bytes in some ways, nearly always behind `often`; `other` is where spliced bytes come from.
+/// Changes bytes in some ways, nearly always after `often`; `other` is the source of spliced bytes.
 fn break_bytes(choices: &mut Choices<'_>, bytes: &mut Vec<u8>, often: usize, other: &[u8]) {
     for _ in 0..1 + choices.byte() % 3 {
         if bytes.is_empty() {
@@ -69,14 +69,14 @@ fn break_bytes(choices: &mut Choices<'_>, bytes: &mut Vec<u8>, often: usize, oth
                 bytes.splice(at..at, again);
             }
             8 => {
-                // Numbers in text.
+                // Changes numbers in text.
                 let Some(digit) = bytes[at..].iter().position(u8::is_ascii_digit) else { continue };
                 let end = bytes[at + digit..].iter().position(|b| !b.is_ascii_digit()).unwrap_or(1);
                 let numbers: [&[u8]; 5] = [b"0", b"7", b"4294967295", b"18446744073709551615", b"-1"];
                 bytes.splice(at + digit..at + digit + end, choices.one_of(&numbers).iter().copied());
             }
             9 => {
-                // The header of a page: another type for its first field, and a claim for its second.
+                // Changes the header of a page: another type for its first field, and a claim for its second.
                 let header = bytes[at..].windows(3).position(|w| w[0] == 0x15 && w[2] == 0x15);
                 let Some(header) = header.map(|header| at + header) else { continue };
                 let Some(end) = bytes[header + 3..].iter().position(|b| b & 0x80 == 0) else { continue };
@@ -112,13 +112,13 @@ fn schema(model: Model, columns: Vec<TableColumn>, properties: &[(&str, &str)]) 
 /// An object as it was written.
 struct Sample {
     schema: Arc<TableSchema>,
-    /// Of all its segments.
+    /// Rows of all its segments.
     rows: RecordBatch,
     bytes: Vec<u8>,
     object: DataObject,
 }
 
-/// Pseudo-random, the same each time.
+/// Returns pseudo-random numbers, the same each time.
 fn mixed(i: u64) -> u64 {
     let i = (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (i ^ (i >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 7
@@ -210,7 +210,7 @@ fn samples() -> &'static [Sample] {
     })
 }
 
-/// Tests that pages are asked as they are stored: text that contains something, numbers that are there.
+/// Tests of stored pages: text that contains some bytes, numbers that exist.
 #[derive(Debug)]
 struct Asked(Vec<ColumnTest>);
 
@@ -250,7 +250,7 @@ async fn scanned(reader: &ObjectReader, scan: &Scan<'_>) -> Result<RecordBatch, 
     Ok(concat_batches(&scan.output(), &batches)?)
 }
 
-/// Asks everything that can be asked. With `exact`, what comes without an error must be what was written.
+/// Runs all kinds of reads. With `exact`, a result without an error must be what was written.
 async fn read(sample: &Sample, bytes: Vec<u8>, object: &DataObject, exact: bool) -> Result<(), SegmentError> {
     let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
     let path = Path::from(OBJECT);
@@ -336,7 +336,7 @@ async fn read(sample: &Sample, bytes: Vec<u8>, object: &DataObject, exact: bool)
 
 const OBJECT: &str = "t/1/d/x.parquet";
 
-/// Bytes that say how an object is broken.
+/// Breaks an object as `input` says, and reads it.
 pub fn segment(input: &[u8]) {
     let mut choices = Choices(input);
     let all = samples();
@@ -360,7 +360,7 @@ pub fn segment(input: &[u8]) {
         }
         return;
     }
-    // As a mistaken writer would.
+    // As a mistaken writer would break it.
     if choices.byte() % 4 == 0 {
         match choices.byte() % 3 {
             0 => object.tail_bytes = u64::from(choices.number()) % (bytes.len() as u64 + 1),
@@ -372,7 +372,7 @@ pub fn segment(input: &[u8]) {
     let _ = run(read(sample, bytes, &object, false));
 }
 
-/// A table's chain: its objects, and what they say.
+/// A table's chain: its objects, and the state that they describe.
 struct ChainSample {
     objects: BTreeMap<Path, Bytes>,
     state: Arc<TableState>,
@@ -405,7 +405,7 @@ fn rowset(table: &Table, rows: u32) -> Rowset {
     }
 }
 
-/// Versions, checkpoints with several parts, done markers, deleted rows, prepared loads.
+/// Writes versions, checkpoints with several parts, done markers, deleted rows and prepared loads.
 async fn write_chain() -> ChainSample {
     let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
     let columns =
@@ -446,11 +446,11 @@ async fn write_chain() -> ChainSample {
     ChainSample { objects, state: table.snapshot() }
 }
 
-/// Bytes in front of the body and behind it.
+/// Bytes before the body and after it.
 const HEADER: usize = 24;
 const SUM: usize = 4;
 
-/// An object's body as JSON, and whether it is packed.
+/// Returns an object's body as JSON, and whether it is packed.
 fn body(bytes: &[u8]) -> (Vec<u8>, bool) {
     let body = &bytes[HEADER..bytes.len() - SUM];
     match zstd::stream::decode_all(body) {
@@ -459,7 +459,7 @@ fn body(bytes: &[u8]) -> (Vec<u8>, bool) {
     }
 }
 
-/// An object of that body with the right length and checksum.
+/// Returns an object of that body with the right length and checksum.
 fn sealed(header: &[u8], body: &[u8], packed: bool) -> Vec<u8> {
     let packed = if packed { zstd::bulk::compress(body, 1).expect("memory") } else { body.to_vec() };
     let mut bytes = header[..HEADER].to_vec();
@@ -470,14 +470,14 @@ fn sealed(header: &[u8], body: &[u8], packed: bool) -> Vec<u8> {
     bytes
 }
 
-/// Bytes that say how an object of a chain is broken: a version, a checkpoint, a part of one.
+/// Breaks an object of a chain as `input` says (a version, a checkpoint, or a part of one), and opens the table.
 pub fn chain(input: &[u8]) {
     static CHAIN: OnceLock<ChainSample> = OnceLock::new();
     let whole = CHAIN.get_or_init(|| run(write_chain()));
     let mut choices = Choices(input);
     let kinds = ["/v/", "/c/", "/p/", "/v/"];
     let kind = choices.one_of(&kinds);
-    // The first version is the one of the checkpoint, and is not read.
+    // The first version is that of the checkpoint, and is not read.
     let unread = usize::from(kind == "/v/");
     let of_kind: Vec<&Path> = whole.objects.keys().filter(|p| p.as_ref().contains(kind)).skip(unread).collect();
     let path = of_kind[choices.below(of_kind.len())];
@@ -503,8 +503,8 @@ pub fn chain(input: &[u8]) {
             let content = if p == path { Bytes::from(bytes.clone()) } else { content.clone() };
             store.put(p, content.into()).await.expect("memory takes it");
         }
-        // Versions that do not fit each other are read again and again, with pauses. Damage is told at once, however
-        // busy the machine is.
+        // Versions that do not fit each other are read again and again, with pauses. Damage is reported at once,
+        // however busy the machine is.
         let patience = if way < 2 { Duration::from_secs(4) } else { Duration::from_millis(30) };
         let open = tokio::time::timeout(patience, Table::open(store, TABLE)).await;
         open.ok().map(|open| open.map(|table| table.snapshot()).map_err(|e| e.to_string()))
@@ -513,7 +513,7 @@ pub fn chain(input: &[u8]) {
         Some(Ok(state)) if way < 2 => assert!(state == whole.state && bytes == *good, "{path}: nobody noticed"),
         Some(Err(e)) if way < 2 => assert!(way == 1 && e.contains(path.as_ref()), "{path}: {e}"),
         None if way < 2 => panic!("{path}: damage is told at once"),
-        // Another history, which fits together.
+        // Another history, which is consistent.
         Some(Ok(state)) => {
             assert_eq!(state.all_segments().count(), state.segment_count());
             let live: u64 = state.segments().map(|s| s.live_rows()).sum();

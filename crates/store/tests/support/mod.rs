@@ -1,7 +1,7 @@
 //! The stores that tests run on: memory, a local directory, and an S3 server.
 //!
-//! The server is versitygw, started on loopback with a directory of its own and stopped with the test. It is looked for in
-//! `DIPPER_VERSITYGW`, in `~/.cache/dipper/bin` (where `make test` puts it) and in `PATH`.
+//! The server is versitygw, started on loopback with a directory of its own and stopped with the test. It is searched
+//! for in `DIPPER_VERSITYGW`, in `~/.cache/dipper/bin` (where `make test` puts it) and in `PATH`.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ const KEY: &str = "dipper";
 const SECRET: &str = "dipper-secret";
 const BUCKET: &str = "tables";
 
-/// A store with what it lives on.
+/// A store, with the directory or server that holds it.
 pub struct Stage {
     pub name: &'static str,
     pub store: Arc<dyn ObjectStore>,
@@ -28,7 +28,7 @@ pub struct Stage {
     _server: Option<Server>,
 }
 
-/// Killed when it is dropped.
+/// A server that is killed when this is dropped.
 struct Server(Child);
 
 impl Drop for Server {
@@ -38,7 +38,7 @@ impl Drop for Server {
     }
 }
 
-/// All stores that there are here.
+/// Returns all stores that are available.
 pub async fn stages() -> Vec<Stage> {
     let dir = tempfile::tempdir().unwrap();
     let local = LocalStore::open(dir.path().join("data")).unwrap();
@@ -48,7 +48,7 @@ pub async fn stages() -> Vec<Stage> {
     ];
     match gateway() {
         Some(program) => all.push(s3(program).await),
-        // CI must not leave the bucket out, and who works on something else may.
+        // CI must not leave the bucket out, but somebody who works on something else may.
         None if std::env::var_os("CI").is_some() => panic!("versitygw is not installed: make gateway"),
         None => eprintln!("not run on S3: versitygw is not installed; `make gateway` installs it where Go is"),
     }

@@ -98,7 +98,7 @@ fn roles_and_grants_add_up() {
     let text = serde_json::to_string(&accounts).unwrap();
     assert_eq!(serde_json::from_str::<Accounts>(&text).unwrap(), accounts);
 
-    // OR REPLACE hands them on, DROP does not.
+    // OR REPLACE passes them on, DROP does not.
     accounts.forget(&[TableId(8)], Some(TableId(80)));
     assert_eq!(rights(&accounts).on_table(TableId(6), TableId(80)), Privileges::SELECT);
     assert!(accounts.name_any(&[TableId(7)]));
@@ -175,7 +175,7 @@ fn passwords_have_rules() {
         at_ms,
     };
     let mut set = |password, at_ms| apply(&mut accounts, alter(Some(password), PolicyChange::default(), at_ms));
-    // The last two, the present one among them, must not come back.
+    // The last two passwords, including the present one, must not be repeated.
     assert!(set("pw", 2_000).contains("password history policy"));
     assert_eq!(set("b", 2_000), "true");
     assert!(set("pw", 3_000).contains("password history policy"));

@@ -1,4 +1,4 @@
-//! The explorer's own state: what the protocol does whatever a chain describes.
+//! The explorer's own state, for the properties of the protocol that do not depend on the state of a chain.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use crate::chain::protocol::Rule;
 use crate::chain::record::{Op, TxnId};
 use crate::chain::state::{Shared, State};
 
-/// Rows in order of their commits, and names that can be taken once.
+/// Rows in the order of their commits, and names that can be taken once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Model {
     rows: Vec<u8>,
     names: BTreeMap<u8, u8>,
-    /// Rows that checkpoints store apart, two together.
+    /// Rows that checkpoints store apart, two in a part.
     #[serde(skip)]
     parts: Vec<Arc<Shared<Vec<u8>>>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 enum Change {
-    /// Always fits.
+    /// Adds a row; always fits.
     Row(u8),
-    /// Always fits, and goes into a part.
+    /// Adds a row to a part; always fits.
     Part(u8),
-    /// Fits if the name is free: CREATE TABLE.
+    /// Takes a name; fits if the name is free, like CREATE TABLE.
     Name { name: u8, by: u8 },
 }
 
@@ -163,8 +163,8 @@ fn rules_hold_in_small_worlds() {
     }
 }
 
-/// Two rounds of vacuum against two other writers: 4.0 million states. A part of them unless the environment has
-/// `DIPPER_EXPLORE_STATES`, the number to stop at.
+/// Two rounds of vacuum against two other writers: 4.0 million states. Only a part of them is visited unless the
+/// environment has `DIPPER_EXPLORE_STATES`, the number to stop at.
 #[test]
 fn slow_rules_hold_in_the_large_world() {
     let limit = std::env::var("DIPPER_EXPLORE_STATES").ok().and_then(|n| n.parse().ok()).unwrap_or(600_000);

@@ -1,10 +1,10 @@
-//! Tables: prepared loads, delete vectors, compactions. The states and changes are those of `crate::table`, and so is what is
-//! computed between two attempts; only rows are a model's.
+//! Tables: prepared loads, delete vectors, compactions. States and changes are those of `crate::table`, and so is the
+//! computation between two attempts; only rows belong to a model.
 //!
-//! Checked beside what the explorer checks of every chain, in every state:
-//! - a row that is alive is what the operations of the history, one after the other, leave of its key, and is there once: no
+//! Checked in addition to the explorer's checks of every chain, in every state:
+//! - a row that is alive is the result of the history's operations on its key, one after the other, and exists once: no
 //!   load, delete or update is lost beside a compaction, none comes back;
-//! - a prepared load waits until it is committed or aborted; who was told that it is one of both is told the truth, for ever.
+//! - a prepared load waits until it is committed or aborted; an answer that it is one of both is true for ever.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash};
@@ -28,22 +28,22 @@ const TABLET: Tablet = Tablet { partition: 0, bucket: 0 };
 /// A key and a value.
 type Row = (u8, u8);
 
-/// What an operation does to the table, whenever it happens.
+/// Effect of an operation on the table, whenever it happens.
 #[derive(Clone, Debug, Hash)]
 enum Intent {
     Put(Vec<Row>),
     Delete(u8),
-    /// Adds to the value of a key that is there.
+    /// Adds to the value of a key that exists.
     Add(u8, u8),
 }
 
-/// What objects hold, what operations mean, what was told of prepared loads.
+/// Rows of objects, meanings of operations, and answers about prepared loads.
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Beside {
     rows: BTreeMap<ObjectId, Vec<Row>>,
     intents: BTreeMap<TxnId, Intent>,
     told: BTreeMap<TxnId, bool>,
-    /// Told one thing and then the other.
+    /// A load that was reported as committed and as aborted.
     lied: Option<TxnId>,
 }
 
@@ -60,7 +60,7 @@ impl Beside {
         object
     }
 
-    /// Rows with that keys of segments added later than that, as an index finds them.
+    /// Finds rows with these keys in segments added later than `after`, as an index finds them.
     fn find(&self, state: &TableState, after: u64, keys: &[u8]) -> Deletes {
         let mut found = Deletes::new();
         for s in state.segments_added_after(after) {
@@ -73,7 +73,7 @@ impl Beside {
         found
     }
 
-    /// Rows that are alive, each with its place.
+    /// Returns the rows that are alive, each with its place.
     fn alive(&self, state: &TableState) -> Vec<(Row, SegmentId, u32)> {
         let rows = |id: SegmentId| self.rows[&id.object].iter().copied().zip(0..);
         let segments = state.tablet_segments(TABLET);
@@ -93,7 +93,7 @@ pub(super) struct Load {
     rowset: Rowset,
     keys: Vec<u8>,
     settling: Settling,
-    /// What it was computed on: the state, and the load before it that was on its way then.
+    /// Base of its computation: the state, and the load before it that was not committed yet.
     on: Option<(Arc<TableState>, Option<SegmentId>)>,
 }
 
@@ -102,7 +102,7 @@ impl Load {
         SegmentId { object: self.rowset.objects[0].id, ordinal: 0 }
     }
 
-    /// As [`Table::publish_replacing`](crate::table::Table) computes it.
+    /// Computes the change as [`Table::publish_replacing`](crate::table::Table) does.
     fn on(&mut self, state: &TableState, after: Option<SegmentId>, beside: &Beside) -> TableChange {
         let found = beside.find(state, self.settling.base, &self.keys);
         let replaced = self.settling.on(state, &Scope::of(&self.rowset), found, after);
@@ -111,23 +111,23 @@ impl Load {
     }
 }
 
-// There are a few of them.
+// Few tasks exist, so their size does not matter.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug)]
 pub(super) enum Task {
     /// Loads of one process that wait at the same time: each is computed on the state after the one before.
     Loads { new: Vec<(u8, Vec<u8>)>, loads: Vec<Load> },
-    /// Keeps a load for later.
+    /// Prepares a load.
     Prepare(u8, Vec<u8>),
-    /// Commits or aborts a prepared load, under a transaction of its own. Of several the one that is there.
+    /// Commits or aborts a prepared load, under a transaction of its own. Of several loads, the one that exists.
     Finish { own: u8, load: Vec<u8>, commit: bool, settling: Settling, on: Option<Arc<TableState>> },
-    /// Sees to it that a load is never committed.
+    /// Makes sure that a load is never committed.
     Abort(u8),
     /// Deletes a key.
     Delete { own: u8, key: u8, settling: Settling, on: Option<Arc<TableState>> },
-    /// Adds to the value of a key; begins anew under the next transaction where others changed it.
+    /// Adds to the value of a key; begins again under the next transaction if others changed it.
     Update { key: u8, own: Vec<u8>, load: Option<Load> },
-    /// Puts one segment in the place of all.
+    /// Replaces all segments by one.
     Compact { own: u8, carrying: Option<(Carrying, Arc<DataObject>)>, moved: BTreeMap<(SegmentId, u32), u32> },
     /// Sets the horizon.
     Forget { own: u8, horizon: u8 },
@@ -157,7 +157,7 @@ fn compact(own: u8) -> Task {
     Task::Compact { own, carrying: None, moved: BTreeMap::new() }
 }
 
-/// The rows that a load brings: its number is the value.
+/// Writes the rows of a load; their value is the load's number.
 fn written(own: u8, keys: &[u8], beside: &mut Beside) -> Rowset {
     let rows: Vec<Row> = keys.iter().map(|key| (*key, own)).collect();
     beside.intents.insert(txn(own), Intent::Put(rows.clone()));
@@ -186,7 +186,7 @@ fn mark(deletes: &Deletes, h: &mut DefaultHasher) {
     }
 }
 
-/// What an update adds.
+/// Amount that an update adds.
 const ADDED: u8 = 64;
 
 impl Subject for TableState {
@@ -216,7 +216,7 @@ impl Subject for TableState {
             Task::Finish { own, load, commit, settling, on } => {
                 let prepared = load.iter().find_map(|own| state.prepared().get(&txn(*own)));
                 let Some(prepared) = prepared else {
-                    // As it is answered: what became of them, if that is known.
+                    // Answered as a server would: with the outcomes of the loads, if they are known.
                     for own in load {
                         if let Some(committed) = state.prepared_outcome(txn(*own)) {
                             beside.tell(txn(*own), committed);
@@ -299,7 +299,7 @@ impl Subject for TableState {
                 match outcome {
                     _ if lost => settling.refused(&on.take().expect("it was computed"), None),
                     Outcome::Committed => {
-                        // Of which load, the newest state knows.
+                        // The newest state knows which load it was.
                         let ended =
                             load.iter().map(|own| txn(*own)).find(|l| state.prepared_outcome(*l) == Some(*commit));
                         if let Some(ended) = ended {
@@ -378,7 +378,7 @@ impl Subject for TableState {
         format!("{change:?}").hash(h);
     }
 
-    /// What is only asked before the commit is in no record.
+    /// Drops the field that is only checked before the commit: it is in no record.
     fn stored(mut change: TableChange) -> TableChange {
         if let TableChange::Load { replaced: Some(Replaced { after, .. }), .. } = &mut change {
             *after = None;
@@ -443,7 +443,7 @@ impl Subject for TableState {
     }
 }
 
-/// A UNIQUE table with keys 1 and 2 of one load, 3 and 4 of another.
+/// Makes a UNIQUE table with keys 1 and 2 of one load, 3 and 4 of another.
 fn table(budget: usize) -> World<TableState> {
     let create = TableChange::Create {
         schema: schema(Model::Unique, false),
@@ -459,8 +459,8 @@ fn table(budget: usize) -> World<TableState> {
     world
 }
 
-/// A load is prepared by a node that may sleep for ever. Others, started then, commit it and abort it, one of them sent again
-/// by a client that got no answer.
+/// A load is prepared by a node that may sleep for ever. Other nodes, started then, commit it and abort it; one of them
+/// repeats the request of a client that got no answer.
 fn two_phase_world(rounds: usize, budget: usize) -> World<TableState> {
     table(budget)
         .writer(1, vec![Task::Prepare(1, vec![2])])
@@ -469,8 +469,8 @@ fn two_phase_world(rounds: usize, budget: usize) -> World<TableState> {
         .vacuum(rounds)
 }
 
-/// Two attempts under one label, on two nodes; the second one only if the first can be aborted. Whichever is prepared is
-/// committed by a third, while the horizon passes both.
+/// Two attempts under one label, on two nodes; the second one only if the first can be aborted. Whichever is prepared
+/// is committed by a third node, while the horizon passes both.
 fn label_world(rounds: usize, budget: usize) -> World<TableState> {
     table(budget)
         .writer(1, vec![Task::Prepare(1, vec![2])])
@@ -507,7 +507,7 @@ fn prepared_world(rounds: usize, budget: usize) -> World<TableState> {
         .vacuum(rounds)
 }
 
-/// Loads of one process, of which the second is computed before the first is committed, beside another process's.
+/// Loads of one process, of which the second is computed before the first is committed, beside another process's load.
 fn ahead_world(rounds: usize, budget: usize) -> World<TableState> {
     table(budget)
         .writer(1, vec![loads(&[(53, &[2]), (54, &[2, 3])])])
@@ -516,7 +516,7 @@ fn ahead_world(rounds: usize, budget: usize) -> World<TableState> {
         .vacuum(rounds)
 }
 
-/// Two updates of one row, each computed from what it read, beside a compaction.
+/// Two updates of one row, each computed from the row that it read, beside a compaction.
 fn update_world(rounds: usize, budget: usize) -> World<TableState> {
     table(budget)
         .writer(1, vec![update(&[53, 54], 2)])
@@ -549,8 +549,8 @@ fn updates_and_loads_that_are_computed_ahead_see_each_other() {
     }
 }
 
-/// More rounds of vacuum, more lost answers; a part of them unless the environment has `DIPPER_EXPLORE_STATES`, the number to
-/// stop at.
+/// More rounds of vacuum, more lost answers. Only a part of the states is visited unless the environment has
+/// `DIPPER_EXPLORE_STATES`, the number to stop at.
 #[test]
 fn slow_tables_hold_in_larger_worlds() {
     let limit = std::env::var("DIPPER_EXPLORE_STATES").ok().and_then(|n| n.parse().ok()).unwrap_or(30_000);

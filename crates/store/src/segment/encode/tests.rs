@@ -1,4 +1,4 @@
-//! Chunks written here against those of arrow-rs, read by arrow-rs.
+//! Chunks written here compared with those of arrow-rs, read by arrow-rs.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::segment::options::Plan;
 use crate::segment::tests::make::{all_types, column, object, table};
 use crate::table::schema::Model;
 
-/// Writes a column under a plan, and reads it by arrow-rs's reader.
+/// Writes a column under a plan, and reads it with arrow-rs's reader.
 fn check(t: &SqlType, array: &ArrayRef, nullable: bool, plan: ColumnPlan, codec: &str) {
     let schema = table(
         &[("c", t.clone(), nullable)],
@@ -31,7 +31,7 @@ fn check(t: &SqlType, array: &ArrayRef, nullable: bool, plan: ColumnPlan, codec:
     let properties = Arc::new(WriterProperties::default());
     options.plan.set(Arc::new(Plan { columns: vec![plan], properties })).unwrap();
     let batch = RecordBatch::try_new(schema.arrow(), vec![array.clone()]).unwrap();
-    // In two pieces, so that row groups are put together from slices.
+    // In two pieces, so that row groups are composed of slices.
     let pieces = vec![
         batch.slice(0, batch.num_rows() / 3),
         batch.slice(batch.num_rows() / 3, batch.num_rows() - batch.num_rows() / 3),
@@ -53,7 +53,7 @@ fn check(t: &SqlType, array: &ArrayRef, nullable: bool, plan: ColumnPlan, codec:
     };
     let (a, b) = (bounds(&ours), bounds(&theirs));
     assert_eq!(a.2, b.2);
-    // Of long strings bounds are cut, and floating-point columns with a NaN have none here.
+    // Bounds of long strings are cut, and floating-point columns with a NaN have none here.
     let exact = b.0.iter().chain(&b.1).all(|v| v.len() < 64) && !array.data_type().is_floating();
     if exact {
         assert_eq!(a, b, "{t} {plan:?}");
@@ -87,7 +87,7 @@ fn all_types_under_all_plans_read_as_they_were_written() {
     }
 }
 
-/// Bytes of a chunk under a plan.
+/// Returns the bytes of a chunk under a plan.
 fn size(t: &SqlType, array: &ArrayRef, plan: ColumnPlan, codec: &str) -> usize {
     let schema = table(&[("c", t.clone(), true)], 0, Model::Duplicate, &[("compression", codec)]);
     let options = WriteOptions::try_new(schema).unwrap();
@@ -124,7 +124,7 @@ fn what_a_sample_advises_is_small() {
         session
     };
     let word = |rng: &mut StdRng| format!("{:x}", rng.random_range(0..3000u64).wrapping_mul(0x9e37_79b9_7f4a) >> 20);
-    // Each with what is the best for it, or one of the best.
+    // Each column with the best plan for it, or some of the best.
     let columns: Vec<(&str, SqlType, ArrayRef, &[ColumnPlan])> = vec![
         ("a constant", SqlType::Int, numbers::<Int32Type>(|_| 7), &[Dictionary { codec: false }]),
         (
@@ -206,7 +206,7 @@ fn packed_codes_of_every_width() {
             let codes: Vec<u32> = (0..n as u32).map(|i| i.wrapping_mul(2_654_435_761) >> (32 - bits)).collect();
             let mut out = Vec::new();
             bits::put_codes(&mut out, &codes, bits);
-            // One packed run behind its header, or runs; undone bit by bit.
+            // One packed run after its header, or runs; decoded bit by bit.
             let mut found = Vec::new();
             let mut from = crate::segment::binary::Reader(&out);
             while found.len() < n {

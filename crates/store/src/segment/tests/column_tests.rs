@@ -1,4 +1,4 @@
-//! Tests of columns as they are stored against the same tests of the values.
+//! Tests of columns on stored pages, compared with the same tests of the values.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::segment::options::{ColumnPlan, Plan};
 use crate::segment::*;
 use crate::table::schema::{Model, TableColumn};
 
-/// Lets a value pass by its text: one in so many, or those that contain something.
+/// Lets a value pass by its text: one in a given number, or those that contain some bytes.
 #[derive(Debug)]
 pub(super) struct ByText {
     pub(super) tests: Vec<ColumnTest>,
@@ -26,7 +26,7 @@ pub(super) struct ByText {
 }
 
 impl ByText {
-    /// Up to three tests of columns that are not nested.
+    /// Makes up to three tests of columns that are not nested.
     pub(super) fn random(types: &[DataType], rng: &mut StdRng) -> Self {
         let mut tests = Vec::new();
         let mut one_in = Vec::new();
@@ -42,7 +42,7 @@ impl ByText {
         ByText { tests, one_in, nulls: rng.random_bool(0.5) }
     }
 
-    /// Whether a row passes all tests.
+    /// Returns whether each row passes all tests.
     pub(super) fn keeps(&self, batch: &RecordBatch) -> Vec<bool> {
         let mut keeps = vec![true; batch.num_rows()];
         for (i, test) in self.tests.iter().enumerate() {
@@ -86,7 +86,7 @@ impl ColumnTests for ByText {
 #[tokio::test]
 async fn tests_of_stored_columns_are_those_of_their_values() {
     let mut rng = StdRng::seed_from_u64(11);
-    // As the rows advise; or strings behind their lengths, and all numbers by codes.
+    // Encodings chosen by the rows; or strings after their lengths, and all numbers by codes.
     for (seed, (codec, forced)) in [("zstd", false), ("none", false), ("zstd", true)].into_iter().enumerate() {
         for wide in [false, true] {
             let schema = table(&all_types(), 1, Model::Duplicate, &[("compression", codec)]);

@@ -35,7 +35,7 @@ fn written() -> Written {
     Written { schema, rows, bytes, object }
 }
 
-/// Everything that can be asked; the rows if all of it works.
+/// Runs all kinds of reads; returns the rows if all of them succeed.
 async fn read(w: &Written, bytes: Vec<u8>, object: &DataObject) -> Result<RecordBatch> {
     let stored = Stored::new(bytes).await;
     let reader = stored.open(object).await?;
@@ -84,7 +84,7 @@ async fn cut_objects_are_errors() {
     }
 }
 
-/// With right checksums over wrong bytes: what a mistake of a writer, or malice, would leave.
+/// Wrong bytes under right checksums, as a mistake of a writer, or malice, would leave.
 #[tokio::test]
 async fn garbage_with_right_checksums_is_an_error_or_the_same_rows() {
     let w = written();
@@ -98,7 +98,7 @@ async fn garbage_with_right_checksums_is_an_error_or_the_same_rows() {
         }
         let mut object = w.object.clone();
         object.tail_crc = crc32c::crc32c(&bytes[tail..]);
-        // No panic, whatever comes out; asserted look-ups aside, which a changed index may answer otherwise.
+        // No panic, whatever the result. Look-ups are not checked, because a changed index may answer them otherwise.
         let stored = Stored::new(bytes).await;
         let Ok(reader) = stored.open(&object).await else { continue };
         let columns: Vec<_> = (0..w.schema.columns.len()).collect();

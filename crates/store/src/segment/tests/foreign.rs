@@ -1,4 +1,4 @@
-//! Files of others are read as parquet's own reader reads them.
+//! Files of other writers are read as parquet's own reader reads them.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ fn random(rng: &mut StdRng, rows: usize) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, a)| (n, a, true))).unwrap()
 }
 
-/// Ways in which files are written.
+/// Returns the ways in which files are written.
 fn ways() -> Vec<(&'static str, WriterPropertiesBuilder)> {
     let new = || WriterProperties::builder().set_max_row_group_row_count(Some(4000)).set_data_page_row_count_limit(700);
     let small = || new().set_data_page_size_limit(2000).set_write_batch_size(64);
@@ -265,7 +265,7 @@ async fn damaged_files_are_errors() {
                 if let Ok(rows) = reader.scan_group(group, &Scan::new(&schema, &columns), None).await {
                     let _ = rows.collect::<Vec<_>>();
                 }
-                // Pages that are tested and taken apart as they lie.
+                // Pages that are tested and split as they are stored.
                 let types: Vec<DataType> = reader.fields().iter().map(|f| f.data_type().clone()).collect();
                 let tests = ByText::random(&types, &mut rng);
                 let scan = Scan { tests: Some(&tests), ..Scan::new(&schema, &columns) };
@@ -283,7 +283,7 @@ async fn damaged_files_are_errors() {
     }
 }
 
-/// Files of others have no checksum over all of them, but writers put one in the header of each page.
+/// Files of other writers have no checksum over all their bytes, but writers put one in the header of each page.
 #[tokio::test]
 async fn values_that_do_not_meet_the_checksum_of_their_page_are_damage() {
     let golden = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/parquet");
@@ -298,7 +298,7 @@ async fn values_that_do_not_meet_the_checksum_of_their_page_are_damage() {
         let read = rows(sound.clone()).await.unwrap();
         let squares: Int64Array = (0..40).map(|i| i * i).collect();
         assert_eq!(read.column(0).as_primitive::<Int64Type>(), &squares);
-        // The values of one column as they lie, and the text of the other's dictionary.
+        // The stored values of one column, and the text of the other's dictionary.
         let values: Vec<u8> = squares.values().iter().flat_map(|n| n.to_le_bytes()).collect();
         for (stored, what) in [(values.as_slice(), "numbers"), (b"row 37".as_slice(), "texts")] {
             let start = sound.windows(stored.len()).position(|bytes| bytes == stored).unwrap();

@@ -1,4 +1,4 @@
-//! Other readers, other schemas.
+//! Objects in other readers, and under other schemas.
 
 use std::sync::Arc;
 
@@ -101,7 +101,7 @@ async fn statistics_bound_all_values() {
                 if zone.min.is_null(z) && zone.max.is_null(z) {
                     continue;
                 }
-                // NULL first: a bound that is unknown is below everything, which holds for minima only.
+                // NULL first: an unknown bound is below everything, which is right for minima only.
                 let order = |a: &dyn Array, b: &dyn Array| arrow_ord::ord::make_comparator(a, b, options).unwrap();
                 let (least, most) = (order(&zone.min, &values), order(&values, &zone.max));
                 for row in (0..values.len()).filter(|r| values.is_valid(*r)) {
@@ -131,7 +131,7 @@ fn what_the_chain_keeps_of_columns() {
     let batch = RecordBatch::try_new(schema.arrow(), vec![k, s, t]).unwrap();
     let options = Arc::new(WriteOptions::try_new(schema).unwrap());
     let mut builder = ObjectBuilder::new(options.clone(), object_id(0));
-    // Batch by batch is the same as at once.
+    // Batch by batch gives the same as all at once.
     let mut bytes = Vec::new();
     for row in 0..3 {
         builder.push(TABLET, &batch.slice(row, 1)).unwrap().iter().for_each(|b| bytes.extend_from_slice(b));

@@ -27,7 +27,7 @@ use crate::table::schema::{Model, TableColumn, TableSchema};
 
 pub(crate) const TABLET: Tablet = Tablet { partition: 1, bucket: 0 };
 
-/// A table of columns `(name, type, nullable)`, whose first ones are its key.
+/// Makes a table of columns `(name, type, nullable)`, whose first ones are its key.
 pub(crate) fn table(
     columns: &[(&str, SqlType, bool)],
     keys: usize,
@@ -49,7 +49,7 @@ pub(crate) fn table(
     })
 }
 
-/// One column of each type.
+/// Returns one column of each type.
 pub(crate) fn all_types() -> Vec<(&'static str, SqlType, bool)> {
     use SqlType::*;
     vec![
@@ -81,7 +81,7 @@ pub(crate) fn all_types() -> Vec<(&'static str, SqlType, bool)> {
     ]
 }
 
-/// Random values with edge cases among them. `wide`: few repeated values.
+/// Returns random values with edge cases among them. With `wide` few values repeat.
 pub(crate) fn column(t: &SqlType, rows: usize, nullable: bool, wide: bool, rng: &mut StdRng) -> ArrayRef {
     let null = if nullable { rng.random_range(0.0..0.4) } else { 0.0 };
     let null = if nullable && rng.random_bool(0.05) { 1.0 } else { null };
@@ -221,7 +221,7 @@ pub(crate) fn column(t: &SqlType, rows: usize, nullable: bool, wide: bool, rng: 
     }
 }
 
-/// Random rows of a table, sorted by its key; with `unique` each key once.
+/// Returns random rows of a table, sorted by its key; with the UNIQUE model each key once.
 pub(crate) fn rows(schema: &TableSchema, rows: usize, wide: bool, seed: u64) -> RecordBatch {
     let mut rng = StdRng::seed_from_u64(seed);
     let columns =
@@ -251,7 +251,7 @@ pub(crate) fn object_id(n: u32) -> ObjectId {
     ObjectId { txn: TxnId(77), index: n }
 }
 
-/// Writes segments into an object: its bytes and description.
+/// Writes segments into an object; returns its bytes and description.
 pub(crate) fn object(options: &Arc<WriteOptions>, id: u32, segments: &[Vec<RecordBatch>]) -> (Vec<u8>, DataObject) {
     let mut builder = ObjectBuilder::new(options.clone(), object_id(id));
     let mut bytes = Vec::new();
@@ -285,7 +285,7 @@ impl Stored {
     }
 }
 
-/// All rows of an object.
+/// Reads all rows of an object.
 pub(crate) async fn read_all(reader: &ObjectReader, scan: &Scan<'_>) -> Result<RecordBatch> {
     let mut batches = Vec::new();
     for group in 0..reader.num_groups() {

@@ -1,4 +1,4 @@
-//! Objects written and read again.
+//! Tests that write objects and read them again.
 
 mod column_tests;
 mod damage;

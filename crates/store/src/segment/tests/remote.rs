@@ -1,4 +1,4 @@
-//! Reads of a store that is far away: how many requests, how many at once, and what happens when they are slow or fail.
+//! Reads of a remote store: number of requests, number at the same time, and behaviour when they are slow or fail.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -27,20 +27,20 @@ use crate::segment::*;
 use crate::table::data::DataObject;
 use crate::table::schema::{Model, TableSchema};
 
-/// What goes wrong with a request, by its number.
+/// The fault of a request, by its number.
 type Fault = fn(usize) -> Option<Wrong>;
 
 enum Wrong {
     Slow(Duration),
     Fails,
     Short,
-    /// A wrong bit, so many bytes from its end.
+    /// One wrong bit, this number of bytes from the end.
     Flipped(usize),
-    /// Zeros instead of the last so many bytes.
+    /// Zeros instead of the last bytes; this number of them.
     Lost(usize),
 }
 
-/// What asks for bytes that came damaged.
+/// Extension of requests for bytes that came damaged.
 #[derive(Debug, Clone)]
 struct Anew;
 
@@ -57,7 +57,7 @@ struct Far {
     delay: Duration,
     fault: Fault,
     requests: AtomicUsize,
-    /// Those that were for what had come damaged.
+    /// Number of requests for bytes that came damaged.
     again: AtomicUsize,
     now: AtomicUsize,
     most: AtomicUsize,
@@ -153,7 +153,7 @@ struct There {
     object: DataObject,
 }
 
-/// An object of 8 row groups of 17 columns in a store far away.
+/// Makes an object of 8 row groups of 17 columns in a remote store.
 async fn there(delay_ms: u64, fault: Fault) -> There {
     let names: Vec<String> = (0..16).map(|i| format!("c{i}")).collect();
     let mut columns = vec![("k", SqlType::BigInt, false)];
@@ -209,7 +209,7 @@ async fn requests_are_few_where_few_rows_are_wanted_and_none_where_no_column_is(
     assert_eq!(there.read(3, &all, Some(&first), &io).await.unwrap(), 1);
     let counts = io.counts();
     assert!(counts.requests - counts.tails <= 3, "{counts:?}");
-    // The second time nothing is asked for.
+    // The second time no request is made.
     assert_eq!(there.read(3, &all, Some(&first), &io).await.unwrap(), 1);
     assert_eq!(io.counts().requests, counts.requests);
     assert!(io.counts().cached_pages >= 17);
@@ -282,7 +282,7 @@ async fn serial_scans_have_one_request_under_way() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_request_is_sent_again() {
-    // One in forty never comes back in time.
+    // One request in forty never comes back in time.
     let there = there(5, |n| (n % 40 == 39).then_some(Wrong::Slow(Duration::from_secs(30)))).await;
     let io = Arc::new(ScanIo::new(false, false));
     let apart: Vec<_> = (0..17).step_by(2).collect();
@@ -308,7 +308,7 @@ async fn requests_that_fail_are_repeated() {
         assert_eq!(there.read(group, &all, None, &io).await.unwrap(), 5000);
     }
     assert!(io.counts().retried >= 1);
-    // For good: the error names the object.
+    // Permanent failure: the error names the object.
     let there = self::there(1, |_| Some(Wrong::Fails)).await;
     let error = there.read(0, &all, None, &io).await.unwrap_err();
     assert!(error.to_string().contains("t/1/d/x.parquet"), "{error}");
@@ -340,13 +340,13 @@ async fn what_comes_damaged_is_asked_for_once_more() {
         }
         assert!((1..=17).contains(&there.store.again.load(SeqCst)), "request {wrong}");
     }
-    // For good: the error names the object, and what is asked again is asked once.
+    // Permanent damage: the error names the object, and each request is repeated once.
     let there = there(1, |n| (n > 0).then_some(Wrong::Flipped(1000))).await;
     let error = there.read(0, &all, None, &io).await.unwrap_err();
     assert!(error.is_damage() && error.to_string().contains("t/1/d/x.parquet"), "{error}");
     let requests = there.store.requests.load(SeqCst) - 1;
     assert_eq!(there.store.again.load(SeqCst) * 2, requests, "each of the pages' requests twice");
-    // It may be repaired under its name: the next one opens it anew, and finds its tail damaged twice.
+    // The object may be repaired under its name: the next reader opens it anew, and finds its tail damaged twice.
     let tails = io.counts().tails;
     there.read(0, &all, None, &io).await.unwrap_err();
     assert_eq!(io.counts().tails, tails + 2);
@@ -363,7 +363,7 @@ async fn keys_that_come_damaged_are_asked_for_once_more() {
     assert!(there.store.again.load(SeqCst) > 0);
 }
 
-/// Batches of all row groups but the ones that are damaged come once, the others from the store itself, in the same order.
+/// Batches of all row groups except the damaged ones come once, the others from the store itself, in the same order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_foreign_file_that_comes_damaged_is_read_on_where_it_was() {
     let column = |seed: i64| -> ArrayRef {
@@ -379,7 +379,7 @@ async fn a_foreign_file_that_comes_damaged_is_read_on_where_it_was() {
     let mut writer = ArrowWriter::try_new(Vec::new(), rows.schema(), Some(properties)).unwrap();
     writer.write(&rows).unwrap();
     let bytes = writer.into_inner().unwrap();
-    // The footer; the pages: near their end, where batches have been returned before.
+    // The footer; the pages, near their end, where batches have been returned before.
     const FAULTS: [Fault; 3] = [
         |n| (n == 0).then_some(Wrong::Flipped(1)),
         |n| (n == 1).then_some(Wrong::Lost(3000)),

@@ -1,4 +1,4 @@
-//! What was written is read.
+//! Written rows are read back.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -45,7 +45,7 @@ async fn all_types_in_all_codecs() {
     }
 }
 
-/// However the rows come, also with a key index and a row store, whose blocks lie behind each row group.
+/// However the rows come, also with a key index and a row store, whose blocks follow each row group.
 #[tokio::test]
 async fn a_last_row_group_of_few_rows_goes_with_the_one_before_it() {
     let columns = [("k", SqlType::BigInt, false), ("s", SqlType::String, true)];
@@ -103,7 +103,7 @@ async fn filters_delete_vectors_and_addresses() {
                 batch_rows: 1000,
                 ..Scan::new(&schema, &wanted)
             };
-            // By the value of the last filter column, so that it is known what passes.
+            // By the value of the last filter column, so that it is known which rows pass.
             let passes = |v: i64| if few { v % 5000 == 0 } else { v % 3 != 0 };
             let last = filter_columns.last().copied();
             let value = |row: usize| -> Option<i64> {
@@ -178,7 +178,8 @@ async fn keys_and_rows_are_found() {
     assert!(reader.row(1, 9000).await.is_err());
 }
 
-/// What look-ups read is in the cache then; where the object is large beside that, or on another machine, nothing is.
+/// After warming, all blocks that look-ups read are in the cache. An object that is large beside the cache, or remote,
+/// is not warmed.
 #[tokio::test]
 async fn a_warm_object_is_looked_into_without_its_store() {
     let columns = [("k", SqlType::BigInt, false), ("v", SqlType::String, true)];
@@ -214,7 +215,7 @@ async fn a_warm_object_is_looked_into_without_its_store() {
 async fn a_small_first_segment_does_not_decide_for_its_load() {
     let schema = table(&[("s", SqlType::String, false)], 0, Model::Duplicate, &[]);
     let options = Arc::new(WriteOptions::try_new(schema.clone()).unwrap());
-    // One row says nothing of how often values come again.
+    // One row does not show how often values repeat.
     let few = rows(&schema, 1, false, 1);
     let many = rows(&schema, 50_000, false, 2);
     let (bytes, object) = object(&options, 0, &[vec![few], vec![many]]);
