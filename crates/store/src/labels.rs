@@ -769,7 +769,7 @@ mod tests {
         assert_eq!(exists(&other, "m", &t).await, (next, LabelStatus::Precommitted));
         t.abort_prepared(next).await.unwrap();
         assert_eq!(held(&other, "m", &t, t.begin()).await.attempt().attempt, 3);
-        // A dropped table frees what was not committed, prepared loads too.
+        // A dropped table frees the labels of loads that were not committed, prepared loads too.
         drop(held(&mine, "o", &t, t.begin()).await);
         let (waits, done) = (t.begin(), t.begin());
         for (label, txn) in [("p", waits), ("q", done)] {

@@ -1,6 +1,6 @@
 //! Merge-on-write: the rows that are deleted because a load brings rows with the same keys.
 //!
-//! Of the rows with one key the newest is kept: within a load the one in the later segment, and a row of the load
+//! The newest of the rows with one key is kept: within a load the one in the later segment, and a row of the load
 //! before all rows in the table. A sequence column takes precedence over age: the largest value is kept, of equal ones
 //! the newest row, and NULL is the smallest. A row with the delete sign takes part like any other and is then deleted
 //! itself, so that scans need no filter. Its key stays in the index, where later loads with smaller sequence values

@@ -68,7 +68,7 @@ pub enum ChainError {
         /// Transaction.
         txn: super::TxnId,
     },
-    /// Several creators of one object were told that they made it, or none was.
+    /// Not exactly one of several creators of one object was told that it made the object.
     #[error(
         "{path}: {winners} of {racers} creators of one object won, expected 1; \
          this store cannot hold tables: it does not support put-if-absent (If-None-Match)"

@@ -277,7 +277,7 @@ impl<S: Subject> World<S> {
                 if self.budget > 0 {
                     let budget = self.budget - 1;
                     go(Self { budget, ..made.clone() }, Answer::Put(false)); // the answer is lost
-                    go(Self { budget, ..self.clone() }, Answer::Put(false)); // a conflict is reported, nothing was written
+                    go(Self { budget, ..self.clone() }, Answer::Put(false)); // a false conflict, nothing was written
                 }
                 go(made, Answer::Put(true));
             }

@@ -23,7 +23,7 @@ const READS_MAX: usize = 16;
 const LIST_ATTEMPTS_MAX: u32 = 50;
 /// How many times a failing read is repeated.
 const READ_ATTEMPTS_MAX: u32 = 4;
-/// After this time nothing is read again: clients of remote stores have then repeated what failed, for longer.
+/// After this time nothing is read again: clients of remote stores have then repeated the failed request, for longer.
 const READ_AGAIN_WITHIN: Duration = Duration::from_secs(10);
 /// Most names of strays that are remembered.
 const STRAYS_MAX: usize = 100;

@@ -184,8 +184,8 @@ impl<S: State> Chain<S> {
         Ok(self.snapshot())
     }
 
-    /// Returns the time since the store was last asked for newer versions. Whatever others had committed by then is in
-    /// [`snapshot`](Self::snapshot).
+    /// Returns the time since the store was last asked for newer versions. [`snapshot`](Self::snapshot) contains
+    /// everything that others had committed by then.
     pub fn staleness(&self) -> Duration {
         self.inner.asked.lock().elapsed()
     }

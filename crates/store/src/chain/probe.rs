@@ -15,7 +15,7 @@ use super::io::pause;
 const RACERS: usize = 32;
 /// How many times one request of the probe is tried while it meets faults.
 const ATTEMPTS_MAX: u32 = 8;
-/// After this time nothing is tried again: clients of remote stores have then repeated what failed, for longer.
+/// After this time nothing is tried again: clients of remote stores have then repeated the failed request, for longer.
 const AGAIN_WITHIN: Duration = Duration::from_secs(10);
 /// Most races that are run until one is clear.
 const RACES_MAX: u32 = 4;

@@ -44,7 +44,7 @@ use super::state::{Base, Broken, Known, Shared, State};
 pub(crate) enum Rule {
     /// Every record names the one before it, and readers check it.
     Prev,
-    /// Before acknowledging, what is listed after one's number must continue it.
+    /// Before acknowledging, the records listed after one's own number must continue it.
     After,
     /// Done markers are written before a checkpoint forgets transactions.
     Done,
@@ -231,9 +231,9 @@ pub(super) enum Step<S: State> {
     Done,
     /// Puts the record.
     Put(Arc<Record<S::Change>>),
-    /// Reads what is at the record's number.
+    /// Reads the record at the record's number.
     Get(Arc<Record<S::Change>>),
-    /// Lists what is after the record's number.
+    /// Lists the records after the record's number.
     After(Arc<Record<S::Change>>),
     /// The listing did not continue our record: reads done markers.
     AfterDone,
@@ -508,7 +508,7 @@ impl<S: State> Committer<S> {
     }
 }
 
-/// Writes a checkpoint of the newest version and frees what it replaces.
+/// Writes a checkpoint of the newest version and frees the objects that it replaces.
 #[derive(Clone, Debug)]
 pub(crate) struct Vacuum<S: State> {
     pub(super) step: Clean<S>,
@@ -530,8 +530,8 @@ pub(super) enum Clean<S: State> {
     /// Is the state that we know based on the newest checkpoint? Then its parts need not be read.
     Newest(Known<S>),
     Read(Reader<S>),
-    /// Frees first what an earlier vacuum left that was cut off after its checkpoint. Otherwise short-lived processes
-    /// would write checkpoints and free nothing.
+    /// Frees first the objects that an earlier vacuum left when it was cut off after its checkpoint. Otherwise
+    /// short-lived processes would write checkpoints and free nothing.
     Leftover(Known<S>),
     List(Reader<S>),
     /// Puts the done marker before the checkpoint: whoever asks for a transaction that the checkpoint forgets finds it

@@ -474,7 +474,7 @@ async fn cut_off_compactions_leave_orphans_only() {
     assert!(orphans > 0, "no compaction was cut off");
 }
 
-/// Of compactions of the same segments in two processes one is committed; the other's object is deleted.
+/// If two processes compact the same segments, one compaction is committed, and the object of the other is deleted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_loses_removes_its_object() {
     let mut rng = StdRng::seed_from_u64(9);

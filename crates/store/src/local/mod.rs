@@ -142,8 +142,8 @@ impl fmt::Display for LocalStore {
 }
 
 impl LocalStore {
-    /// Opens the store in a directory. Makes the directory if it is missing, and removes temporary files of dead
-    /// processes.
+    /// Opens the store in a directory. Makes the directory if it is missing, turns an empty one into a store, and
+    /// removes temporary files of dead processes.
     ///
     /// # Errors
     /// [`LocalError::Io`] if the directory cannot be made or read, [`LocalError::Foreign`] if it holds other things,

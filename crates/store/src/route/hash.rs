@@ -4,7 +4,7 @@
 //!
 //! | type | canonical bytes |
 //! |---|---|
-//! | BOOLEAN, integers of any width, DECIMAL (unscaled) | 8 bytes if it fits, else 16, else 32; little-endian, signed |
+//! | BOOLEAN, integers, DECIMAL (unscaled) | 8 bytes if it fits, else 16, else 32; little-endian two's complement |
 //! | DATE; DATETIME, TIME | days since 1970-01-01; microseconds: as an integer |
 //! | FLOAT, DOUBLE | IEEE 754 double, little-endian; -0 is 0, every NaN is 0x7ff8000000000000 |
 //! | CHAR, VARCHAR, STRING, BINARY | the bytes |

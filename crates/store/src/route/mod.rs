@@ -66,7 +66,7 @@ pub enum RouteError {
     Bounds {
         /// The partition.
         partition: String,
-        /// What was expected and found.
+        /// The expected and the found bounds.
         reason: String,
     },
     /// Two partitions claim the same values.

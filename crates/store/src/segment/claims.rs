@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(values(b"\x15\x04\x15\x00\x15\x00\x4c\x15\x0c\x15\x00\x00\x00"), None);
     }
 
-    /// Whatever byte is changed, parquet's reader sees no other sizes than those that are found here.
+    /// After a change of any byte, parquet's reader sees no other sizes than those that are found here.
     #[test]
     fn no_byte_hides_a_claim() {
         let claim = i32::MAX as u32;

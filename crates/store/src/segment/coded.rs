@@ -86,7 +86,8 @@ pub(super) fn one(packed: &[u8], width: u32, at: usize) -> u32 {
 /// Calls `each` with `count` bit-packed values of `width` bits.
 pub(super) fn unpack(packed: &[u8], width: u32, count: usize, mut each: impl FnMut(u32)) {
     let (width, mask) = (width as usize, ((1u64 << width) - 1) as u32);
-    // As long as eight bytes can be read at once; the remaining values are read from a copy with room behind it.
+    // As long as eight bytes can be read at once; the remaining values are read from a copy with spare bytes at its
+    // end.
     let fast = match packed.len().checked_sub(8) {
         Some(last) if width > 0 => count.min(last * 8 / width + 1),
         _ => 0,

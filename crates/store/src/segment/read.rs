@@ -93,7 +93,7 @@ pub struct ObjectReader {
     pub(super) distrusted: AtomicBool,
     /// Whether pages are read from the store itself, bypassing caches on the way.
     pub(super) anew: bool,
-    /// Which statistics of another writer's file are trusted; `None` for our own objects, whose statistics are right.
+    /// Trust in the statistics of another writer's file; `None` for our own objects, whose statistics are right.
     pub(super) trust: Option<Arc<Trust>>,
 }
 

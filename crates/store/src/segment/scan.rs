@@ -237,7 +237,7 @@ enum Source {
     Decoded(usize),
     /// Whole column of the rows that pass, from the filter's batches, or row addresses.
     Ready(ArrayRef),
-    /// The same value in each row: an array of length one.
+    /// One value for all rows: an array of length one.
     Constant(ArrayRef),
 }
 

@@ -149,8 +149,8 @@ impl Table {
         Ok(self.inner.chain.refresh().await?)
     }
 
-    /// Returns the time since the store was last asked for newer versions. Whatever others had committed by then is in
-    /// [`snapshot`](Self::snapshot).
+    /// Returns the time since the store was last asked for newer versions. [`snapshot`](Self::snapshot) contains
+    /// everything that others had committed by then.
     pub fn staleness(&self) -> Duration {
         self.inner.chain.staleness()
     }

@@ -69,7 +69,7 @@ impl Default for TableState {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prepared {
-    /// The rows of the load and what they replace.
+    /// The rows of the load, and which rows they replace.
     pub rowset: Rowset,
     /// When it was prepared, milliseconds since 1970, UTC.
     pub at_ms: i64,
