@@ -1,6 +1,6 @@
-//! Tables on an object store: everything that dipper writes goes through this crate.
+//! Tables on an object store: the catalog, native tables, and the stores and protocols below them.
 //!
-//! - [`local`] is a durable object store in a local directory; [`volumes`] places each table in a store of its own.
+//! - [`local`] is a durable object store in a local directory; [`volumes`] makes one store of several, by table.
 //! - [`chain`] is the commit protocol: versions as objects that are created only if they do not exist.
 //! - [`catalog`] and [`table`] are chains: the list of databases and tables, and the state of one native table.
 //! - [`segment`], [`key`] and [`merge`] are the data format: sorted runs of rows in Parquet, key encoding, merges.

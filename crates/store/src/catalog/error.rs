@@ -65,9 +65,9 @@ pub enum CatalogError {
     VolumeInUse {
         /// Volume.
         volume: String,
-        /// The user of the volume, as text.
+        /// How the volume is used, as text after "is".
         used: String,
-        /// The step that makes the volume unused, as text.
+        /// The step that ends this use, as text.
         way_out: &'static str,
     },
     /// CREATE or RENAME to a name in use.

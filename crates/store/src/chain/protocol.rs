@@ -24,12 +24,11 @@
 //! our record to the head, the number was not a freed one: the checkpointed version itself is never freed, so above a
 //! freed number something is always listed, and it does not link to us. Otherwise done markers (`Done`) tell whether
 //! the transaction had been committed before; if not, it is committed again from a fresh load.
-
 //!
 //! *Checkpoints* (`Newest`, `PutParts`, `PutCheckpoint`) have ordinals without a gap. Each is made from the one before
 //! and put if absent, so of two vacuums one wins, and a part of one checkpoint is part of the next or of none after it.
-//! Therefore parts with ordinals up to that of the newest checkpoint, which does not name them, can be freed at any
-//! time: parts that another vacuum is just writing have the next ordinal. A sleeping writer can put a checkpoint at an
+//! Therefore the parts that the newest checkpoint does not name, with ordinals up to its own, can be freed at any time:
+//! parts that another vacuum is just writing have the next ordinal. A sleeping writer can put a checkpoint at an
 //! ordinal that was freed. The newest checkpoint is never freed, so nobody ever takes the sleeper's for the newest, and
 //! it frees nothing.
 

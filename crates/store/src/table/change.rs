@@ -95,8 +95,7 @@ pub struct Input {
     pub deleted_rows: u64,
 }
 
-/// A change of a table. A change names the state that it was computed on, and is refused if that is not the newest
-/// state.
+/// A change of a table. It names the conditions that it was computed on, and is refused where they do not hold.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum TableChange {
