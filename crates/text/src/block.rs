@@ -1,4 +1,4 @@
-//! Blocks of text that arrays may keep alive, and the pool their memory goes back to.
+//! Blocks of text that arrays may keep alive, and the pool that reuses their memory.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -22,13 +22,13 @@ pub struct TextBlock {
 }
 
 impl TextBlock {
-    /// A block over `bytes`. `utf8`: everything that spans will point to is known to be valid UTF-8, cut at character
-    /// boundaries (delimiters are ASCII). Checked in debug builds by the array constructors.
+    /// Creates a block over `bytes`. `utf8` promises that everything that spans will point to is valid UTF-8, cut at
+    /// character boundaries (delimiters are ASCII). The array constructors check this in debug builds.
     pub(crate) fn new(bytes: Bytes, utf8: bool) -> Self {
         TextBlock { bytes, utf8 }
     }
 
-    /// A block over bytes that were made by decoding; checks whether they are UTF-8.
+    /// Creates a block over bytes that were made by decoding, and checks whether they are UTF-8.
     pub fn from_vec(bytes: Vec<u8>) -> Self {
         let utf8 = simdutf8::basic::from_utf8(&bytes).is_ok();
         TextBlock { bytes: Bytes::from(bytes), utf8 }
@@ -46,45 +46,45 @@ impl TextBlock {
         self.utf8
     }
 
-    /// Part of the block as an Arrow buffer that keeps the block alive. No bytes are copied; the buffer's capacity is
-    /// the length of `range`, so that memory accounting counts the part and not the block.
+    /// Returns a part of the block as an Arrow buffer that keeps the block alive. No bytes are copied; the buffer's
+    /// capacity is the length of `range`, so that memory accounting counts the part and not the block.
     pub fn buffer(&self, range: Range<usize>) -> Buffer {
         Buffer::from(self.bytes.slice(range))
     }
 }
 
-/// Memory for blocks, reused: a buffer comes back when the last array that views into it is dropped.
+/// A pool of memory for blocks: a buffer comes back when the last array that views into it is dropped.
 ///
-/// Ordinary ones are what any scan needs. Longer ones, for long records, are asked for where the scan's [`Memory`] says,
-/// and never kept.
+/// Ordinary buffers are the ones that every scan needs. Longer ones, for long records, are charged to the scan's
+/// [`Memory`] if it has one, and are never kept.
 #[derive(Debug)]
 pub(crate) struct BufferPool {
     free: Mutex<Vec<Vec<u8>>>,
     memory: Option<Arc<dyn Memory>>,
-    /// Bytes up to which a buffer is an ordinary one. All that are free are.
+    /// Largest size of an ordinary buffer in bytes. Every buffer in `free` is an ordinary one.
     ordinary: usize,
 }
 
-/// Buffers kept for reuse; more than that are freed. A load holds the most: some 50 for each of the segments that it
-/// collects and encodes.
+/// Maximum number of buffers kept for reuse; further ones are freed. A load holds the most: some 50 for each of the
+/// segments that it collects and encodes.
 const POOLED_MAX: usize = 192;
-/// Blocks that a buffer may have and still be an ordinary one: those that are counted at once with a few bytes before them,
-/// or what is left of the block before and a record that is longer than a block.
+/// Largest ordinary buffer, in blocks: the blocks that are counted at once plus a few bytes before them, or the rest of
+/// the previous block plus a record that is longer than a block.
 const ORDINARY_BLOCKS: usize = COUNTED_BLOCKS as usize + 1;
-/// A buffer that had to grow beyond this for one long record is not kept.
+/// Largest buffer in bytes that is kept; a buffer that grew beyond this for one long record is freed.
 const POOLED_BYTES_MAX: usize = 32 << 20;
 
 impl BufferPool {
-    /// A pool for a scan whose blocks have so many bytes.
+    /// Creates a pool for a scan whose blocks have `block_bytes` bytes.
     pub(crate) fn new(memory: Option<Arc<dyn Memory>>, block_bytes: usize) -> Self {
         let ordinary = if memory.is_some() { block_bytes.saturating_mul(ORDINARY_BLOCKS) } else { usize::MAX };
         BufferPool { free: Mutex::default(), memory, ordinary }
     }
 
-    /// A buffer of at least `len` initialised bytes (their values are whatever was there).
+    /// Returns a buffer of at least `len` initialised bytes; their values are arbitrary.
     ///
     /// # Errors
-    /// `Limit` where there is no memory for a long one.
+    /// `Limit` if `len` is more than an ordinary buffer's and [`Memory`] refuses it.
     pub(crate) fn take(&self, len: usize) -> Result<Vec<u8>, TextError> {
         if let Some(memory) = self.memory.as_ref().filter(|_| len > self.ordinary) {
             memory.grow(len).map_err(|why| {

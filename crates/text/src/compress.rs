@@ -25,8 +25,8 @@ const NAMES: &[(Compression, &[&str])] = &[
 ];
 
 impl Compression {
-    /// What the ending of a file name says: `.gz .gzip .bz2 .bzip2 .zst .zstd .lz4 .snappy .sz .deflate .zlib` in any
-    /// case; anything else is [`Compression::None`].
+    /// Returns the compression that the ending of a file name names: `.gz .gzip .bz2 .bzip2 .zst .zstd .lz4 .snappy .sz
+    /// .deflate .zlib` in any case; any other ending is [`Compression::None`].
     pub fn from_path(path: &str) -> Self {
         let name = path.rsplit(['/', '\\']).next().unwrap_or(path);
         match name.rsplit_once('.') {
@@ -38,7 +38,7 @@ impl Compression {
         }
     }
 
-    /// The usual file ending with its dot; empty for [`Compression::None`].
+    /// Returns the usual file ending with its dot; empty for [`Compression::None`].
     pub fn file_ending(self) -> &'static str {
         match self {
             Compression::None => "",
@@ -62,7 +62,8 @@ impl fmt::Display for Compression {
 impl FromStr for Compression {
     type Err = CompressError;
 
-    /// A name as options spell it: `gzip`, `gz`, `bz2`, `zstd`, `lz4`, `snappy`, `deflate`, `none`, ... in any case.
+    /// Parses a name as options spell it: `gzip`, `gz`, `bz2`, `zstd`, `lz4`, `snappy`, `deflate`, `none`, ... in any
+    /// case.
     fn from_str(name: &str) -> Result<Self, CompressError> {
         NAMES
             .iter()
@@ -72,32 +73,32 @@ impl FromStr for Compression {
     }
 }
 
-/// Why compressed bytes could not be read. Travels inside an [`io::Error`].
+/// Reason why compressed bytes could not be read. It is returned inside an [`io::Error`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompressError {
     /// The bytes end inside a member, stream, frame or block.
     #[error("{compression} data ends early, at compressed byte {offset}: the file is cut off; copy or write it again")]
     Truncated {
-        /// What the file was read as.
+        /// The format as which the file was read.
         compression: Compression,
-        /// Length of what is there.
+        /// Number of bytes that exist.
         offset: u64,
     },
-    /// The bytes are not what the format allows.
+    /// The bytes violate the format.
     #[error("{compression} data is damaged at or shortly before compressed byte {offset}: {detail}")]
     Corrupt {
-        /// What the file was read as.
+        /// The format as which the file was read.
         compression: Compression,
         /// Compressed bytes consumed so far.
         offset: u64,
-        /// What the decoder found.
+        /// The decoder's message.
         detail: String,
     },
-    /// No such compression.
+    /// There is no compression of that name.
     #[error("no compression is called \"{name}\"; known are none, gzip, bzip2, zstd, lz4, snappy and deflate")]
     UnknownName {
-        /// As given.
+        /// The name as given.
         name: String,
     },
 }
@@ -113,10 +114,10 @@ impl From<CompressError> for io::Error {
     }
 }
 
-/// The plain bytes of `source`.
+/// Returns a reader of the plain bytes of `source`.
 ///
-/// Errors of the reader are those of the source as they come, and [`CompressError`]s for damaged data. A damaged file
-/// may yield bytes before its error; a reader that has returned an error must not be read further.
+/// The reader passes on the errors of the source, and returns [`CompressError`]s for damaged data. A damaged file may
+/// yield bytes before its error; a reader that has returned an error must not be read further.
 pub fn decoder(compression: Compression, source: Arc<dyn Source>) -> Box<dyn Read + Send> {
     let input = Input::new(source);
     match compression {
@@ -131,7 +132,7 @@ pub fn decoder(compression: Compression, source: Arc<dyn Source>) -> Box<dyn Rea
 
 const INPUT_BYTES: usize = 256 << 10;
 
-/// Sequential reads of a source, with a position and a view of what comes next.
+/// Sequential reads of a source, with a position and a look at the next bytes.
 struct Input {
     source: Arc<dyn Source>,
     buffer: Vec<u8>,
@@ -139,9 +140,9 @@ struct Input {
     end: usize,
     /// Offset in the source of `buffer[end]`.
     offset_end: u64,
-    /// A read found nothing left.
+    /// A read has found the end of the source.
     met_end: bool,
-    /// The source returned an error: what a codec library then passes on is not about the data.
+    /// The source has returned an error, so an error of the codec library is not about the data.
     failed: bool,
 }
 
@@ -151,12 +152,12 @@ impl Input {
         Input { source, buffer: vec![0; bytes], start: 0, end: 0, offset_end: 0, met_end: false, failed: false }
     }
 
-    /// Compressed bytes handed out so far.
+    /// Returns the number of compressed bytes handed out so far.
     fn offset(&self) -> u64 {
         self.offset_end - (self.end - self.start) as u64
     }
 
-    /// At least `wanted` of the next bytes (at most the buffer), fewer only at the end of the source.
+    /// Returns at least `wanted` of the next bytes (at most the buffer), fewer only at the end of the source.
     fn peek(&mut self, wanted: usize) -> io::Result<&[u8]> {
         if self.end - self.start < wanted {
             self.buffer.copy_within(self.start..self.end, 0);
@@ -193,7 +194,7 @@ impl Input {
         CompressError::Corrupt { compression, offset: self.offset(), detail: detail.to_string() }.into()
     }
 
-    /// What to tell about an error that a codec library returned while it read from here.
+    /// Explains an error that a codec library returned while it read from here.
     fn explain(&self, compression: Compression, error: io::Error) -> io::Error {
         match error.kind() {
             _ if self.failed => error,
@@ -217,7 +218,7 @@ impl Read for Input {
     }
 }
 
-/// A push decoder: bytes in, bytes out, and whether its stream has ended.
+/// A push decoder: it consumes bytes, produces bytes, and says whether its stream has ended.
 enum Engine {
     Flate(flate2::Decompress),
     Bzip2(bzip2::Decompress),
@@ -231,7 +232,7 @@ struct Step {
 }
 
 impl Engine {
-    /// One step, or how many bytes were read up to the damage and what it is.
+    /// Runs one step. The error is the number of bytes read up to the damage, and a description of it.
     fn run(&mut self, input: &[u8], out: &mut [u8]) -> Result<Step, (usize, String)> {
         match self {
             Engine::Flate(engine) => {
@@ -270,7 +271,7 @@ impl Engine {
     }
 }
 
-/// gzip, bzip2, zstd and deflate: streams one after another.
+/// Reader of gzip, bzip2, zstd and deflate: one or more streams one after another.
 struct Streams {
     compression: Compression,
     input: Input,
@@ -500,9 +501,9 @@ impl Read for Snappy {
 /// Largest block that a Hadoop-framed file may have. Writers use 256 KiB unless told otherwise.
 const HADOOP_BLOCK_BYTES_MAX: usize = 64 << 20;
 
-/// Hadoop's `BlockCompressorStream`: per block its plain length, then chunks until that length is reached, each as its
-/// compressed length and a raw lz4 or snappy block. Lengths are u32, big endian. A block of length 0 is what an empty
-/// write leaves; the next one follows.
+/// Hadoop's `BlockCompressorStream`: each block is its plain length, then chunks until that length is reached, each
+/// with its compressed length and a raw lz4 or snappy block. Lengths are u32, big endian. An empty write leaves a block
+/// of length 0; the next block follows it.
 struct HadoopBlocks {
     compression: Compression,
     input: Input,
@@ -527,7 +528,7 @@ impl HadoopBlocks {
         }
     }
 
-    /// The next length, `None` at the end of the file.
+    /// Reads the next length; `None` at the end of the file.
     fn length(&mut self) -> io::Result<Option<usize>> {
         let ready = self.input.peek(4)?;
         match *ready {
@@ -563,7 +564,7 @@ impl HadoopBlocks {
             return Err(self.too_long("chunk", length));
         }
         self.chunk.clear();
-        // Grows with what is really there, not with what the length claims.
+        // Grows with the bytes that really exist, not with the length that the file claims.
         (&mut self.input).take(length as u64).read_to_end(&mut self.chunk)?;
         if self.chunk.len() < length {
             return Err(self.input.truncated(self.compression));
@@ -580,7 +581,7 @@ impl HadoopBlocks {
                     .map_err(|error| self.corrupt(error))?
             }
             _ => {
-                // No lz4 sequence makes more than 255 bytes out of one.
+                // No lz4 sequence makes more than 255 bytes out of one byte.
                 self.reserve(self.block_left.min(self.chunk.len().saturating_mul(255)));
                 let room = self.block_left.min(self.plain.len());
                 lz4_flex::block::decompress_into(&self.chunk, &mut self.plain[..room])
@@ -618,10 +619,11 @@ impl Read for HadoopBlocks {
     }
 }
 
-/// Compresses what is written to it. [`Encoder::finish`] writes the end; dropping without it leaves a truncated file.
+/// A writer that compresses. [`Encoder::finish`] writes the end; dropping the encoder without it leaves a truncated
+/// file.
 ///
-/// Snappy is written in Hadoop's block framing, because what reads `.snappy` files is Hadoop's family; lz4 as frames,
-/// which the `lz4` tool reads; deflate as zlib.
+/// Snappy is written in Hadoop's block framing, because the readers of `.snappy` files are Hadoop's family; lz4 as
+/// frames, which the `lz4` tool reads; deflate as zlib.
 pub struct Encoder<W: Write> {
     kind: EncoderKind<W>,
 }
@@ -636,8 +638,8 @@ enum EncoderKind<W: Write> {
     Deflate(flate2::write::ZlibEncoder<W>),
 }
 
-/// An [`Encoder`] at the format's usual level (gzip and deflate 6, bzip2 6, zstd 3). Fails only where zstd cannot set
-/// up its context.
+/// Creates an [`Encoder`] at the format's usual level (gzip and deflate 6, bzip2 6, zstd 3). Fails only if zstd cannot
+/// set up its context.
 pub fn encoder<W: Write>(compression: Compression, writer: W) -> io::Result<Encoder<W>> {
     let kind = match compression {
         Compression::None => EncoderKind::None(writer),
@@ -654,7 +656,7 @@ pub fn encoder<W: Write>(compression: Compression, writer: W) -> io::Result<Enco
 }
 
 impl<W: Write> Encoder<W> {
-    /// Writes what is still held and the end of the format, and returns the writer, not flushed.
+    /// Writes the buffered bytes and the end of the format, and returns the writer without flushing it.
     pub fn finish(self) -> io::Result<W> {
         match self.kind {
             EncoderKind::None(writer) => Ok(writer),

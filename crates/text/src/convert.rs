@@ -1,4 +1,5 @@
-//! The seam between finding fields and reading their values: converters take a column of spans and return an array.
+//! The interface between finding fields and reading their values: a converter takes a column of spans and returns an
+//! array.
 
 use std::fmt;
 use std::ops::Range;
@@ -10,34 +11,34 @@ use crate::error::TextError;
 use crate::scan::{InvalidUtf8, Strings};
 use crate::span::Span;
 
-/// Turns one column of spans into an array. Made once per scan and column, used by all workers.
+/// Turns one column of spans into an array. A converter is made once per scan and column and used by all workers.
 pub trait Convert: Send + Sync + fmt::Debug {
-    /// One value a span, in order; the array has the data type of the column's field and `spans.len()` rows.
+    /// Converts one value per span, in order; the array has the data type of the column's field and `spans.len()` rows.
     ///
     /// Values that cannot be read become NULL and are reported to `cx.bad`.
     ///
     /// # Errors
-    /// Only what concerns the whole column. Bad values are no errors here.
+    /// Only errors that concern the whole column. Bad values are not errors here.
     fn convert(&self, block: &TextBlock, spans: &[Span], cx: &mut Cx<'_>) -> Result<ArrayRef, TextError>;
 }
 
-/// What a converter needs to know about the scan and the batch it works for.
+/// A converter's view of the scan and the batch it works for.
 #[derive(Debug)]
 pub struct Cx<'a> {
     /// Whether strings may view into the block.
     pub strings: Strings,
-    /// What becomes of strings that are not UTF-8.
+    /// Treatment of strings that are not UTF-8.
     pub invalid_utf8: InvalidUtf8,
     /// The part of the block that holds this batch's records; all spans lie in it.
     pub batch: Range<usize>,
-    /// Takes values that could not be read.
+    /// Collects the values that could not be read.
     pub bad: &'a mut BadValues,
 }
 
 /// Values of one column and batch that could not be read.
 #[derive(Debug, Default)]
 pub struct BadValues {
-    /// Whether anybody wants to know. When not, nothing is collected and bad values just are NULL.
+    /// Whether reports are read. If not, none is collected and bad values are simply NULL.
     pub(crate) wanted: bool,
     pub(crate) values: Vec<BadEntry>,
 }
@@ -51,17 +52,17 @@ pub struct BadEntry {
     pub reason: String,
     /// Whether the bytes of the value are not UTF-8.
     pub not_utf8: bool,
-    /// Whether the scan fails whatever its policy for bad values is (the policy for invalid UTF-8 said so).
+    /// Whether the scan fails regardless of its policy for bad values, because the policy for invalid UTF-8 demands it.
     pub fatal: bool,
 }
 
 impl BadValues {
-    /// Collects reports (`wanted`), or drops them.
+    /// Creates a collector of reports (`wanted`), or one that drops them.
     pub fn new(wanted: bool) -> Self {
         BadValues { wanted, values: Vec::new() }
     }
 
-    /// Whether reports are read by anybody; a converter may skip work that only serves them.
+    /// Whether reports are read; if not, a converter may skip work that only serves them.
     #[inline]
     pub fn is_wanted(&self) -> bool {
         self.wanted
@@ -81,34 +82,35 @@ impl BadValues {
         self.values.push(BadEntry { row, reason: "is not UTF-8".to_string(), not_utf8: true, fatal });
     }
 
-    /// What was reported so far.
+    /// Returns the reports so far.
     pub fn entries(&self) -> &[BadEntry] {
         &self.values
     }
 }
 
-/// What is wrong with a line that was cut into fields.
+/// The fault of a line that was cut into fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineFault {
-    /// The column whose value does not fit; `None`: the line is no record of these columns.
+    /// The column whose value does not fit; `None`: the line as a whole is no record of these columns.
     pub column: Option<usize>,
-    /// Completes the sentence `"<value>" ...`, or says it all.
+    /// Completes the sentence `"<value>" ...`, or is the whole message.
     pub reason: String,
     /// The text of the value.
     pub value: Option<Vec<u8>>,
 }
 
 impl LineFault {
-    /// The line is no record.
+    /// Creates the fault of a line that is no record.
     pub fn of_line(reason: String) -> Self {
         LineFault { column: None, reason, value: None }
     }
 }
 
-/// Cuts lines into fields where the structural index cannot (OpenCSVSerde, MultiDelimitSerDe, JSON): called once per line.
+/// Cuts lines into fields for formats where the structural index cannot (OpenCSVSerde, MultiDelimitSerDe, JSON). Called
+/// once per line.
 pub trait SplitLine: Send + Sync + fmt::Debug {
     /// Appends the bytes of the fields of `line` (which has no line end) to `out`, and exactly `columns` spans that
-    /// point into `out` to `fields`; [`Span::MISSING`] for fields that are NULL because the line does not have them. Returns
-    /// what is wrong with the line, mostly nothing; it has its fields all the same.
+    /// point into `out` to `fields`; [`Span::MISSING`] for fields that are NULL because the line does not have them.
+    /// Returns the faults of the line, mostly none; the spans are appended in any case.
     fn split(&self, line: &[u8], columns: usize, out: &mut Vec<u8>, fields: &mut Vec<Span>) -> Vec<LineFault>;
 }

@@ -1,6 +1,6 @@
-//! What the bytes of a file mean: delimiters, quoting, escapes, NULL, header lines, members.
+//! Meaning of the bytes of a file: delimiters, quoting, escapes, NULL, header lines, members.
 
-/// How records and fields are written in a file.
+/// The way in which records and fields are written in a file.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Dialect {
@@ -12,7 +12,7 @@ pub enum Dialect {
     Json(JsonDialect),
 }
 
-/// What ends a record.
+/// The end of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LineEnd {
@@ -24,7 +24,7 @@ pub enum LineEnd {
     Bytes(Vec<u8>),
 }
 
-/// What becomes of a record with too few or too many fields.
+/// Treatment of a record with too few or too many fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ragged {
@@ -34,25 +34,24 @@ pub enum Ragged {
     Fill,
 }
 
-/// Where the year, the month and the day stand in a date. One that begins with four digits of a year is read as such in
-/// every order.
+/// Order of year, month and day in a date. A date that begins with a four-digit year is read year first in every order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DateOrder {
     /// `2024-01-31` alone.
     YearFirst,
-    /// `31/01/2024`, also with `-` or `.` between, digits left out (`1/2/24` with slashes) and a time of day behind, of 24
-    /// hours or of 12 with AM or PM.
+    /// `31/01/2024`, also with `-` or `.` as the separator, with digits left out (`1/2/24` with slashes), and with a
+    /// time of day behind it, of 24 hours or of 12 with AM or PM.
     DayFirst,
-    /// `01/31/2024`, likewise.
+    /// `01/31/2024`, with the same variants as [`DayFirst`](Self::DayFirst).
     MonthFirst,
 }
 
-/// Words that stand for NULL in files of which nothing more is known; unquoted ones are taken for it when a dialect is
-/// guessed. Empty comes first and always does.
+/// Words that stand for NULL in files of which nothing more is known. When a dialect is guessed, unquoted ones become
+/// NULL. The empty word comes first and is always among the null values.
 pub(crate) const NULL_WORDS: [&[u8]; 11] =
     [b"", b"\\N", b"NULL", b"null", b"Null", b"NA", b"N/A", b"n/a", b"None", b"none", b"-"];
 
-/// Which of [`NULL_WORDS`] a value is.
+/// Returns the index in [`NULL_WORDS`] of a value.
 pub(crate) fn null_word(value: &[u8]) -> Option<usize> {
     if value.len() > 4 { None } else { NULL_WORDS.iter().position(|word| *word == value) }
 }
@@ -62,7 +61,7 @@ pub(crate) fn null_word(value: &[u8]) -> Option<usize> {
 pub struct CsvDialect {
     /// Bytes between fields, never empty (`,`, `\t`, `||`, `\x01`).
     pub delimiter: Vec<u8>,
-    /// What ends a record.
+    /// The end of a record.
     pub line_end: LineEnd,
     /// Encloses fields that contain delimiters; doubled inside to mean itself. `None`: no quoting.
     pub quote: Option<u8>,
@@ -80,7 +79,7 @@ pub struct CsvDialect {
     pub null_values: Vec<Vec<u8>>,
     /// Records with too few or too many fields.
     pub ragged: Ragged,
-    /// How dates are written, also those of times.
+    /// The way in which dates are written, including the dates of timestamps.
     pub dates: DateOrder,
 }
 
@@ -103,18 +102,18 @@ impl Default for CsvDialect {
     }
 }
 
-/// JSON lines: an object a line, whose members are the columns.
+/// JSON lines: one object per line, whose members are the columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JsonDialect {
-    /// The name of each column's member.
+    /// Name of each column's member.
     pub keys: Vec<String>,
-    /// The columns are a guess: a member that is none of them is an error, as is a value that its column does not hold as it
-    /// is. Where they were given, names are compared without regard to case, other members are left out, and values are
-    /// read as those of CSV are.
+    /// Whether the columns are a guess. If they are, a member that is no column is an error, and so is a value that
+    /// does not have its column's type. If they were declared, names are compared without regard to case, other members
+    /// are ignored, and values are read like those of CSV.
     pub guessed: bool,
 }
 
-/// Which SerDe of Hive splits and converts the fields.
+/// The Hive SerDe that splits and converts the fields.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum HiveSerde {
@@ -139,7 +138,7 @@ pub enum HiveSerde {
 /// Hive text (`STORED AS TEXTFILE`) as Hive 4.0.1 reads it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HiveDialect {
-    /// Which SerDe.
+    /// The SerDe.
     pub serde: HiveSerde,
     /// Separator bytes by nesting level: fields, collection items, map keys, then `\x04`...
     pub separators: Vec<u8>,

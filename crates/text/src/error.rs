@@ -1,10 +1,10 @@
-//! What can go wrong while text is read, with the place in the file.
+//! Errors of reading text, with their place in the file.
 
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-/// What kind of thing went wrong; tells the caller what to do about it.
+/// Class of an error; it tells the caller what to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -12,7 +12,7 @@ pub enum ErrorKind {
     Options,
     /// The source could not be read.
     Io,
-    /// The file is not the one it was when the scan began: run the statement again.
+    /// The file has changed since the scan began: run the statement again.
     Changed,
     /// A value does not fit the type of its column.
     BadValue,
@@ -32,7 +32,8 @@ pub enum ErrorKind {
     Cancelled,
 }
 
-/// The error of a filter, behind the [source](TextError::source) of a [`TextError`]: the caller finds its own error in it.
+/// Error of a filter, as the [source](TextError::source) of a [`TextError`], so that the caller finds its own error
+/// again.
 #[derive(Debug, Clone)]
 pub struct FilterError(pub Arc<dyn std::error::Error + Send + Sync>);
 
@@ -71,7 +72,7 @@ pub struct TextError {
 }
 
 impl TextError {
-    /// An error about no file in particular, or whose file is filled in later.
+    /// Creates an error that names no file, or whose file is filled in later.
     pub fn new(kind: ErrorKind, reason: impl Into<String>) -> Self {
         TextError {
             kind,
@@ -86,7 +87,8 @@ impl TextError {
         }
     }
 
-    /// A failed read of `file`.
+    /// Creates the error for a failed read of `file`. The kind is `Compression` for `InvalidData` and `UnexpectedEof`,
+    /// `Changed` for a [`FileChanged`](crate::source::FileChanged), else `Io`.
     pub fn io(file: &str, source: io::Error) -> Self {
         let kind = match source.kind() {
             io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => ErrorKind::Compression,
@@ -98,19 +100,20 @@ impl TextError {
         error
     }
 
-    /// What a filter failed with.
+    /// Creates the error for a filter that failed with `error`.
     pub(crate) fn filter(error: Box<dyn std::error::Error + Send + Sync>) -> Self {
         let mut failed = TextError::new(ErrorKind::Filter, error.to_string());
         failed.source = Some(io::Error::other(FilterError(error.into())));
         failed
     }
 
-    /// What a filter failed with, as the filter said it.
+    /// Returns the filter's own error if a filter failed.
     pub fn of_filter(&self) -> Option<&FilterError> {
         self.source.as_ref()?.get_ref()?.downcast_ref()
     }
 
-    /// The same error for another worker; of the layer below only kind and text are kept, and what a filter said.
+    /// Copies the error for another worker. Of the error of the layer below, only its kind and text are kept, and a
+    /// filter's error.
     pub(crate) fn copy(&self) -> Self {
         TextError {
             kind: self.kind,
@@ -128,32 +131,32 @@ impl TextError {
         }
     }
 
-    /// The same error, about `file`.
+    /// Sets the file.
     pub fn in_file(mut self, file: &str) -> Self {
         self.file = file.to_string();
         self
     }
 
-    /// The same error, about `column`.
+    /// Sets the column.
     pub fn in_column(mut self, column: &str) -> Self {
         self.column = Some(column.to_string());
         self
     }
 
-    /// The same error, about this field's bytes; cut at 100 bytes, what is not UTF-8 is shown as U+FFFD.
+    /// Sets the value to this field's bytes, cut at 100 bytes; invalid UTF-8 is shown as U+FFFD.
     pub fn with_value(mut self, value: &[u8]) -> Self {
         self.value = Some(cut(value, 100));
         self
     }
 
-    /// The same error with a way out.
+    /// Sets the hint: what would work.
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 }
 
-/// Text of `bytes` for a message: at most `max` bytes of it, then `...`.
+/// Returns the text of `bytes` for a message: at most `max` bytes of it, then `...`.
 pub(crate) fn cut(bytes: &[u8], max: usize) -> String {
     if bytes.len() <= max {
         return String::from_utf8_lossy(bytes).into_owned();

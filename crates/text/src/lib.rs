@@ -1,4 +1,5 @@
-//! Delimited text and JSON lines to Arrow: bytes in, [`RecordBatch`](arrow_array::RecordBatch)es out. Knows nothing of SQL.
+//! Delimited text and JSON lines to Arrow: bytes in, [`RecordBatch`](arrow_array::RecordBatch)es out. The crate knows
+//! nothing of SQL.
 //!
 //! Layers, lowest first:
 //!
@@ -19,7 +20,8 @@
 //! | [`infer`](mod@infer) | which dialect, columns and types does this unknown file have? |
 //! | [`write`](mod@write) | rows back to text |
 
-// Errors carry their whole place and are made once a scan; what returns them moves megabytes otherwise.
+// A `TextError` carries its whole place, so it is large; a scan makes at most one, and the functions that return it
+// process megabytes per call.
 #![allow(clippy::result_large_err)]
 
 pub mod block;

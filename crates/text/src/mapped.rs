@@ -1,13 +1,13 @@
 //! Looking at bytes of a local file in the page cache, without copying them out.
 //!
-//! For counting line ends the copy of `read(2)` is most of the work. A mapped file is not safe as it is: where another
-//! process makes it shorter, or the disk fails, touching it raises SIGBUS. So a window is looked at by the thread that
-//! made it, and a handler of SIGBUS puts pages of zeros over the window of its thread and notes that it did (as
-//! libwayland does with the buffers of its clients); the caller then throws away what it saw and reads, which says what
-//! is wrong. Any other SIGBUS goes to the handler that was there before.
+//! For counting line ends, the copy of `read(2)` is most of the work. A mapped file is not safe by itself: if another
+//! process truncates it, or the disk fails, a load from it raises SIGBUS. Therefore each window is read only by the
+//! thread that made it. A SIGBUS handler maps pages of zeros over the window of its thread and records that it did (as
+//! libwayland does with the buffers of its clients). The caller then discards its result and reads the file, and the
+//! read reports the error. Any other SIGBUS goes to the handler that was installed before.
 //!
-//! No reference to mapped bytes is ever made, because others may write to them meanwhile: they are loaded through raw
-//! pointers, and the file's times tell afterwards whether it was written to.
+//! No reference to mapped bytes is ever made, because others may write to them meanwhile: bytes are loaded through raw
+//! pointers, and the file's times show afterwards whether it was written to.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -18,22 +18,22 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::simd::{Carry, Shape, Side, Simd};
 
-/// Bytes of a region. Of each file that is open a scan holds one (while the next one is begun two), and one more for each
-/// worker that is far behind.
+/// Bytes of a region. A scan maps one region per open file, two while it moves on to the next file, plus one per
+/// lagging worker.
 const REGION: u64 = 64 << 20;
-/// One part in so many of a region is mapped behind it as well, for windows that begin in it. What is not looked at costs
-/// nothing.
+/// A region is mapped with a further `1 / BEHIND` of its length, for windows that begin in it and end behind it. Mapped
+/// pages that are not read cost nothing.
 const BEHIND: u64 = 4;
 
-/// Pages of a window of which it is asked whether they are in memory.
+/// Number of pages of a window that are checked for being in memory.
 const SAMPLES: usize = 8;
 
-/// The window that this thread looks at. Atomic because the handler interrupts the thread; no other one sees it.
+/// The window that this thread reads. Atomic because the signal handler interrupts the thread; no other thread sees it.
 struct Window {
-    /// First address and the one behind the last; 0 and 0: there is none.
+    /// First address and the address behind the last byte; both are 0 if there is no window.
     start: AtomicUsize,
     end: AtomicUsize,
-    /// [`Mapping::broken`] of its mapping, which lives longer.
+    /// [`Mapping::broken`] of the window's mapping, which outlives the window.
     broken: AtomicPtr<AtomicBool>,
 }
 
@@ -45,39 +45,40 @@ impl Window {
         self.end.store(end, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
         self.start.store(start, Ordering::Relaxed);
-        // Between this and what follows the handler may run.
+        // The handler may run between this store and the loads that follow.
         compiler_fence(Ordering::SeqCst);
     }
 }
 
 thread_local! {
-    // Constant and without a destructor, so that the handler may touch it: this is a load relative to the thread's register.
+    // Constant and without a destructor, so that the handler may access it: the access is a load relative to the
+    // thread's register.
     static WINDOW: Window = const {
         Window { start: AtomicUsize::new(0), end: AtomicUsize::new(0), broken: AtomicPtr::new(std::ptr::null_mut()) }
     };
 }
 
-/// Bytes of a file in the page cache, which may change under whoever looks.
+/// Bytes of a file in the page cache, which other processes may change while they are being read.
 pub(crate) struct Seen {
     start: *const u8,
     len: usize,
 }
 
 impl Seen {
-    /// The byte at `at`.
+    /// Returns the byte at `at`.
     ///
     /// # Panics
-    /// There is none.
+    /// If `at` is outside the window.
     pub(crate) fn byte(&self, at: usize) -> u8 {
         assert!(at < self.len, "within the window");
-        // SAFETY: `at` is within the window, which stays mapped while a `Seen` is lent to anyone.
+        // SAFETY: `at` is within the window, which stays mapped as long as the `Seen` is borrowed.
         unsafe { std::ptr::read_volatile(self.start.add(at)) }
     }
 
     /// [`Simd::line_ends`] of the first `len` bytes.
     ///
     /// # Panics
-    /// There are fewer.
+    /// If the window has fewer than `len` bytes.
     pub(crate) fn line_ends(&self, simd: Simd, len: usize, line_end: u8, returns: bool) -> u64 {
         assert!(len <= self.len, "within the window");
         // SAFETY: as above; the kernel only loads.
@@ -87,7 +88,7 @@ impl Seen {
     /// [`Simd::sides`] of the bytes from `from` on.
     ///
     /// # Panics
-    /// `from` is behind the end.
+    /// If `from` is beyond the end of the window.
     pub(crate) fn sides(&self, simd: Simd, from: usize, shape: &Shape, carry: &Carry) -> [Side; 2] {
         assert!(from <= self.len, "within the window");
         // SAFETY: as above.
@@ -95,13 +96,13 @@ impl Seen {
     }
 }
 
-/// What SIGBUS did before.
+/// The SIGBUS action that was installed before ours.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
-/// The region of a file that was mapped last.
+/// Holds the region of a file that was mapped last.
 #[derive(Debug)]
 pub(crate) struct Regions {
-    /// Bytes of a region, whole pages.
+    /// Length of a region in bytes, a multiple of the page size.
     bytes: u64,
     last: Mutex<Option<(u64, Arc<Mapping>)>>,
 }
@@ -113,7 +114,8 @@ impl Default for Regions {
 }
 
 impl Regions {
-    /// A mapping of the bytes, and where it begins in the file; `alone`: of these only, which ends with the window.
+    /// Returns a mapping that contains the bytes, and its offset in the file. `alone`: the mapping has these bytes only
+    /// and ends with the window.
     fn mapping(&self, file: &File, offset: u64, len: usize, alone: bool) -> Option<(u64, Arc<Mapping>)> {
         if alone {
             return own(file, offset, len);
@@ -126,7 +128,7 @@ impl Regions {
                 return Some((begin, Arc::clone(mapping)));
             }
             if *at >= number {
-                // A worker that is behind, or a window longer than any.
+                // The worker lags behind the others, or its window is longer than a region with its extra part.
                 drop(last);
                 return own(file, offset, len);
             }
@@ -141,11 +143,11 @@ impl Regions {
         Some((begin, mapping))
     }
 
-    /// Calls `look` with `len` bytes of `file` from `offset` on. `None`: they cannot be mapped, are not all in memory (then
-    /// reading them is faster), or could not be read while `look` ran, and what it returned is lost.
+    /// Calls `look` with `len` bytes of `file` from `offset` on. `None`: the bytes cannot be mapped, are not all in
+    /// memory (reading them is then faster), or could not be loaded while `look` ran, in which case its result is lost.
     ///
-    /// `look` is not called for no bytes, nor from inside of another `look`. `alone`: what is mapped for it is unmapped before
-    /// this returns.
+    /// `look` is not called if `len` is 0 or from inside another `look`. `alone`: the mapping made for it is unmapped
+    /// before this function returns.
     pub(crate) fn look<R>(
         &self,
         file: &File,
@@ -166,23 +168,24 @@ impl Regions {
         }
         let start = mapping.start as usize;
         WINDOW.with(|w| w.set(start + first, start + end, &raw const mapping.broken));
-        // Dropped before `mapping`: unmapped addresses may be someone else's.
+        // Declared after `mapping`, so dropped before it: unmapped addresses may belong to someone else.
         let _cleared = Cleared;
         // SAFETY: `from..from + len` is within the mapping.
         let found = look(&Seen { start: unsafe { mapping.start.cast::<u8>().add(from) }, len });
-        // By this thread, or by one whose window has a page of ours. That one says so before it puts the zeros there.
+        // Set by this thread, or by one whose window shares a page with ours: it sets `broken` before it maps the
+        // zeros.
         fence(Ordering::SeqCst);
         (!mapping.broken.load(Ordering::Acquire)).then_some(found)
     }
 }
 
-/// A mapping for one window.
+/// Creates a mapping for one window.
 fn own(file: &File, offset: u64, len: usize) -> Option<(u64, Arc<Mapping>)> {
     let begin = offset / page_bytes() as u64 * page_bytes() as u64;
     Some((begin, Arc::new(Mapping::new(file, begin, (offset - begin) as usize + len)?)))
 }
 
-/// Forgets the window of this thread, also when `look` panics.
+/// Clears the window of this thread when dropped, also if `look` panics.
 struct Cleared;
 
 impl Drop for Cleared {
@@ -195,11 +198,11 @@ impl Drop for Cleared {
 struct Mapping {
     start: *mut libc::c_void,
     len: usize,
-    /// The handler has put zeros over a part of it.
+    /// Whether the handler has mapped zeros over a part of it.
     broken: AtomicBool,
 }
 
-// SAFETY: an address range that belongs to the value until it is dropped; what is there is only loaded, through raw pointers.
+// SAFETY: the address range belongs to the value until it is dropped; its bytes are only loaded, through raw pointers.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -214,11 +217,13 @@ impl Mapping {
         (start != libc::MAP_FAILED).then_some(Mapping { start, len, broken: AtomicBool::new(false) })
     }
 
-    /// Whether some pages all over the `window` of this mapping, which is that of `file` from `begin` on, are in the page
-    /// cache. Page faults bring what is not there in small pieces and in the order of the loads; reads do it ahead.
+    /// Whether sampled pages across the `window` of this mapping are in the page cache; the mapping is that of `file`
+    /// from `begin` on. Page faults bring in missing pages in small pieces and in the order of the loads; reads do it
+    /// ahead.
     ///
-    /// A read of a byte that may not wait tells. `mincore(2)` does so only to those who own the file or may write to it, to
-    /// all others it says that everything is there; it is asked where the file system knows no such reads.
+    /// A one-byte read that may not wait answers this. `mincore(2)` answers it only for those who own the file or may
+    /// write to it, and tells all others that every page is resident; it is the fallback for file systems without
+    /// non-waiting reads.
     fn is_resident(&self, file: &File, begin: u64, window: Range<usize>, page: usize) -> bool {
         let pages = window.len() / page;
         (0..SAMPLES).all(|i| {
@@ -238,12 +243,12 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and whoever was given its address has returned.
+        // SAFETY: the mapping is ours, and every `look` that was given its address has returned.
         unsafe { libc::munmap(self.start, self.len) };
     }
 }
 
-/// Whether the byte at `at` can be read without waiting. `None`: its file system cannot tell.
+/// Whether the byte at `at` can be read without waiting. `None`: the file system does not support the question.
 fn reads_at_once(file: &File, at: u64) -> Option<bool> {
     let Ok(at) = libc::off_t::try_from(at) else { return Some(false) };
     let mut byte = 0u8;
@@ -261,15 +266,16 @@ fn reads_at_once(file: &File, at: u64) -> Option<bool> {
 }
 
 fn page_bytes() -> usize {
-    // SAFETY: asks for a number.
+    // SAFETY: `sysconf` only returns a number.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
-/// Installs the handler, once in the process.
+/// Installs the handler once per process. Returns whether it is installed.
 fn handles_sigbus() -> bool {
     static INSTALLED: OnceLock<bool> = OnceLock::new();
     *INSTALLED.get_or_init(|| {
-        // SAFETY: `sigaction` is plain data, for which zeros are valid; the handler only does what signal handlers may.
+        // SAFETY: `sigaction` is plain data, for which zeros are valid; the handler does only what signal handlers may
+        // do.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = on_sigbus as *const () as usize;
@@ -284,16 +290,18 @@ fn handles_sigbus() -> bool {
     })
 }
 
-/// Only loads, stores and system calls that are safe in a signal handler; runs on the thread whose load failed.
+/// Handles SIGBUS on the thread whose load failed, with only loads, stores and system calls that are safe in a signal
+/// handler.
 extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel passes a valid `siginfo_t`, which for SIGBUS holds an address.
     let at = unsafe { (*info).si_addr() } as usize;
     let (start, end) = WINDOW.with(|w| (w.start.load(Ordering::Relaxed), w.end.load(Ordering::Relaxed)));
     if start != 0 && (start..end).contains(&at) {
         let broken = WINDOW.with(|w| w.broken.load(Ordering::Relaxed));
-        // SAFETY: of the mapping in which the window is, which lives as long as the window.
+        // SAFETY: points into the mapping that contains the window, which lives as long as the window.
         unsafe { (*broken).store(true, Ordering::SeqCst) };
-        // SAFETY: the addresses are this thread's window, which it alone uses, and stay mapped; the thread's errno is kept.
+        // SAFETY: the addresses are this thread's window, which no other thread uses, and stay mapped; errno is
+        // preserved.
         let covered = unsafe {
             let errno = libc::__errno_location();
             let kept = *errno;
@@ -306,8 +314,8 @@ extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, context
             return;
         }
     }
-    // Not ours.
-    // SAFETY: calls what was called before, in the way that its flags say, or lets the default act when the load is repeated.
+    // SAFETY: not our window. Calls the previous handler in the way that its flags say, or restores the default action,
+    // which takes effect when the load is repeated.
     unsafe {
         match BEFORE.get() {
             Some(before) if before.sa_sigaction != libc::SIG_DFL && before.sa_sigaction != libc::SIG_IGN => {

@@ -1,4 +1,4 @@
-//! Where bytes come from: anything with positioned reads.
+//! Sources of bytes: anything with positioned reads.
 
 use std::fmt;
 use std::fs::File;
@@ -11,19 +11,20 @@ use crate::mapped::{Regions, Seen};
 
 /// Positioned, blocking reads of bytes that do not change while they are read.
 pub trait Source: Send + Sync + fmt::Debug {
-    /// Gets ready to be read. A scan asks each source for this when its turn comes, before anything else but
-    /// [`soon`](Self::soon); what is ready already stays as it is.
+    /// Gets ready to be read. A scan calls this for each source when its turn comes, before anything else but
+    /// [`soon`](Self::soon). A source that is ready already stays as it is.
     ///
     /// # Errors
-    /// It cannot be read; [`FileChanged`] as for [`read_at`](Self::read_at).
+    /// An error of the layer below if the source cannot be read; [`FileChanged`] as for [`read_at`](Self::read_at).
     fn ready(&self) -> io::Result<()> {
         Ok(())
     }
 
-    /// It was read, as far as can be known: what is held for that may be let go. It can be read all the same.
+    /// Tells the source that it has probably been read to its end, so that it may release what it holds for reading. It
+    /// can still be read afterwards.
     fn done(&self) {}
 
-    /// Size in bytes, as far as it is known before it is [`ready`](Self::ready).
+    /// Returns the size in bytes, as far as it is known before the source is [`ready`](Self::ready).
     fn len(&self) -> u64;
 
     /// Whether there are no bytes at all.
@@ -31,31 +32,32 @@ pub trait Source: Send + Sync + fmt::Debug {
         self.len() == 0
     }
 
-    /// Whether the bytes come once, from the beginning on, as those of a request do: [`read_at`](Self::read_at) is then
-    /// only asked for the bytes behind those that it returned before, [`len`](Self::len) is 0, and one worker at a time
-    /// reads (all of them convert).
+    /// Whether the bytes come once, in order, like those of a request. [`read_at`](Self::read_at) is then only called
+    /// for the bytes that follow the ones it returned before, [`len`](Self::len) is 0, and one worker at a time reads
+    /// while all of them convert.
     fn is_stream(&self) -> bool {
         false
     }
 
-    /// Reads bytes from `offset` on into `buf`, returns how many. 0 means the end, or an empty `buf`; fewer than asked
-    /// for means nothing.
+    /// Reads bytes from `offset` on into `buf` and returns their number. 0 means the end of the source, or an empty
+    /// `buf`; a number smaller than the length of `buf` has no meaning of its own.
     ///
     /// # Errors
-    /// Whatever the layer below reports; [`FileChanged`] inside an [`io::Error`] when the bytes are no longer those that
-    /// were there when the source was opened.
+    /// Any error of the layer below; [`FileChanged`] inside an [`io::Error`] if the bytes are no longer those that were
+    /// there when the source was opened.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize>;
 
-    /// It will be read from its beginning on, soon: what is far asks for its first bytes now.
+    /// Announces that the source will soon be read from its beginning, so that a remote source can request its first
+    /// bytes.
     fn soon(&self) {}
 
-    /// The local file that these bytes are, if they are one: it can be looked at without being read.
+    /// Returns the local file behind these bytes, if there is one: its pages can be looked at without reading them.
     fn local_file(&self) -> Option<&FileSource> {
         None
     }
 }
 
-/// Reads until `buf` is full or the source ends; returns how many bytes.
+/// Reads until `buf` is full or the source ends; returns the number of bytes read.
 pub(crate) fn read_full(source: &dyn Source, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
     let mut done = 0;
     while done < buf.len() {
@@ -69,7 +71,7 @@ pub(crate) fn read_full(source: &dyn Source, offset: u64, buf: &mut [u8]) -> io:
     Ok(done)
 }
 
-/// The file was written to while it was being read.
+/// Error: the file was written to while it was being read.
 #[derive(Debug)]
 pub struct FileChanged {
     path: PathBuf,
@@ -85,9 +87,9 @@ impl std::error::Error for FileChanged {}
 
 /// A file of the local file system, read with `pread`.
 ///
-/// Size, modification time and inode are remembered when it is opened first. Reads compare them again and report
-/// [`FileChanged`] where they differ. When it is [`done`](Source::done) it is closed, so that a scan has no more files open
-/// than it reads at a time.
+/// Size, modification time and inode are remembered when the file is opened for the first time. Each read compares them
+/// and reports [`FileChanged`] if they differ. The file is closed when it is [`done`](Source::done), so that a scan has
+/// no more files open than it reads at a time.
 #[derive(Debug)]
 pub struct FileSource {
     path: PathBuf,
@@ -120,14 +122,14 @@ impl FileSource {
     /// Opens `path` for reading.
     ///
     /// # Errors
-    /// Those of `open(2)`; `InvalidInput` for anything that is not a regular file.
+    /// The errors of `open(2)`; `InvalidInput` for anything that is not a regular file.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         let source = Self::later(path);
         source.ready()?;
         Ok(source)
     }
 
-    /// The file at `path`, which is opened when it is asked to be [`ready`](Source::ready), or read.
+    /// Names the file at `path`; it is opened when it is made [`ready`](Source::ready), or read.
     pub fn later(path: impl AsRef<Path>) -> Self {
         FileSource { path: path.as_ref().to_path_buf(), seen: OnceLock::new(), open: Mutex::default() }
     }
@@ -156,11 +158,11 @@ impl FileSource {
         io::Error::other(FileChanged { path: self.path.clone() })
     }
 
-    /// Calls `look` with `len` bytes from `offset` on, where they are in the page cache. `None`: they have to be read; where
-    /// something is wrong with the file, that says what. `alone` as in [`Regions::look`].
+    /// Calls `look` with `len` bytes from `offset` on if they are in the page cache. `None`: the caller has to read
+    /// them; if something is wrong with the file, that read reports it. `alone` as in [`Regions::look`].
     ///
     /// # Errors
-    /// [`FileChanged`].
+    /// [`FileChanged`] if the file changed, or the errors of opening it.
     pub(crate) fn look<R>(
         &self,
         (offset, len): (u64, usize),
@@ -179,8 +181,8 @@ impl FileSource {
     }
 
     fn check_unchanged(&self, file: &File) -> io::Result<()> {
-        // By path as well: a file that was replaced by rename keeps its old bytes under our descriptor, but the answer
-        // would be about a file that no longer exists under this name only from then on, which is fine to finish.
+        // By descriptor only: a file that was replaced by rename keeps its old bytes under our descriptor, and a scan
+        // that began before the rename may finish with them.
         if self.seen.get() == Some(&State::of(file)?.0) { Ok(()) } else { Err(self.changed()) }
     }
 }
@@ -205,8 +207,8 @@ impl Source for FileSource {
             return Ok(0);
         }
         let n = open.file.read_at(&mut buf[..wanted], offset)?;
-        // One fstat (about 0.2 us) per block of a MiB costs nothing, and a file that is rewritten in place is then
-        // noticed before its rows are handed out.
+        // One fstat (about 0.2 us) per block of a MiB costs nothing, and a file that is rewritten in place is noticed
+        // before its rows are handed out.
         self.check_unchanged(&open.file)?;
         if n == 0 {
             return Err(self.changed());
@@ -240,12 +242,12 @@ impl Source for MemorySource {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Compression {
-    /// Not at all.
+    /// No compression.
     #[default]
     None,
-    /// gzip, also of several members.
+    /// gzip, with one or several members.
     Gzip,
-    /// bzip2, also of several streams.
+    /// bzip2, with one or several streams.
     Bzip2,
     /// Zstandard.
     Zstd,

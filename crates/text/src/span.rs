@@ -1,9 +1,10 @@
 //! Where a field lies in its block.
 
-/// The bytes `start..end` of a block that make up one field, with what was seen of its quoting.
+/// The bytes `start..end` of a block that make up one field, with the properties of its quoting.
 ///
 /// Column converters take one `&[Span]` per column, one span per row, all into the same block. Blocks are below 1 GiB,
-/// so the two top bits of `end` are free for flags: eight bytes a field keep the span matrix of a block in the L2 cache.
+/// so the two top bits of `end` are free for flags: eight bytes a field keep the span matrix of a block in the L2
+/// cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     start: u32,
@@ -11,27 +12,28 @@ pub struct Span {
 }
 
 impl Span {
-    /// The record ended before this field.
+    /// Marks a field that is absent because its record ended before it.
     pub const MISSING: Span = Span { start: u32::MAX, end_and_flags: u32::MAX };
     const QUOTED: u32 = 1 << 31;
     const ESCAPED: u32 = 1 << 30;
     const END: u32 = Self::ESCAPED - 1;
 
-    /// An unquoted field `start..end`, end excluded; both below 2^30.
+    /// Creates the span of an unquoted field `start..end`, end excluded; both below 2^30.
     #[inline]
     pub fn new(start: u32, end: u32) -> Self {
         debug_assert!(start <= end && end <= Self::END);
         Span { start, end_and_flags: end }
     }
 
-    /// A field whose quotes lie just outside `start..end`. `escaped`: it holds doubled quotes or escape characters.
+    /// Creates the span of a field whose quotes lie just outside `start..end`. `escaped`: the field holds doubled
+    /// quotes or escape characters.
     #[inline]
     pub fn quoted(start: u32, end: u32, escaped: bool) -> Self {
         debug_assert!(start <= end && end <= Self::END);
         Span { start, end_and_flags: end | Self::QUOTED | if escaped { Self::ESCAPED } else { 0 } }
     }
 
-    /// An unquoted field that holds escape characters.
+    /// Creates the span of an unquoted field that holds escape characters.
     #[inline]
     pub fn escaped(start: u32, end: u32) -> Self {
         debug_assert!(start <= end && end <= Self::END);

@@ -8,11 +8,11 @@
 //!        length  first 4 bytes  buffer number  offset in the buffer      (length > 12)
 //! ```
 //!
-//! Values that stand in the block as they are can be viewed there (no copy). That keeps the batch's part of the block
-//! alive, so a column of which the long values make up less than half of these bytes is copied densely instead: memory
-//! accounting stays honest and readers that compact (DataFusion's coalescer does below one half) find nothing to do.
+//! Values that stand in the block unchanged can be viewed there without a copy. That keeps the batch's part of the
+//! block alive, so a column whose long values make up less than half of these bytes is copied densely instead: memory
+//! accounting stays honest, and readers that compact (DataFusion's coalescer does below one half) find nothing to do.
 //!
-//! `unsafe` here is for constructing view arrays without a second UTF-8 check and for writing into reserved memory.
+//! `unsafe` serves to construct view arrays without a second UTF-8 check and to write into reserved memory.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
@@ -41,7 +41,7 @@ const SHORT: [(u64, u64); INLINE_MAX + 1] = {
     masks
 };
 
-/// Loads the 16 bytes from `start` on; zeros follow the end of `bytes`.
+/// Loads the 16 bytes from `start` on; bytes beyond the end of `bytes` are zero.
 #[inline(always)]
 fn load16(bytes: &[u8], start: usize) -> u128 {
     match bytes.get(start..start + 16) {
@@ -58,7 +58,8 @@ fn load16_at_end(bytes: &[u8], start: usize) -> u128 {
     u128::from_le_bytes(b)
 }
 
-/// The view of the value whose first bytes are in `data`; `place` is `buffer number | offset << 32` for a long one.
+/// Returns the view of the value whose first bytes are in `data`; `place` is `buffer number | offset << 32` for a long
+/// value.
 #[inline(always)]
 fn view(data: u128, len: usize, place: u64) -> u128 {
     let short = len <= INLINE_MAX;
@@ -68,13 +69,13 @@ fn view(data: u128, len: usize, place: u64) -> u128 {
     first as u128 | (rest as u128) << 64
 }
 
-/// Whether a value that begins with `first` can begin a character: it is no continuation byte.
+/// Whether `byte` can begin a character, that is, is no UTF-8 continuation byte.
 #[inline(always)]
 fn is_boundary(byte: u8) -> bool {
     (byte as i8) >= -0x40
 }
 
-/// Sum of the lengths of values that do not fit into a view, NULLs excluded.
+/// Sums the lengths of the values that do not fit into a view, NULLs excluded.
 fn long_bytes(spans: &[Span], nulls: Option<&NullBuffer>) -> usize {
     let mut total = 0;
     match nulls {
@@ -98,7 +99,7 @@ fn long_bytes(spans: &[Span], nulls: Option<&NullBuffer>) -> usize {
 struct Parts {
     views: Vec<u128>,
     buffer: Option<Buffer>,
-    /// Every value begins and ends at a character boundary of its block.
+    /// Whether every value begins and ends at a character boundary of its block.
     boundaries: bool,
 }
 
@@ -199,18 +200,19 @@ fn build_copied(block: &TextBlock, spans: &[Span], nulls: Option<&NullBuffer>, l
     Parts { views, buffer: Some(Buffer::from_vec(dense)), boundaries: !bad }
 }
 
-/// A string column from spans whose bytes are the values: no escapes, NULLs already known.
+/// Builds a string column from spans whose bytes are the values: there are no escapes, and `nulls` is final.
 ///
 /// Checks UTF-8 value by value only when the block as a whole is not valid or a span cuts a character. Such values are
 /// treated as `cx.invalid_utf8` says; the returned array then may have more NULLs than `nulls`.
 ///
 /// # Panics
-/// When `nulls` has another length than `spans`, or a span that is not NULL lies outside of the block.
+/// If `nulls` has another length than `spans`, or a span that is not NULL lies outside the block.
 pub fn utf8_views(block: &TextBlock, spans: &[Span], nulls: Option<NullBuffer>, cx: &mut Cx<'_>) -> StringViewArray {
     utf8_views_patched(block, spans, nulls, &Patches::default(), cx)
 }
 
-/// Values of some rows of a column that differ from the bytes of their spans: what remains after removing escapes.
+/// Values of some rows of a column that differ from the bytes of their spans: the text that remains after removing
+/// escapes.
 #[derive(Debug, Default)]
 pub struct Patches {
     rows: Vec<usize>,
@@ -222,7 +224,7 @@ impl Patches {
     /// Replaces the value of `row`, which must be above all rows so far, by the bytes that `write` appends.
     ///
     /// # Panics
-    /// When `row` is not above the last one, or `write` takes bytes away.
+    /// If `row` is not above the last one, or `write` takes bytes away.
     pub fn push(&mut self, row: usize, write: impl FnOnce(&mut Vec<u8>)) {
         assert!(self.rows.last().is_none_or(|last| *last < row), "rows ascend");
         let before = self.bytes.len();
@@ -232,7 +234,7 @@ impl Patches {
         self.ends.push(self.bytes.len());
     }
 
-    /// Whether there are none.
+    /// Whether there are no patches.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -247,10 +249,10 @@ impl Patches {
     }
 }
 
-/// As [`utf8_views`], with some values replaced.
+/// Builds a string column like [`utf8_views`], with some values replaced.
 ///
 /// # Panics
-/// As [`utf8_views`], and when a patch is for a row that does not exist.
+/// Under the conditions of [`utf8_views`], and if a patch is for a row that does not exist.
 pub fn utf8_views_patched(
     block: &TextBlock,
     spans: &[Span],
@@ -273,8 +275,9 @@ pub fn utf8_views_patched(
             }
             let buffers: Arc<[Buffer]> = buffers.into();
             // SAFETY: `build` makes views whose offsets lie in the buffer with the prefix and inline bytes of the
-            // value. The block is valid UTF-8 and every value starts and ends at a character boundary, so each value
-            // is valid UTF-8; so is each patch, and its view points to it in the last buffer. NULL rows have the empty view.
+            // value. The block is valid UTF-8 and every value starts and ends at a character boundary, so each value is
+            // valid UTF-8; so is each patch, and its view points to it in the last buffer. NULL rows have the empty
+            // view.
             return unsafe { StringViewArray::new_unchecked(ScalarBuffer::from(parts.views), buffers, nulls) };
         }
     }
@@ -294,10 +297,10 @@ pub fn utf8_views_patched(
     column.finish_utf8()
 }
 
-/// A binary column from spans whose bytes are the values.
+/// Builds a binary column from spans whose bytes are the values.
 ///
 /// # Panics
-/// When `nulls` has another length than `spans`, or a span that is not NULL lies outside of the block.
+/// If `nulls` has another length than `spans`, or a span that is not NULL lies outside the block.
 pub fn binary_views(block: &TextBlock, spans: &[Span], nulls: Option<NullBuffer>, cx: &mut Cx<'_>) -> BinaryViewArray {
     assert!(nulls.as_ref().is_none_or(|n| n.len() == spans.len()), "one null bit a span");
     let parts = build(block, spans, nulls.as_ref(), cx.strings, &cx.batch);
@@ -306,10 +309,10 @@ pub fn binary_views(block: &TextBlock, spans: &[Span], nulls: Option<NullBuffer>
     unsafe { BinaryViewArray::new_unchecked(ScalarBuffer::from(parts.views), buffers, nulls) }
 }
 
-/// A string or binary column built value by value, for values that do not stand in the block as they are (escapes,
-/// doubled quotes, replaced bytes) mixed with values that do.
+/// Builder of a string or binary column, value by value, for values that differ from their bytes in the block (escapes,
+/// doubled quotes, replaced bytes) mixed with values that do not.
 ///
-/// Values are copied densely. Push exactly as many as announced or more.
+/// Values are copied densely. The announced number of rows is only a capacity; more may be pushed.
 #[derive(Debug)]
 pub struct ViewColumn {
     views: Vec<u128>,
@@ -320,12 +323,12 @@ pub struct ViewColumn {
 }
 
 impl ViewColumn {
-    /// An empty column with room for `rows` values; what is pushed need not stand in the block.
+    /// Creates an empty column with room for `rows` values; pushed values need not stand in the block.
     pub fn new(_block: &TextBlock, rows: usize, _cx: &Cx<'_>) -> Self {
         Self::with_capacity(rows)
     }
 
-    /// An empty column with room for `rows` values.
+    /// Creates an empty column with room for `rows` values.
     pub fn with_capacity(rows: usize) -> Self {
         ViewColumn {
             views: Vec::with_capacity(rows),
@@ -360,8 +363,8 @@ impl ViewColumn {
         self.push_raw(value.as_bytes());
     }
 
-    /// Appends bytes that should be text, as `cx.invalid_utf8` says where they are not. The row reported is the number
-    /// of values pushed before.
+    /// Appends bytes that should be text. If they are not valid UTF-8, `cx.invalid_utf8` decides; the row reported is
+    /// the number of values pushed before.
     #[inline]
     pub fn push_checked(&mut self, value: &[u8], cx: &mut Cx<'_>) {
         if simdutf8::basic::from_utf8(value).is_ok() {
@@ -402,10 +405,10 @@ impl ViewColumn {
         (ScalarBuffer::from(self.views), buffers.into(), nulls)
     }
 
-    /// The column as strings.
+    /// Returns the column as strings.
     ///
     /// # Panics
-    /// When bytes were pushed with [`push_bytes`](Self::push_bytes).
+    /// If bytes were pushed with [`push_bytes`](Self::push_bytes).
     pub fn finish_utf8(self) -> StringViewArray {
         assert!(self.utf8, "only text was pushed");
         let (views, buffers, nulls) = self.parts();
@@ -413,7 +416,7 @@ impl ViewColumn {
         unsafe { StringViewArray::new_unchecked(views, buffers, nulls) }
     }
 
-    /// The column as bytes.
+    /// Returns the column as bytes.
     pub fn finish_binary(self) -> BinaryViewArray {
         let (views, buffers, nulls) = self.parts();
         // SAFETY: the views point to the values' copies in the one buffer.
@@ -421,7 +424,8 @@ impl ViewColumn {
     }
 }
 
-/// NULL bits for spans: a row is NULL where the record ended before the field or `is_null` says so. `None`: no NULL.
+/// Returns NULL bits for spans: a row is NULL if its record ended before the field or if `is_null` says so. `None`: no
+/// row is NULL.
 #[inline]
 pub fn null_bits(spans: &[Span], mut is_null: impl FnMut(Span) -> bool) -> Option<NullBuffer> {
     let mut bits = MutableBuffer::with_capacity(spans.len().div_ceil(64) * 8);
@@ -437,8 +441,8 @@ pub fn null_bits(spans: &[Span], mut is_null: impl FnMut(Span) -> bool) -> Optio
     any.then(|| NullBuffer::new(BooleanBuffer::new(bits.into(), 0, spans.len())))
 }
 
-/// NULL bits for spans whose raw bytes equal `null` (Hive's null sequence, a CSV null value), or that are missing.
-/// `unquoted_only`: a field in quotes never is NULL.
+/// Returns NULL bits for spans whose raw bytes equal `null` (Hive's null sequence, a CSV null value), or that are
+/// missing. `unquoted_only`: a field in quotes is never NULL.
 pub fn nulls_equal_to(block: &TextBlock, spans: &[Span], null: &[u8], unquoted_only: bool) -> Option<NullBuffer> {
     let bytes = block.bytes();
     let skip = |s: Span| unquoted_only && s.is_quoted();

@@ -1,7 +1,7 @@
 //! Values of CSV fields, a column at a time.
 //!
-//! Numbers and times are tried first and asked questions later: whether a field is NULL, quoted or blank is only looked at
-//! when its bytes are no plain value, which most are.
+//! A field is first parsed as a plain number or time, which most are. Whether it is NULL, quoted or blank is checked
+//! only if that fails.
 
 mod nested;
 pub(crate) mod time;
@@ -27,19 +27,20 @@ use crate::span::Span;
 use crate::views::{Patches, ViewColumn, binary_views, null_bits, nulls_equal_to, utf8_views_patched};
 use unescape::Unescape;
 
-/// A converter for fields of a CSV column; also for values that came another way and are to be read as CSV reads them.
+/// Returns a converter for fields of a CSV column. It also serves for values from elsewhere that are to be read like
+/// CSV.
 ///
 /// # Errors
-/// `Options` for a data type that cannot be read from CSV.
+/// `Options` if the data type cannot be read from CSV.
 pub fn converter(field: &Field, dialect: &CsvDialect) -> Result<Arc<dyn Convert>, TextError> {
     column(field, dialect, false)
 }
 
-/// The same, for a column in which nothing is cut: a number with digits behind the point is no whole number, and a day with
-/// a time is no date.
+/// Returns a converter for a column in which nothing is truncated: a number with digits behind the point is no integer,
+/// and a date with a time of day is no date.
 ///
 /// # Errors
-/// As [`converter`].
+/// `Options` if the data type cannot be read from CSV.
 pub(crate) fn exact_converter(field: &Field, dialect: &CsvDialect) -> Result<Arc<dyn Convert>, TextError> {
     column(field, dialect, true)
 }
@@ -49,7 +50,7 @@ fn column(field: &Field, dialect: &CsvDialect, exact: bool) -> Result<Arc<dyn Co
     let unescape = Unescape { quote: dialect.quote, escape: dialect.escape.filter(|e| Some(*e) != dialect.quote) };
     let dates = dialect.dates;
     let mut column = Column { kind, nulls: Nulls::new(&[]), unescape, dates, exact, null_first: false };
-    // Asked while the column knows of no NULL yet.
+    // Determined while the column has no NULL values yet.
     column.null_first = dialect.null_values.iter().any(|v| column.reads(v));
     column.nulls = Nulls::new(&dialect.null_values);
     Ok(Arc::new(column))
@@ -61,13 +62,13 @@ struct Column {
     nulls: Nulls,
     unescape: Unescape,
     dates: DateOrder,
-    /// What its type cannot hold is not cut off, but bad.
+    /// A value with more than its type can hold is bad, instead of being truncated.
     exact: bool,
-    /// A NULL value of the dialect could be read as a value of the type, so it must be looked for first.
+    /// A NULL value of the dialect could be read as a value of the type, so it must be compared first.
     null_first: bool,
 }
 
-/// Fields that are NULL.
+/// The null values of a column.
 #[derive(Debug, Clone)]
 struct Nulls {
     values: Vec<Vec<u8>>,
@@ -87,7 +88,7 @@ impl Nulls {
         self.values.iter().any(|v| v == text)
     }
 
-    /// NULL bits of a column.
+    /// Returns the NULL bits of a column.
     fn bits(&self, block: &TextBlock, spans: &[Span]) -> Option<NullBuffer> {
         match &self.values[..] {
             [] => null_bits(spans, |_| false),
@@ -117,7 +118,7 @@ enum Kind {
     Decimal256(u8, i8),
     Date,
     Timestamp,
-    /// With the most characters it may have.
+    /// Text, with the maximum number of characters if there is one.
     Utf8(Option<usize>),
     Binary,
     Nested(nested::Nested),
@@ -153,13 +154,13 @@ impl Kind {
         })
     }
 
-    /// Whole numbers of at most 64 bits.
+    /// Whether the type is an integer of at most 64 bits.
     fn is_whole(&self) -> bool {
         use Kind::{Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64};
         matches!(self, Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 | UInt64)
     }
 
-    /// Its name in messages.
+    /// Returns the type's name in messages.
     fn name(&self) -> String {
         match self {
             Kind::Boolean => "a BOOLEAN".into(),
@@ -184,7 +185,7 @@ impl Kind {
     }
 }
 
-/// `n` of `char(n)` or `varchar(n)` in the field's metadata `dipper.type`.
+/// Returns `n` of `char(n)` or `varchar(n)` in the field's metadata `dipper.type`.
 fn char_limit(field: &Field) -> Option<usize> {
     let declared = field.metadata().get("dipper.type")?;
     let inner = declared.trim().strip_suffix(')')?;
@@ -193,7 +194,7 @@ fn char_limit(field: &Field) -> Option<usize> {
     if is_char { n.trim().parse().ok() } else { None }
 }
 
-/// `true`, `false`, `t`, `f`, `1`, `0` in any case.
+/// Parses `true`, `false`, `t`, `f`, `1`, `0` in any case.
 fn boolean(text: &[u8]) -> Option<bool> {
     match text {
         [b't' | b'T' | b'1'] => Some(true),
@@ -204,7 +205,7 @@ fn boolean(text: &[u8]) -> Option<bool> {
     }
 }
 
-/// A LARGEINT is a whole number of 128 bits with sign; other wide decimals have all their digits.
+/// Parses a wide decimal. A LARGEINT is a signed integer of 128 bits; other wide decimals have all their digits.
 fn wide(text: &[u8], precision: u8, scale: i8, exact: bool) -> Option<i256> {
     if precision == 39 && scale == 0 {
         let text = if exact { text } else { whole(text).unwrap_or(text) };
@@ -213,8 +214,8 @@ fn wide(text: &[u8], precision: u8, scale: i8, exact: bool) -> Option<i256> {
     parse::decimal256(text, precision, scale)
 }
 
-/// `-12` of `-12.9`: what casts of text to whole numbers take, which cut off what is behind the point, as in Doris.
-/// `None` where there is no point, or something else than digits around it.
+/// Returns `-12` for `-12.9`: casts of text to integers cut off everything behind the point, as in Doris. `None` if
+/// there is no point, or anything but digits around it.
 fn whole(text: &[u8]) -> Option<&[u8]> {
     let point = text.iter().position(|b| *b == b'.')?;
     let (whole, fraction) = (&text[..point], &text[point + 1..]);
@@ -230,7 +231,7 @@ fn unsigned(bytes: &[u8], start: usize, end: usize) -> Option<u64> {
 
 impl Convert for Column {
     fn convert(&self, block: &TextBlock, spans: &[Span], cx: &mut Cx<'_>) -> Result<ArrayRef, TextError> {
-        /// Narrower integers through the 64-bit parser.
+        /// Parses narrower integers with the 64-bit parser.
         macro_rules! ints {
             ($type:ty, $parse:path) => {
                 Arc::new(self.primitive::<$type>(block, spans, cx, |b, s, e| $parse(b, s, e)?.try_into().ok()))
@@ -266,7 +267,7 @@ impl Convert for Column {
                 Arc::new(self.primitive::<Date32Type>(block, spans, cx, parse::date_fixed))
             }
             Kind::Date => Arc::new(self.primitive::<Date32Type>(block, spans, cx, |b, s, e| {
-                // Errors have a text: none is made for each NULL.
+                // An error has a message; avoid making one for each NULL.
                 let text = b.get(s..e).filter(|text| !text.is_empty())?;
                 time::date(text, self.dates, self.exact).ok()
             })),
@@ -293,7 +294,7 @@ fn typed<T: arrow_array::types::DecimalType>(
     array.with_precision_and_scale(precision, scale).map_err(|e| TextError::new(ErrorKind::Options, e.to_string()))
 }
 
-/// Why a field did not become a value on the quick path.
+/// Result of the slow path for a field that the quick path could not parse.
 enum Slow<V> {
     Null,
     Value(V),
@@ -301,7 +302,7 @@ enum Slow<V> {
 }
 
 impl Column {
-    /// Whether `text` alone would be read as a value.
+    /// Whether `text` alone would be read as a value of the type.
     fn reads(&self, text: &[u8]) -> bool {
         if matches!(self.kind, Kind::Boolean | Kind::Utf8(_) | Kind::Binary | Kind::Nested(_)) {
             return false;
@@ -319,7 +320,7 @@ impl Column {
         array.null_count() == 0
     }
 
-    /// A column of numbers or times. `parse` reads the plain form.
+    /// Converts a column of numbers or times. `parse` reads the plain form.
     #[inline]
     fn primitive<T: ArrowPrimitiveType>(
         &self,
@@ -345,7 +346,7 @@ impl Column {
                         word |= 1 << i;
                     }
                     None => {
-                        // Mostly NULL: an empty field, or the dialect's word for it.
+                        // The field is mostly NULL: empty, or the dialect's word for it.
                         match self.slow(bytes, *span, parse) {
                             Slow::Value(value) => {
                                 values.push(value);
@@ -379,7 +380,7 @@ impl Column {
         let text = self.unescape.text(bytes, span);
         let trimmed = text.trim_ascii();
         if trimmed.is_empty() {
-            // `""` is how exports that quote everything write a number that is not there.
+            // Exports that quote everything write a missing number as `""`.
             return if span.is_quoted() { Slow::Null } else { Slow::Bad };
         }
         if let Some(value) = parse(trimmed, 0, trimmed.len()) {
@@ -444,7 +445,7 @@ impl Column {
             }
         }
         if let Some(limit) = limit {
-            // Bytes are no fewer than characters, so only long values are counted.
+            // A value has at least as many bytes as characters, so only long values are counted.
             let mut too_long = Vec::new();
             for (row, span) in spans.iter().enumerate() {
                 if span.is_missing() || span.len() <= limit || nulls.as_ref().is_some_and(|n| n.is_null(row)) {
@@ -469,7 +470,7 @@ impl Column {
         Arc::new(utf8_views_patched(block, spans, nulls, &patches, cx))
     }
 
-    /// Raw bytes, or hexadecimal digits behind `\x`.
+    /// Reads raw bytes, or hexadecimal digits behind `\x`.
     fn binary(&self, block: &TextBlock, spans: &[Span], cx: &mut Cx<'_>) -> ArrayRef {
         let bytes = block.bytes();
         let nulls = self.nulls.bits(block, spans);
@@ -498,7 +499,7 @@ impl Column {
         Arc::new(column.finish_binary())
     }
 
-    /// Decoded cells go to a block of their own, and the JSON-like text is read from there.
+    /// Decodes the cells into a block of their own, from which the JSON-like text is read.
     fn nested(
         &self,
         nested: &nested::Nested,
@@ -530,13 +531,13 @@ fn hex(digits: &[u8]) -> Option<Vec<u8>> {
     digits.chunks_exact(2).map(|pair| Some((digit(pair[0])? * 16 + digit(pair[1])?) as u8)).collect()
 }
 
-/// Bits of 64 rows a word to NULL bits.
+/// Makes NULL bits from words of 64 rows each.
 fn words_to_nulls(words: Vec<u64>, rows: usize) -> NullBuffer {
     let words: Vec<u64> = words.into_iter().map(u64::to_le).collect();
     NullBuffer::new(arrow_buffer::BooleanBuffer::new(arrow_buffer::Buffer::from_vec(words), 0, rows))
 }
 
-/// Values that the slower readers of dates and times make, for columns that are such.
+/// Conversion from the values of the slower parsers of dates and times, for columns of these types.
 trait FromMicros: Sized {
     fn from_micros(value: i64) -> Option<Self>;
 }

@@ -1,8 +1,8 @@
 //! Arrays, maps and structs in CSV cells: JSON-like text, `[1,2]`, `{"k":"v"}`.
 //!
-//! Accepted beside JSON: `'` as quote, texts without quotes, `\N` for NULL, and `=` for `:` between key and value. A struct's
-//! fields are found by name; missing ones are NULL, unknown ones are skipped. Without names they stand in their order, as
-//! many as the struct has. Of equal keys of a map the first wins.
+//! Accepted beside JSON: `'` as quote, texts without quotes, `\N` for NULL, and `=` for `:` between key and value. A
+//! struct's fields are found by name; missing ones are NULL, unknown ones are skipped. Without names, they stand in the
+//! struct's order and must be complete. If keys of a map are equal, the first one counts.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::dialect::DateOrder;
 use crate::error::{ErrorKind, TextError};
 use crate::span::Span;
 
-/// How to read a nested column.
+/// Reader of a nested column.
 #[derive(Debug)]
 pub(super) enum Nested {
     List(FieldRef, Node),
@@ -26,7 +26,7 @@ pub(super) enum Nested {
     Struct(Fields, Vec<Node>),
 }
 
-/// A part of a nested column.
+/// Reader of a part of a nested column.
 #[derive(Debug)]
 pub(super) enum Node {
     Leaf(Box<Column>),
@@ -47,7 +47,7 @@ impl Level {
     }
 }
 
-/// A column taken apart, before values are read.
+/// A column split into the spans of its leaves, before values are read.
 enum Taken<'a> {
     Leaf(&'a Column, Level),
     List {
@@ -102,7 +102,7 @@ impl Nested {
         }
     }
 
-    /// The column whose cells stand in `bytes`; [`Span::MISSING`] is NULL.
+    /// Reads the column whose cells stand in `bytes`; [`Span::MISSING`] is NULL.
     pub(super) fn column(&self, mut bytes: Vec<u8>, cells: &[Span], cx: &mut Cx<'_>) -> Result<ArrayRef, TextError> {
         let level = Level { spans: cells.to_vec(), rows: (0..cells.len()).collect() };
         let taken = self.take(&mut bytes, level, cx.bad);
@@ -202,7 +202,8 @@ impl Nested {
         }
     }
 
-    /// Items of a cell, with their keys in braces. `None`: the cell is NULL; `Some(false)`: it is no such text.
+    /// Finds the items of a cell, in braces with their keys. `None`: the cell is NULL; `Some(false)`: its text is
+    /// malformed.
     fn cell(
         &self,
         bytes: &mut [u8],
@@ -224,10 +225,10 @@ impl Nested {
     }
 }
 
-/// The keys of one map, by their text.
+/// The keys of one map so far, by their text.
 struct Known<'a> {
     bytes: &'a [u8],
-    /// The first ones, which are compared one by one.
+    /// The first keys, which are compared one by one.
     few: Vec<&'a [u8]>,
     many: HashSet<&'a [u8]>,
 }
@@ -239,7 +240,7 @@ impl<'a> Known<'a> {
         Known { bytes, few: Vec::new(), many: HashSet::new() }
     }
 
-    /// Whether no key before has this text.
+    /// Whether no previous key has this text.
     fn is_new(&mut self, key: Span) -> bool {
         let text = &self.bytes[key.start()..key.end()];
         if self.few.contains(&text) {
@@ -266,7 +267,7 @@ impl Node {
                 kind,
                 nulls: Nulls::new(&[]),
                 unescape: Unescape { quote: None, escape: None },
-                // As in JSON: the order of dates is that of the file's own fields.
+                // As in JSON: the order of dates concerns only the file's own fields.
                 dates: DateOrder::YearFirst,
                 // Types of nested columns are given, not guessed.
                 exact: false,
@@ -334,7 +335,7 @@ impl Taken<'_> {
     }
 }
 
-/// Entries whose key could not be read vanish.
+/// Removes entries whose key could not be read.
 fn without_null_keys(
     offsets: &OffsetBuffer<i32>,
     key: &ArrayRef,
@@ -350,7 +351,7 @@ fn without_null_keys(
     Ok((kept, filter(key)?, filter(value)?))
 }
 
-/// A place in JSON-like text. Texts are decoded where they stand, which never makes them longer.
+/// A position in JSON-like text. Strings are decoded in place, which never makes them longer.
 struct Text<'a> {
     bytes: &'a mut [u8],
     at: usize,
@@ -373,7 +374,7 @@ impl Text<'_> {
         (self.peek()? == byte).then(|| self.at += 1)
     }
 
-    /// The items between `open` and `close`, and nothing behind. In braces they have a name, or none.
+    /// Reads the items between `open` and `close`; nothing may follow. Items in braces may have a name.
     fn items(&mut self, open: u8, close: u8, items: &mut Vec<(Option<Span>, Span)>) -> Option<()> {
         self.eat(open)?;
         self.blanks();
@@ -389,7 +390,7 @@ impl Text<'_> {
                     let value = self.value(close, false)?;
                     items.push((Some(first), value));
                 } else if open == b'{' {
-                    // No name, so it is a value.
+                    // There is no name, so it is a value.
                     self.at = begin;
                     let value = if first.is_quoted() { first } else { self.value(close, false)? };
                     if first.is_quoted() {
@@ -433,7 +434,7 @@ impl Text<'_> {
         }
     }
 
-    /// Skips an array or object; its text is the value.
+    /// Skips an array or object and returns the span of its text.
     fn enclosed(&mut self) -> Option<Span> {
         let start = self.at;
         let mut depth = 0usize;
@@ -456,7 +457,7 @@ impl Text<'_> {
         }
     }
 
-    /// A text in quotes, decoded in place.
+    /// Reads a text in quotes, decoded in place.
     fn text(&mut self, quote: u8) -> Option<Span> {
         self.at += 1;
         let start = self.at;

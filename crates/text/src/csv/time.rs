@@ -1,9 +1,9 @@
-//! Dates and times in the forms beside the fixed one.
+//! Dates and times in forms other than the fixed one.
 
 use crate::dialect::DateOrder;
 use crate::parse::{Civil, days_from_civil, days_in_month, micros};
 
-/// One run of digits: its value and what follows.
+/// Reads a run of at most `most` digits: its value and the text behind it.
 fn number(text: &[u8], most: usize) -> Option<(u32, &[u8])> {
     let n = text.iter().take(most).take_while(|b| b.is_ascii_digit()).count();
     if n == 0 {
@@ -13,7 +13,7 @@ fn number(text: &[u8], most: usize) -> Option<(u32, &[u8])> {
     Some((value, &text[n..]))
 }
 
-/// A day of the calendar.
+/// Returns a day of the calendar.
 fn civil(year: u32, month: u32, day: u32) -> Result<Civil, String> {
     if !(1..=12).contains(&month) {
         return Err(format!("month {month}"));
@@ -25,7 +25,7 @@ fn civil(year: u32, month: u32, day: u32) -> Result<Civil, String> {
     Ok(Civil { year: year as i32, month, day, ..Civil::default() })
 }
 
-/// Year, month, day at the start in any form of this order, and what follows.
+/// Reads year, month and day at the start in any form of this order; returns them and the text behind them.
 fn civil_date(text: &[u8], order: DateOrder) -> Result<(Civil, &[u8]), String> {
     let shape = || match order {
         DateOrder::YearFirst => "expected YYYY-MM-DD".to_string(),
@@ -48,7 +48,7 @@ fn civil_date(text: &[u8], order: DateOrder) -> Result<(Civil, &[u8]), String> {
     let (year, rest) = number(rest, 4).ok_or_else(shape)?;
     let year = match (digits, separator) {
         (4, _) => year,
-        // MySQL's centuries. Between dashes and points two digits three times are rather a number of something.
+        // MySQL's centuries. With dashes or points, three pairs of digits are more likely a number of another kind.
         (2, b'/') => year + if year < 70 { 2000 } else { 1900 },
         _ => return Err(shape()),
     };
@@ -56,7 +56,8 @@ fn civil_date(text: &[u8], order: DateOrder) -> Result<(Civil, &[u8]), String> {
     Ok((civil(year, month, day)?, rest))
 }
 
-/// Year, month, day at the start, and what follows: `Y-M-D`, `Y/M/D` with one or two digits for month and day, `YYYYMMDD`.
+/// Reads year, month and day at the start: `Y-M-D`, `Y/M/D` with one or two digits for month and day, or `YYYYMMDD`.
+/// Returns them and the text behind them.
 fn year_first(text: &[u8], shape: impl Fn() -> String) -> Result<(Civil, &[u8]), String> {
     let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
     let (year, month, day, rest) = if digits == 8 {
@@ -81,8 +82,8 @@ fn year_first(text: &[u8], shape: impl Fn() -> String) -> Result<(Civil, &[u8]),
     Ok((civil(year, month, day)?, rest))
 }
 
-/// Days since 1970-01-01; the error completes a message. A time of day behind the date is checked and dropped; where
-/// nothing may be lost (`exact`), only midnight is.
+/// Reads a date as days since 1970-01-01; the error completes a message. A time of day behind the date is checked and
+/// dropped; with `exact` it must be midnight.
 pub(crate) fn date(text: &[u8], order: DateOrder, exact: bool) -> Result<i32, String> {
     let (date, rest) = civil_date(text, order)?;
     if !rest.is_empty() {
@@ -94,10 +95,11 @@ pub(crate) fn date(text: &[u8], order: DateOrder, exact: bool) -> Result<i32, St
     Ok(days_from_civil(date.year, date.month, date.day))
 }
 
-/// Microseconds since 1970-01-01 00:00:00; the error completes a message.
+/// Reads a time as microseconds since 1970-01-01 00:00:00; the error completes a message.
 ///
-/// A date, alone or followed by blank or `T` and `H:M`, `H:M:S` or `H:M:S.fraction` (cut after six digits), and then
-/// perhaps by `Z` or an offset `+hh`, `+hhmm`, `+hh:mm`, which is subtracted: the result is UTC.
+/// The text is a date, alone or followed by a blank or `T` and `H:M`, `H:M:S` or `H:M:S.fraction` (cut after six
+/// digits). A zone may follow: `Z` or an offset `+hh`, `+hhmm`, `+hh:mm`, which is subtracted, so that the result is
+/// UTC.
 pub(crate) fn timestamp(text: &[u8], order: DateOrder) -> Result<i64, String> {
     let (date, rest) = civil_date(text, order)?;
     if rest.is_empty() {
@@ -125,7 +127,7 @@ fn time_of_day(rest: &[u8], mut at: Civil, order: DateOrder) -> Result<i64, Stri
         }
     }
     rest = rest.trim_ascii_start();
-    // Where days or months come first, clocks of twelve hours are usual.
+    // With days or months first, clocks of twelve hours are usual.
     if let ([half @ (b'A' | b'a' | b'P' | b'p'), b'M' | b'm', after @ ..], true) = (rest, order != DateOrder::YearFirst)
     {
         if !(1..=12).contains(&hour) {
@@ -143,7 +145,7 @@ fn time_of_day(rest: &[u8], mut at: Civil, order: DateOrder) -> Result<i64, Stri
     Ok(micros(at) - offset(rest)? * 1_000_000)
 }
 
-/// Seconds that a zone is ahead of UTC.
+/// Reads the number of seconds that a zone is ahead of UTC.
 fn offset(text: &[u8]) -> Result<i64, String> {
     let (sign, rest) = match text {
         [] | [b'Z' | b'z'] => return Ok(0),

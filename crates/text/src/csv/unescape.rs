@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::span::Span;
 
-/// Quote and escape of a dialect; never equal.
+/// Quote and escape of a dialect; they are never equal.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Unescape {
     pub quote: Option<u8>,
@@ -12,7 +12,7 @@ pub(super) struct Unescape {
 }
 
 impl Unescape {
-    /// The field's text.
+    /// Returns the field's text.
     #[inline]
     pub(super) fn text<'a>(&self, bytes: &'a [u8], span: Span) -> Cow<'a, [u8]> {
         if span.is_missing() {
@@ -40,7 +40,7 @@ impl Unescape {
         }
     }
 
-    /// Between quotes: two quotes are one, an escape makes the next byte literal.
+    /// Appends text from between quotes: two quotes are one, an escape makes the next byte literal.
     fn inside(&self, raw: &[u8], out: &mut Vec<u8>) {
         let mut at = 0;
         while at < raw.len() {
@@ -54,7 +54,7 @@ impl Unescape {
         }
     }
 
-    /// Without quoting: an escape makes the next byte literal.
+    /// Appends text of a dialect without quotes: an escape makes the next byte literal.
     fn outside(&self, raw: &[u8], out: &mut Vec<u8>) {
         let mut at = 0;
         while at < raw.len() {
@@ -66,8 +66,8 @@ impl Unescape {
         }
     }
 
-    /// A field that begins with a quote and goes on behind the closing one (or is never closed): the quoted part without
-    /// its quotes, then the rest as it stands.
+    /// Appends a field that begins with a quote and continues behind the closing one (or is never closed): the quoted
+    /// part without its quotes, then the rest as it stands.
     fn mixed(&self, raw: &[u8], out: &mut Vec<u8>) {
         let mut at = 1;
         while at < raw.len() {

@@ -1,6 +1,6 @@
-//! `binary`: what decodes as base64 is decoded, anything else is the raw bytes.
+//! `binary` values: a value that is valid base64 is decoded, any other value is the raw bytes.
 //!
-//! Decodes as Java's basic decoder does: padding may be missing, but not half of it; bits left over are ignored.
+//! Decoding follows Java's basic decoder: padding may be missing, but not half of it; left-over bits are ignored.
 
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
@@ -9,13 +9,13 @@ use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, NO_P
 const CONFIG: GeneralPurposeConfig = NO_PAD.with_decode_allow_trailing_bits(true);
 const ENGINE: GeneralPurpose = GeneralPurpose::new(&STANDARD, CONFIG);
 
-/// Rules out most of what does not decode, cheaply.
+/// Cheaply rules out most values that are not base64.
 pub(super) fn may_decode(value: &[u8]) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=');
     value.len() > 1 && plain(value[0]) && plain(value[value.len() - 1])
 }
 
-/// Appends what `value` decodes to; `false`, perhaps with rubbish appended, where it is not base64.
+/// Appends the decoded `value`; returns `false`, possibly with garbage appended, if it is not base64.
 pub(super) fn decode(value: &[u8], out: &mut Vec<u8>) -> bool {
     if !may_decode(value) {
         return false;

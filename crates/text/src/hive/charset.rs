@@ -4,21 +4,21 @@ use std::borrow::Cow;
 
 use encoding_rs::Encoding;
 
-/// A character set, as Java understands its name.
+/// A character set, by the name that Java uses for it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Charset {
-    /// Nothing to do.
+    /// UTF-8, which needs no conversion.
     Utf8,
-    /// ISO-8859-1. The web's tables read its name as windows-1252, which differs from 0x80 to 0x9F.
+    /// ISO-8859-1. The web's tables treat its name as windows-1252, which differs from 0x80 to 0x9F.
     Latin1,
-    /// US-ASCII: bytes from 0x80 on become U+FFFD.
+    /// US-ASCII; bytes from 0x80 on become U+FFFD.
     Ascii,
-    /// Any other, by the web's tables.
+    /// Any other character set, by the web's tables.
     Other(&'static Encoding),
 }
 
 impl Charset {
-    /// The character set of this name, in any case; `None` if there is none.
+    /// Returns the character set of this name, in any case; `None` if there is none.
     pub fn for_name(name: &str) -> Option<Charset> {
         const LATIN1: [&str; 13] = [
             "iso-8859-1",
@@ -37,7 +37,7 @@ impl Charset {
         ];
         const ASCII: [&str; 8] =
             ["us-ascii", "ascii", "ascii7", "iso646-us", "iso_646.irv:1991", "ansi_x3.4-1968", "cp367", "csascii"];
-        // Java's own names for sets that the web calls otherwise.
+        // Java's own names for sets that the web's tables name differently.
         const JAVA: [(&str, &str); 16] = [
             ("cp936", "gbk"),
             ("ms936", "gbk"),
@@ -70,7 +70,8 @@ impl Charset {
         }
     }
 
-    /// `bytes` as UTF-8; what is malformed becomes U+FFFD, but for [`Charset::Utf8`], which changes nothing.
+    /// Decodes `bytes` to UTF-8. Malformed sequences become U+FFFD, except under [`Charset::Utf8`], which changes
+    /// nothing.
     pub fn decode<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         if bytes.is_ascii() && self.keeps_ascii() {
             return Cow::Borrowed(bytes);
@@ -83,7 +84,7 @@ impl Charset {
             }
             Charset::Other(encoding) if *encoding == encoding_rs::GBK && bytes.contains(&0x80) => decode_gbk(bytes),
             Charset::Other(encoding) => {
-                // No byte order mark handling: a line is no file.
+                // No byte order mark is handled: a line is not a file.
                 return match encoding.decode_without_bom_handling(bytes).0 {
                     Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
                     Cow::Owned(text) => Cow::Owned(text.into_bytes()),
@@ -93,10 +94,10 @@ impl Charset {
         Cow::Owned(text.into_bytes())
     }
 
-    /// `text`, which is UTF-8, in this character set.
+    /// Encodes `text`, which is UTF-8, in this character set.
     ///
     /// # Errors
-    /// The first character that the set does not have. (Java writes a question mark in its place.)
+    /// The first character that the set lacks. (Java writes a question mark in its place.)
     pub fn encode<'a>(&self, text: &'a [u8]) -> Result<Cow<'a, [u8]>, char> {
         if matches!(self, Charset::Utf8) || (text.is_ascii() && self.keeps_ascii()) {
             return Ok(Cow::Borrowed(text));
@@ -112,7 +113,7 @@ impl Charset {
         text.chars().map(byte).collect::<Result<Vec<u8>, char>>().map(Cow::Owned)
     }
 
-    /// Whether ASCII bytes stand for themselves, so that line ends are line ends.
+    /// Whether ASCII bytes stand for themselves, so that line ends are found in the raw bytes.
     pub(crate) fn is_ascii_compatible(&self) -> bool {
         self.keeps_ascii()
     }
@@ -125,7 +126,7 @@ impl Charset {
     }
 }
 
-/// GBK with bytes 0x80, which the web reads as a euro sign and Java as nothing.
+/// Decodes GBK with bytes 0x80, which the web's tables read as a euro sign and Java as malformed.
 fn decode_gbk(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len() * 2);
     let (mut from, mut at) = (0, 0);
@@ -141,7 +142,7 @@ fn decode_gbk(bytes: &[u8]) -> String {
     out
 }
 
-/// UTF-16, which the web's tables only decode, is written by hand.
+/// Encodes text; UTF-16, which the web's tables only decode, is written by hand.
 fn encode_with(encoding: &'static Encoding, text: &str) -> Result<Vec<u8>, char> {
     if encoding == encoding_rs::UTF_16BE {
         return Ok(text.encode_utf16().flat_map(u16::to_be_bytes).collect());
@@ -163,8 +164,8 @@ fn encode_with(encoding: &'static Encoding, text: &str) -> Result<Vec<u8>, char>
     }
 }
 
-/// UTF-8 with what is malformed replaced by U+FFFD the way Java's decoder does: as Rust does, but a surrogate half that
-/// was encoded as three bytes (`ED A0 80` to `ED BF BF`) is one replacement, not three.
+/// Returns UTF-8 with malformed sequences replaced by U+FFFD in the way of Java's decoder. It agrees with Rust's,
+/// except that a surrogate half encoded as three bytes (`ED A0 80` to `ED BF BF`) is one replacement, not three.
 pub fn java_lossy(bytes: &[u8]) -> Cow<'_, str> {
     match simdutf8::basic::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
@@ -184,7 +185,7 @@ pub fn java_lossy(bytes: &[u8]) -> Cow<'_, str> {
                 out.push(char::REPLACEMENT_CHARACTER);
                 let skip = match rest {
                     [0xED, 0xA0..=0xBF, 0x80..=0xBF, ..] => 3,
-                    // Two bytes of a surrogate half, then something else: Java takes both at once.
+                    // Two bytes of a surrogate half, then something else: Java replaces both at once.
                     [0xED, 0xA0..=0xBF, ..] => 2,
                     _ => match std::str::from_utf8(rest) {
                         Err(error) => error.error_len().unwrap_or(rest.len()),

@@ -1,4 +1,4 @@
-//! One converter a column: spans of raw fields to an Arrow array, by Hive's rules.
+//! Converters of columns: spans of raw fields to an Arrow array, by Hive's rules.
 //!
 //! Nested values are converted the same way, a level at a time: the spans of all elements of a batch's arrays are one
 //! column of spans for the element's converter. Nothing is allocated per row.
@@ -29,22 +29,23 @@ use crate::scan::InvalidUtf8;
 use crate::span::Span;
 use crate::views::{ViewColumn, binary_views, null_bits, nulls_equal_to, utf8_views};
 
-/// The converter of a column of this dialect.
+/// Returns the converter of a column of this dialect.
 ///
 /// # Errors
-/// `Options` for a type that Hive text cannot hold, for deeper nesting than there are separators, for a timestamp
-/// format that is none.
+/// `Options` if Hive text cannot hold the type, if it nests deeper than there are separators, or if a timestamp format
+/// is malformed.
 pub fn converter(dialect: &HiveDialect, field: &FieldRef) -> Result<Box<dyn Convert>, TextError> {
     dialect.check_fields(std::slice::from_ref(field))?;
     let csv = matches!(dialect.serde, HiveSerde::OpenCsv { .. });
     let rules = Rules {
-        // OpenCSVSerde delivers final text: its fields are neither NULL by what they say nor unescaped again.
+        // OpenCSVSerde delivers final text: its fields are neither compared with the null format nor unescaped again.
         null: (!csv).then(|| dialect.null_format.clone()),
         escape: dialect.escape.filter(|_| !csv),
         rest: dialect.last_column_takes_rest,
         extended_boolean: dialect.extended_boolean,
         formats: TimestampFormats::try_new(&dialect.timestamp_formats)?,
-        // A separator inside of a character leaves values that begin or end in the middle of one.
+        // A separator that is not ASCII can cut a character, which leaves values that begin or end in the middle of
+        // one.
         whole_characters: csv || dialect.separators.iter().all(u8::is_ascii),
     };
     let node = Node::try_new(field, &dialect.separators, 1)?;
@@ -95,7 +96,8 @@ pub(super) enum Node {
 }
 
 impl Node {
-    /// `level`: the separator that an array of this level takes. Enough separators were checked for before.
+    /// Makes the node of a field. `level`: index of the separator of an array at this level. The caller has checked
+    /// that there are enough separators.
     fn try_new(field: &Field, separators: &[u8], level: usize) -> Result<Node, HiveError> {
         let separator = |level: usize| separators.get(level).copied().unwrap_or_default();
         let child = |field: &Field, level| Node::try_new(field, separators, level);
@@ -147,7 +149,7 @@ fn unreadable(field: &Field) -> HiveError {
 }
 
 impl Rules {
-    /// One value a span.
+    /// Converts one value per span.
     pub(super) fn convert(
         &self,
         node: &Node,
@@ -204,7 +206,7 @@ impl Rules {
         })
     }
 
-    /// Which values are NULL by what they say, or because the line ended before them.
+    /// Returns the NULL bits: values equal to the null format, and fields behind the end of the line.
     pub(super) fn nulls(&self, block: &TextBlock, spans: &[Span]) -> Option<NullBuffer> {
         match &self.null {
             Some(null) => nulls_equal_to(block, spans, null, false),
@@ -255,7 +257,8 @@ impl Rules {
         let compare = self.null.as_ref().is_some_and(|null| parse(null, 0, null.len()).is_some());
         let mut values: Vec<T::Native> = Vec::with_capacity(spans.len());
         let nulls = optional_bits(spans, |span| {
-            // The null sequence usually is no value, so that parsing finds it out; `0` and `-1` have to be compared.
+            // The null sequence is usually no value, so parsing detects it; only one that is a value (`0`, `-1`) must
+            // be compared.
             let value = if span.is_missing() || (compare && self.is_null(bytes, span)) {
                 None
             } else {
@@ -268,7 +271,8 @@ impl Rules {
         PrimitiveArray::new(values.into(), nulls)
     }
 
-    /// Reports values that are NULL without saying so. Apart from the parsing loop, which then has no call in it.
+    /// Reports values that are NULL without being the null format. Separate from the parsing loop, so that the loop has
+    /// no call.
     fn report(&self, block: &TextBlock, spans: &[Span], nulls: Option<&NullBuffer>, cx: &mut Cx<'_>, what: &str) {
         let Some(nulls) = nulls.filter(|_| cx.bad.is_wanted()) else { return };
         for (row, span) in spans.iter().enumerate() {
@@ -333,7 +337,7 @@ impl Rules {
                     let text = java_lossy(value);
                     column.push_str(&text[..kept(kind, text.as_bytes())]);
                 }
-                // Says what becomes of it, by the scan's policy.
+                // Treats the value by the scan's policy.
                 (Err(_), _) => column.push_checked(value, cx),
             }
         }
@@ -342,7 +346,7 @@ impl Rules {
 
     fn binaries(&self, block: &TextBlock, spans: &[Span], cx: &mut Cx<'_>) -> BinaryViewArray {
         let nulls = self.nulls(block, spans);
-        // Base64 or raw, each value for itself. All raw is common enough to be worth views without copies.
+        // Each value is base64 or raw. All raw is common enough to be worth views without copies.
         let base64 = |span: &Span| span.bytes(block.bytes()).is_some_and(base64::may_decode);
         if !spans.iter().any(base64) {
             return binary_views(block, spans, nulls, cx);
@@ -362,7 +366,7 @@ impl Rules {
     }
 }
 
-/// Bytes of `text` that a string of this kind keeps.
+/// Returns the number of bytes of `text` that a string of this kind keeps.
 #[inline]
 fn kept(kind: StringKind, text: &[u8]) -> usize {
     let (max, padded) = match kind {
@@ -372,7 +376,7 @@ fn kept(kind: StringKind, text: &[u8]) -> usize {
     };
     let mut end = text.len();
     if end > max {
-        // Characters begin with bytes that do not continue one.
+        // A character begins with a byte that is no continuation byte.
         let begins = |byte: &u8| (*byte as i8) >= -0x40;
         end = text.iter().enumerate().filter(|(_, b)| begins(b)).nth(max).map_or(end, |(at, _)| at);
     }
@@ -384,7 +388,7 @@ fn kept(kind: StringKind, text: &[u8]) -> usize {
     end
 }
 
-/// Calls `valid` for each span and keeps the answers, if one is no.
+/// Calls `valid` for each span and returns the answers as bits if any is no.
 #[inline]
 fn optional_bits(spans: &[Span], mut valid: impl FnMut(Span) -> bool) -> Option<NullBuffer> {
     let mut words: Vec<u64> = Vec::with_capacity(spans.len().div_ceil(64));

@@ -1,14 +1,14 @@
 //! Cutting fields, elements and entries out of bytes, as Hive's lazy objects do.
 //!
-//! An escape hides the byte behind it, unless it is the last byte. Where separator and escape are the same byte, it
-//! separates: Hive looks for the separator first.
+//! An escape hides the byte behind it, unless it is the last byte. If separator and escape are the same byte, it
+//! separates: Hive compares the separator first.
 
 use std::cell::RefCell;
 
 use crate::parse::load8;
 use crate::span::Span;
 
-/// A span of `bytes[start..end]`, marked where the escape occurs in it.
+/// Makes the span `start..end`, marked if the escape occurs in it.
 #[inline]
 pub(super) fn span_of(bytes: &[u8], start: usize, end: usize, escape: Option<u8>) -> Span {
     match escape {
@@ -17,7 +17,7 @@ pub(super) fn span_of(bytes: &[u8], start: usize, end: usize, escape: Option<u8>
     }
 }
 
-/// The next separator in `bytes[from..end]`, or `end`.
+/// Returns the position of the next separator in `bytes[from..end]`, or `end`.
 #[inline]
 fn next(bytes: &[u8], from: usize, end: usize, separator: u8, escape: Option<u8>) -> usize {
     let Some(escape) = escape else {
@@ -34,7 +34,7 @@ fn next(bytes: &[u8], from: usize, end: usize, separator: u8, escape: Option<u8>
     end
 }
 
-/// All elements of an array that is not empty.
+/// Appends all elements of an array that is not empty.
 #[inline]
 pub(super) fn elements(bytes: &[u8], span: Span, separator: u8, escape: Option<u8>, out: &mut Vec<Span>) {
     let (start, end) = (span.start(), span.end());
@@ -49,7 +49,7 @@ pub(super) fn elements(bytes: &[u8], span: Span, separator: u8, escape: Option<u
             from = at + 1;
         }
     }
-    // Elements are short, so words beat calls: eight bytes a step, a bit for each separator among them.
+    // Elements are short, so words beat calls: eight bytes per step, with a bit for each separator among them.
     let (mut from, mut at) = (start, start);
     while at < end {
         let Some(word) = load8(bytes, at) else { break };
@@ -65,7 +65,7 @@ pub(super) fn elements(bytes: &[u8], span: Span, separator: u8, escape: Option<u
         }
         at += 8;
     }
-    // The last bytes of a block that has none behind its text.
+    // The last bytes of a block without padding behind its text.
     while at < end {
         if bytes[at] == separator {
             out.push(Span::new(from as u32, at as u32));
@@ -76,8 +76,8 @@ pub(super) fn elements(bytes: &[u8], span: Span, separator: u8, escape: Option<u
     out.push(Span::new(from as u32, end as u32));
 }
 
-/// The fields of a struct or a row: calls `field` with the number and the span of each of `count` fields,
-/// [`Span::MISSING`] for those that the text does not reach. With `rest`, the last one goes on to the end.
+/// Cuts a struct or a row: calls `field` with the number and the span of each of `count` fields, [`Span::MISSING`] for
+/// fields that the text does not reach. With `rest`, the last one extends to the end.
 pub(super) fn fields(
     bytes: &[u8],
     (start, end): (usize, usize),
@@ -102,7 +102,8 @@ pub(super) fn fields(
     }
 }
 
-/// The entries of a map that is not empty: keys, and values or [`Span::MISSING`] where an entry has no key separator.
+/// Appends the entries of a map that is not empty: keys, and values or [`Span::MISSING`] if an entry has no key
+/// separator.
 pub(super) fn entries(
     bytes: &[u8],
     span: Span,
@@ -150,7 +151,7 @@ fn plain_entries(
         values.push(key_end.map_or(Span::MISSING, |key_end| Span::new(key_end as u32 + 1, at as u32)));
     };
     let mut mark = |at: usize| {
-        // Where both separators are the same byte, it separates entries: that is looked for first.
+        // If both separators are the same byte, it separates entries: the entry separator is compared first.
         if bytes[at] == separator {
             entry(from, key_end.take(), at);
             from = at + 1;
@@ -180,7 +181,7 @@ fn plain_entries(
     entry(from, key_end, end);
 }
 
-/// The high bit of each byte of `word` that equals `byte`.
+/// Returns a word with the high bit set in each byte where `word` equals `byte`.
 #[inline(always)]
 fn equal_bytes(word: u64, byte: u8) -> u64 {
     const LOW: u64 = 0x7F7F_7F7F_7F7F_7F7F;
@@ -188,8 +189,8 @@ fn equal_bytes(word: u64, byte: u8) -> u64 {
     !(((different & LOW) + LOW) | different | LOW)
 }
 
-/// `value` without its escapes, into `out`: escape + `n` or `r` is a line feed or carriage return, escape + anything
-/// else is that byte, a last lone escape stays.
+/// Appends `value` without its escapes to `out`: escape + `n` or `r` is a line feed or carriage return, escape + any
+/// other byte is that byte, a single escape at the end stays.
 pub(super) fn unescape(value: &[u8], escape: u8, out: &mut Vec<u8>) {
     let mut rest = value;
     while let Some(at) = memchr::memchr(escape, rest) {
@@ -209,7 +210,7 @@ pub(super) fn unescape(value: &[u8], escape: u8, out: &mut Vec<u8>) {
 }
 
 thread_local! {
-    /// Span lists of batches done, kept for the next ones: a batch's elements fill many pages.
+    /// Span lists of finished batches, kept for the next ones: a batch's elements fill many pages.
     static SPARE: RefCell<Vec<Vec<Span>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -225,7 +226,7 @@ impl SpanList {
 
 impl Drop for SpanList {
     fn drop(&mut self) {
-        /// More spans than this came from a batch out of the ordinary.
+        /// A list with more spans than this came from an unusual batch and is not kept.
         const KEPT_MAX: usize = 1 << 20;
         let mut list = std::mem::take(&mut self.0);
         if list.capacity() <= KEPT_MAX {

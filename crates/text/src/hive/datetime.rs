@@ -1,11 +1,12 @@
-//! Dates and timestamps as Hive 4.0.1 reads them: the proleptic Gregorian calendar, no zone, impossible ones are NULL.
+//! Dates and timestamps as Hive 4.0.1 reads them: in the proleptic Gregorian calendar, without zone; impossible ones
+//! are NULL.
 
 use dipper_base::calendar::{civil_from_days, day_number};
 
 use super::number::trim;
 use crate::parse;
 
-/// Hive does not look at shorter values: no date has fewer bytes than `2020-1-2`.
+/// Minimum length of a value: Hive ignores shorter ones, since no date has fewer bytes than `2020-1-2`.
 const LEN_MIN: usize = 8;
 
 const DAY_MICROS: i64 = 86_400_000_000;
@@ -33,7 +34,7 @@ impl<'a> Text<'a> {
         self.at == self.bytes.len()
     }
 
-    /// `min` to `max` digits, as many as there are.
+    /// Reads `min` to `max` digits, as many as there are.
     pub(crate) fn digits(&mut self, min: usize, max: usize) -> Option<i64> {
         let (start, mut value) = (self.at, 0i64);
         while let Some(digit @ b'0'..=b'9') = self.peek() {
@@ -46,7 +47,7 @@ impl<'a> Text<'a> {
         (self.at - start >= min).then_some(value)
     }
 
-    /// A year: digits, perhaps negative, but not -0.
+    /// Reads a year: digits, optionally negative, but not -0.
     fn year(&mut self, min: usize, max: usize) -> Option<i64> {
         if self.take(b'-').is_some() {
             return self.digits(min, max).filter(|year| *year != 0).map(|year| -year);
@@ -54,7 +55,7 @@ impl<'a> Text<'a> {
         self.digits(min, max)
     }
 
-    /// `min` to 9 digits of a fraction of a second, as nanoseconds.
+    /// Reads `min` to 9 digits of a fraction of a second, as nanoseconds.
     fn nanos(&mut self, min: usize) -> Option<i64> {
         let start = self.at;
         let value = self.digits(min, 9)?;
@@ -62,9 +63,9 @@ impl<'a> Text<'a> {
     }
 }
 
-/// `date`, in days from 1970-01-01.
+/// Parses `date` as days from 1970-01-01.
 ///
-/// Year of 1 to 4 digits, month and day of 1 or 2, blanks around; after the day anything but a digit may follow.
+/// The year has 1 to 4 digits, month and day 1 or 2, with blanks around; anything but a digit may follow the day.
 ///
 /// ```
 /// use dipper_text::hive::datetime::parse_date;
@@ -87,7 +88,7 @@ pub fn parse_date(bytes: &[u8]) -> Option<i32> {
     i32::try_from(days).ok()
 }
 
-/// Year, month and day of one digit or more.
+/// Reads year, month and day of one or more digits.
 fn short_date(text: &mut Text<'_>, year_max: usize) -> Option<i64> {
     let year = text.year(1, year_max)?;
     text.take(b'-')?;
@@ -97,11 +98,11 @@ fn short_date(text: &mut Text<'_>, year_max: usize) -> Option<i64> {
     day_number(year, month as u32, day as u32)
 }
 
-/// `timestamp`, in microseconds from 1970-01-01 00:00:00; digits beyond them are cut off.
+/// Parses `timestamp` as microseconds from 1970-01-01 00:00:00; further digits are cut off.
 ///
-/// Either `y-M-d H:m:s[.1 to 9 digits]` with one digit or more each, or ISO with a `T`: two digits each, seconds may be
-/// missing. Blanks around are dropped. Years that microseconds cannot reach (from 294,247 on) are `None`, Hive's own
-/// limit being 999,999,999.
+/// The form is either `y-M-d H:m:s[.1 to 9 digits]` with one or more digits each, or ISO with a `T`: two digits each,
+/// seconds optional. Blanks around are dropped. Years that microseconds cannot reach (from 294,247 on) are `None`;
+/// Hive's own limit is 999,999,999.
 ///
 /// ```
 /// use dipper_text::hive::datetime::parse_timestamp;
@@ -147,7 +148,7 @@ fn iso_timestamp(bytes: &[u8]) -> Option<i64> {
     micros(days, hour, minute, second, nanos)
 }
 
-/// `HH:mm`, perhaps with `:ss` and `.` and 0 to 9 digits.
+/// Reads `HH:mm`, optionally with `:ss` and `.` and 0 to 9 digits.
 pub(crate) fn iso_time(text: &mut Text<'_>) -> Option<(i64, i64, i64, i64)> {
     let hour = text.digits(2, 2)?;
     text.take(b':')?;
@@ -160,7 +161,7 @@ pub(crate) fn iso_time(text: &mut Text<'_>) -> Option<(i64, i64, i64, i64)> {
     Some((hour, minute, second, nanos))
 }
 
-/// Year of four digits (more only behind a sign), month and day of two.
+/// Reads a year of four digits (more only behind a sign), month and day of two.
 pub(crate) fn iso_date(text: &mut Text<'_>) -> Option<i64> {
     let plus = text.take(b'+').is_some();
     let start = text.at + usize::from(text.peek() == Some(b'-'));
@@ -180,7 +181,7 @@ pub(crate) fn iso_date(text: &mut Text<'_>) -> Option<i64> {
     day_number(year, month as u32, day as u32)
 }
 
-/// Microseconds of a day and a time of day; `None` for impossible times and what 64 bits cannot hold.
+/// Returns the microseconds of a day and a time of day; `None` for impossible times and values beyond 64 bits.
 pub(crate) fn micros(days: i64, hour: i64, minute: i64, second: i64, nanos: i64) -> Option<i64> {
     if hour > 23 || minute > 59 || second > 59 {
         return None;
@@ -189,7 +190,7 @@ pub(crate) fn micros(days: i64, hour: i64, minute: i64, second: i64, nanos: i64)
     days.checked_mul(DAY_MICROS)?.checked_add(of_day)
 }
 
-/// Year, month and day for messages and files: `-0001-01-02`, at least four digits.
+/// Writes year, month and day for messages and files: `-0001-01-02`, at least four digits of the year.
 pub fn write_date(days: i64, out: &mut Vec<u8>) {
     let (year, month, day) = civil_from_days(days);
     write_year(year, out);
@@ -199,7 +200,7 @@ pub fn write_date(days: i64, out: &mut Vec<u8>) {
     two(day, out);
 }
 
-/// Java's `uuuu`: at least four digits, a sign before more than four and before negative years.
+/// Writes a year like Java's `uuuu`: at least four digits, a sign before more than four and before negative years.
 fn write_year(year: i64, out: &mut Vec<u8>) {
     if year < 0 {
         out.push(b'-');
@@ -220,8 +221,8 @@ pub(crate) fn two(value: u32, out: &mut Vec<u8>) {
     out.push(b'0' + (value % 10) as u8);
 }
 
-/// A timestamp as Hive writes it: `2020-01-31 01:02:03`, then the fraction without trailing zeros, none if it is zero.
-/// `ticks` since 1970-01-01, of which `per_second` (a power of ten up to 10^9) make a second.
+/// Writes a timestamp in Hive's form: `2020-01-31 01:02:03`, then the fraction without trailing zeros, none if it is
+/// zero. `ticks` count from 1970-01-01; `per_second` of them (a power of ten up to 10^9) make a second.
 pub fn write_timestamp(ticks: i64, per_second: i64, out: &mut Vec<u8>) {
     let (seconds, fraction) = (ticks.div_euclid(per_second), ticks.rem_euclid(per_second));
     write_date(seconds.div_euclid(86_400), out);

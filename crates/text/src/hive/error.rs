@@ -1,4 +1,4 @@
-//! What can be wrong with a Hive table's definition.
+//! Errors in a Hive table's definition.
 
 use crate::error::{ErrorKind, TextError};
 
@@ -23,7 +23,7 @@ pub enum HiveError {
         property: String,
         /// Its value, as written.
         value: String,
-        /// What would have been right.
+        /// The values that are allowed.
         expected: String,
     },
     /// A property without which the SerDe cannot work.
@@ -33,7 +33,7 @@ pub enum HiveError {
         property: String,
         /// The SerDe that needs it.
         serde: &'static str,
-        /// What it is for.
+        /// Meaning of the property.
         expected: &'static str,
     },
     /// A type string that is not a Hive type.
@@ -41,11 +41,11 @@ pub enum HiveError {
     BadType {
         /// The whole type string.
         text: String,
-        /// Where it went wrong, in characters from 1.
+        /// Position of the error, in characters from 1.
         at: usize,
-        /// What stands there.
+        /// The text at that position.
         found: String,
-        /// What could stand there.
+        /// The syntax that could stand there.
         expected: String,
     },
     /// A Hive or Arrow type that has no counterpart on the other side.
@@ -55,7 +55,7 @@ pub enum HiveError {
         kind: &'static str,
         /// The type.
         name: String,
-        /// Why, and what to use.
+        /// The reason, and the type to use instead.
         reason: String,
     },
     /// A column nested deeper than there are separators.

@@ -1,8 +1,8 @@
 //! `timestamp.formats`: patterns of Java's `DateTimeFormatter`, applied as Hive 4.0.1's `TimestampParser` does.
 //!
-//! Java parses a pattern into fields, strictly as to widths; a day beyond the month's end becomes its last day. Hive
-//! then starts at 1970-01-01 00:00:00 and sets what was read, smallest field first, so that the day is set while the
-//! year still is 1970: 29 February, read by a pattern, is 28 February. Everything below the millisecond is cut off.
+//! Java parses a pattern into fields and is strict about widths; a day beyond the month's end becomes its last day.
+//! Hive then starts at 1970-01-01 00:00:00 and sets the parsed fields, the smallest first, so that the day is set while
+//! the year is still 1970: 29 February, read by a pattern, is 28 February. Everything below the millisecond is cut off.
 
 use std::collections::HashMap;
 
@@ -39,7 +39,7 @@ enum Item {
     },
     /// Two digits of a year from 2000 to 2099.
     ShortYear,
-    /// Digits of a fraction, exactly so many.
+    /// A fraction with exactly this many digits.
     Fraction(usize),
     /// Names and the values they stand for.
     Names {
@@ -74,18 +74,18 @@ enum Field {
     OffsetSeconds,
 }
 
-/// Which signs a number may have.
+/// Signs that a number may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sign {
-    /// None.
+    /// No sign.
     Never,
     /// A minus.
     Normal,
-    /// A minus, or a plus if and only if there are more digits than the least.
+    /// A minus, or a plus if and only if there are more digits than the minimum.
     ExceedsPad,
 }
 
-/// How an offset is written.
+/// The form of an offset from UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Offset {
     colon: bool,
@@ -137,8 +137,8 @@ impl TimestampFormats {
         Ok((!formats.is_empty()).then_some(TimestampFormats { millis, formats: compiled }))
     }
 
-    /// Microseconds from 1970-01-01 00:00:00 by the first format that fits, else `None`: the usual form is for the
-    /// caller to try.
+    /// Returns microseconds from 1970-01-01 00:00:00 by the first format that fits, else `None`; the caller should then
+    /// try the usual form.
     pub fn parse(&self, bytes: &[u8]) -> Option<i64> {
         // Hive reads the value as ASCII; other bytes fit no pattern.
         if bytes.len() < 8 || !bytes.is_ascii() {
@@ -170,7 +170,7 @@ fn java_hash_order<'a>(formats: impl Iterator<Item = &'a String>) -> Vec<&'a str
     list
 }
 
-/// A whole number of milliseconds, a fraction cut off; exponents are fine.
+/// Parses an integral number of milliseconds; a fraction is cut off, exponents are accepted.
 fn parse_millis(bytes: &[u8]) -> Option<i64> {
     let (negative, digits) = match bytes {
         [b'-', rest @ ..] => (true, rest),
@@ -225,7 +225,7 @@ fn compile(pattern: &str) -> Result<Vec<Item>, HiveError> {
                         Some(c) => literal.push(c),
                     }
                 }
-                // Two quotes outside of quoted text are one quote.
+                // Two quotes outside quoted text are one quote.
                 if literal.is_empty() {
                     literal.push('\'');
                 }
@@ -250,7 +250,7 @@ fn compile(pattern: &str) -> Result<Vec<Item>, HiveError> {
             c => push(&mut open, Item::Literal(c.to_string())),
         }
     }
-    // Optional parts that are still open end at the end.
+    // Optional parts that are still open end with the pattern.
     while open.len() > 1 {
         let items = open.pop().unwrap_or_default();
         push(&mut open, Item::Optional(items));
@@ -269,7 +269,7 @@ fn push(open: &mut [Vec<Item>], mut item: Item) {
     }
 }
 
-/// Numbers of a fixed width right behind a number of any width reserve their digits from it: `yyyyMMdd`.
+/// Makes numbers of variable width reserve digits for the numbers of fixed width that follow directly: `yyyyMMdd`.
 fn reserve(items: &mut [Item]) {
     for at in 0..items.len() {
         if !matches!(items[at], Item::Number { .. }) {
@@ -379,7 +379,7 @@ impl Format {
     }
 }
 
-/// Sets a field; another value that was read before is a contradiction.
+/// Sets a field; a different value for a field that is set already is a contradiction, and `None`.
 fn set(fields: &mut Fields, field: Field, value: i64) -> Option<()> {
     (*fields.entry(field).or_insert(value) == value).then_some(())
 }
@@ -486,7 +486,7 @@ fn parse_offset(text: &mut Text<'_>, offset: Offset) -> Option<i64> {
     Some(if negative { -total } else { total })
 }
 
-/// Fields to microseconds, as Java resolves them and Hive fills in the rest.
+/// Combines fields to microseconds, as Java resolves them and Hive fills in the missing ones.
 fn resolve(mut fields: Fields) -> Option<i64> {
     let within = |fields: &Fields, field, min, max| fields.get(&field).is_none_or(|value| (min..=max).contains(value));
     let ranges = [
@@ -563,7 +563,8 @@ fn resolve(mut fields: Fields) -> Option<i64> {
         }
         (hour, next_day) = (0, 1);
     }
-    // With an offset and a whole date and time it is an instant; otherwise Hive sets field by field from 1970-01-01 on.
+    // With an offset and a complete date and time, the result is an instant; otherwise Hive sets field by field from
+    // 1970-01-01 on.
     let whole = date.is_some() && fields.contains_key(&Field::Hour);
     if let (true, Some(days), Some(offset)) = (whole, date, fields.get(&Field::OffsetSeconds)) {
         return micros(days + next_day, hour, minute, second, nano)?.checked_sub(offset * 1_000_000);
@@ -579,12 +580,12 @@ fn resolve(mut fields: Fields) -> Option<i64> {
             fields.get(&Field::Day).copied().unwrap_or(1),
         ),
     };
-    // The day is set in January, then cut to the month's length in 1970, then to that of the year.
+    // The day is set in January, then clamped to the month's length in 1970, then to that in the year.
     let day = day.min(i64::from(month_days(1970, month)));
     micros(day_number(year, month, day as u32)?, hour, minute, second, nano)
 }
 
-/// `2011-12-03T10:15:30.123Z`, or an offset in place of the `Z`.
+/// Parses `2011-12-03T10:15:30.123Z`, or an offset in place of the `Z`.
 fn parse_iso8601(bytes: &[u8]) -> Option<i64> {
     let mut text = Text::new(bytes);
     let days = iso_date(&mut text)?;
@@ -600,14 +601,14 @@ fn parse_iso8601(bytes: &[u8]) -> Option<i64> {
     }
     let instant = match (hour, minute, second, nanos) {
         (24, 0, 0, 0) => micros(days + 1, 0, 0, 0, 0)?,
-        // A leap second counts as the one before.
+        // A leap second counts as the second before it.
         (23, 59, 60, nanos) => micros(days, 23, 59, 59, nanos)?,
         _ => micros(days, hour, minute, second, nanos)?,
     };
     instant.checked_sub(offset * 1_000_000)
 }
 
-/// `Tue, 3 Jun 2008 11:05:30 GMT`: names in any case, weekday and seconds optional.
+/// Parses `Tue, 3 Jun 2008 11:05:30 GMT`: names in any case, weekday and seconds optional.
 fn parse_rfc1123(bytes: &[u8]) -> Option<i64> {
     fn name(text: &mut Text<'_>, names: &[&str]) -> Option<i64> {
         let word = text.bytes.get(text.at..text.at + 3)?;

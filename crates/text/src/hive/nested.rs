@@ -1,4 +1,4 @@
-//! Arrays, maps and structs: one level of cutting, then the converters of what is inside.
+//! Arrays, maps and structs: one level of cutting, then the converters of the children.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,22 +19,22 @@ use crate::convert::{BadValues, Cx};
 use crate::error::{ErrorKind, TextError};
 use crate::span::Span;
 
-/// What Arrow refuses here is a schema that contradicts itself: NULLs in a field that says there are none.
+/// Converts Arrow's refusal: the schema contradicts itself, with NULLs in a field that is declared not nullable.
 fn refused(error: ArrowError) -> TextError {
     TextError::new(ErrorKind::BadValue, format!("does not fit its column: {error}"))
         .with_hint("declare nested fields nullable, as Hive's are")
 }
 
-/// Offsets of `rows` lists: `append` adds the children of a row and returns how many there are now.
+/// Returns the offsets of `rows` lists: `append` adds the children of a row and returns the number of children so far.
 fn offsets(rows: usize, mut append: impl FnMut(usize) -> usize) -> Vec<i32> {
     let mut offsets = Vec::with_capacity(rows + 1);
     offsets.push(0);
-    // A block has fewer bytes than 2^30, and a child takes one of them at least, its separator.
+    // A block has fewer bytes than 2^30, and each child takes at least one of them, its separator.
     offsets.extend((0..rows).map(|row| append(row) as i32));
     offsets
 }
 
-/// Runs `convert` on children; what it reports about them is reported about the rows they belong to.
+/// Runs `convert` on children, and turns its reports about children into reports about the rows they belong to.
 fn of_children<R>(cx: &mut Cx<'_>, offsets: &[i32], convert: impl FnOnce(&mut Cx<'_>) -> R) -> R {
     let mut bad = BadValues::new(cx.bad.is_wanted());
     let mut inner = Cx { strings: cx.strings, invalid_utf8: cx.invalid_utf8, batch: cx.batch.clone(), bad: &mut bad };
@@ -124,7 +124,7 @@ impl Rules {
         });
         let mut keys = of_children(cx, &offsets, |cx| self.convert(key, block, &key_list.0, cx))?;
         if let Some(kept) = distinct(&keys, &mut offsets) {
-            // Whole entries go: values of dropped keys are not even looked at, as in Hive.
+            // Whole entries are dropped: values of dropped keys are not converted at all, as in Hive.
             let mut values = cut::SpanList::new();
             values.0.extend(kept.values().iter().map(|at| value_list.0[*at as usize]));
             value_list = values;
@@ -137,8 +137,8 @@ impl Rules {
     }
 }
 
-/// Leaves out entries whose key is NULL or stood in the same map before: adapts `offsets` and returns the entries that
-/// stay. `None`: all do.
+/// Drops entries whose key is NULL or occurred earlier in the same map: adapts `offsets` and returns the entries that
+/// stay. `None`: all stay.
 fn distinct(keys: &ArrayRef, offsets: &mut [i32]) -> Option<UInt32Array> {
     let bits = KeyBits::new(keys);
     let mut kept: Vec<u32> = Vec::new();
@@ -168,12 +168,12 @@ fn distinct(keys: &ArrayRef, offsets: &mut [i32]) -> Option<UInt32Array> {
     (kept.len() < keys.len()).then(|| UInt32Array::from(kept))
 }
 
-/// A number that stands for no other key.
+/// Returns a number that equals no other key.
 fn unique(at: usize) -> i128 {
     -1 - at as i128
 }
 
-/// Keys in a form that compares as the objects do that Hive puts into a hash map.
+/// Keys in a form that compares like the objects that Hive puts into a hash map.
 enum KeyBits<'a> {
     Numbers(Vec<i128>),
     Strings(&'a arrow_array::StringViewArray),
@@ -232,7 +232,8 @@ impl<'a> KeyBits<'a> {
             KeyBits::Strings(strings) => strings.views(),
             KeyBits::Binaries(binaries) => binaries.views(),
         };
-        // Length and first bytes stand in the low half; of values of up to 12 bytes the whole view says all.
+        // The low half of a view has the length and the first bytes; for values of up to 12 bytes the whole view
+        // decides.
         let (left, right) = (views[a], views[b]);
         if left as u32 <= 12 {
             return left == right;

@@ -1,10 +1,10 @@
 //! Numbers and booleans as Hive's lazy types read them.
 //!
 //! Each function takes the raw bytes of a field and returns `None` where Hive returns NULL. Escapes are not removed
-//! before: Hive does not either.
+//! first: Hive does not remove them either.
 
-/// What Hive looks at before it parses: bytes that cannot be a number are NULL unseen. The odd rule is the last one: four
-/// bytes that begin with an N (`NULL`) are no number, which also keeps `NaN` and a blank from being one.
+/// Hive's check before parsing: bytes that cannot be a number are NULL without being parsed. The odd rule is the last
+/// one: four bytes that begin with an N (`NULL`) are no number, which also excludes `NaN` with a blank.
 #[inline]
 fn may_be_number(bytes: &[u8]) -> bool {
     match bytes {
@@ -16,8 +16,8 @@ fn may_be_number(bytes: &[u8]) -> bool {
     }
 }
 
-/// `tinyint` to `bigint`: digits with an optional sign; a fraction must be digits and is cut off before the range check
-/// (`1.9` is 1, `127.9` fits a tinyint). No blanks, no exponents.
+/// Parses `tinyint` to `bigint`: digits with an optional sign. A fraction must be digits and is cut off before the
+/// range check (`1.9` is 1, `127.9` fits a tinyint). Blanks and exponents are not allowed.
 ///
 /// ```
 /// use dipper_text::hive::number::parse_int;
@@ -34,7 +34,7 @@ pub fn parse_int<T: TryFrom<i64>>(bytes: &[u8]) -> Option<T> {
     };
     let mut value: u64 = 0;
     let mut at = 0;
-    // Up to 18 digits cannot overflow, which is nearly all there is.
+    // Up to 18 digits cannot overflow, and nearly all numbers have no more.
     let safe = digits.len().min(18);
     while at < safe {
         let digit = digits[at].wrapping_sub(b'0');
@@ -51,7 +51,7 @@ pub fn parse_int<T: TryFrom<i64>>(bytes: &[u8]) -> Option<T> {
     parse_int_rest(bytes, negative, digits, value, at)
 }
 
-/// The rest of [`parse_int`]: long digit strings and fractions.
+/// The slow part of [`parse_int`]: long digit strings and fractions.
 #[cold]
 fn parse_int_rest<T: TryFrom<i64>>(
     bytes: &[u8],
@@ -68,7 +68,7 @@ fn parse_int_rest<T: TryFrom<i64>>(
         if digits[at] != b'.' || !digits[at + 1..].iter().all(u8::is_ascii_digit) {
             return None;
         }
-        // A lone point, signed or not, is no number.
+        // A single point, signed or not, is no number.
         if digits.len() == 1 {
             return None;
         }
@@ -89,9 +89,9 @@ pub trait JavaFloat: fast_float2::FastFloat + Copy {
     const PRECISION: i32;
     /// Exponent of the smallest normal number.
     const EXPONENT_MIN: i32;
-    /// `significand * 2^exponent`, exactly; both fit by construction.
+    /// Returns `significand * 2^exponent`, exactly; both fit by construction.
     fn compose(significand: u64, exponent: i32) -> Self;
-    /// The number with the other sign.
+    /// Returns the number with the other sign.
     fn negate(self) -> Self;
 }
 
@@ -124,8 +124,9 @@ impl JavaFloat for f32 {
     }
 }
 
-/// `float` and `double`: Java's `parseFloat` and `parseDouble`. White space around, a `d` or `f` behind and hexadecimal
-/// floats are fine; `NaN` and `Infinity` exactly so, signs allowed; overflow is infinity, underflow is 0.
+/// Parses `float` and `double` like Java's `parseFloat` and `parseDouble`. White space around, a `d` or `f` behind and
+/// hexadecimal floats are accepted; `NaN` and `Infinity` only in this spelling, signs allowed. Overflow is infinity,
+/// underflow is 0.
 ///
 /// ```
 /// use dipper_text::hive::number::parse_float;
@@ -136,7 +137,7 @@ impl JavaFloat for f32 {
 /// ```
 #[inline]
 pub fn parse_float<T: JavaFloat>(bytes: &[u8]) -> Option<T> {
-    // Ends in a digit: then it is none of the words that the fast parser knows and Java does not.
+    // A text that ends in a digit is none of the words that the fast parser knows and Java does not.
     if let Some(b'0'..=b'9') = bytes.last()
         && let Ok(value) = fast_float2::parse::<T, _>(bytes)
     {
@@ -166,7 +167,7 @@ fn parse_float_slow<T: JavaFloat>(bytes: &[u8]) -> Option<T> {
     Some(if negative { value.negate() } else { value })
 }
 
-/// Digits, point and exponent; the sign is off already.
+/// Parses digits, point and exponent, without a sign.
 fn parse_decimal_float<T: JavaFloat>(digits: &[u8]) -> Option<T> {
     match (digits.first(), digits.last()) {
         (Some(b'0'..=b'9' | b'.'), Some(b'0'..=b'9' | b'.')) => fast_float2::parse::<T, _>(digits).ok(),
@@ -174,7 +175,7 @@ fn parse_decimal_float<T: JavaFloat>(digits: &[u8]) -> Option<T> {
     }
 }
 
-/// What follows `0x`: digits with at most one point, then a binary exponent, which must be there, then perhaps `d` or
+/// Parses the text behind `0x`: digits with at most one point, then a mandatory binary exponent, then optionally `d` or
 /// `f`. Rounded half to even.
 fn parse_hex<T: JavaFloat>(hex: &[u8]) -> Option<T> {
     let p = hex.iter().position(|b| matches!(b, b'p' | b'P'))?;
@@ -191,7 +192,7 @@ fn parse_hex<T: JavaFloat>(hex: &[u8]) -> Option<T> {
     if exponent.is_empty() || !exponent.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    // Far outside of every range when cut: the significand's length is below 2^30.
+    // The exponent is clamped far outside every range: the significand's length is below 2^30.
     let exponent = exponent.iter().fold(0i64, |n, b| (n * 10 + i64::from(b - b'0')).min(1 << 40));
     let mut exponent = if exponent_negative { -exponent } else { exponent };
 
@@ -234,7 +235,8 @@ fn parse_hex<T: JavaFloat>(hex: &[u8]) -> Option<T> {
             let (rest, half) = (significand & ((1 << drop) - 1), 1u64 << (drop - 1));
             kept + u64::from(rest > half || (rest == half && (sticky || kept & 1 == 1)))
         }
-        // Below half of the smallest number; exactly 64 bits off is at least half of it only with all bits there.
+        // Below half of the smallest number. With exactly 64 bits dropped, only a significand above 2^63 exceeds that
+        // half.
         64 => u64::from(significand > 1 << 63 || (significand == 1 << 63 && sticky)),
         _ => 0,
     };
@@ -245,7 +247,7 @@ fn parse_hex<T: JavaFloat>(hex: &[u8]) -> Option<T> {
     Some(T::compose(rounded, last as i32))
 }
 
-/// Java's `String.trim`: everything up to U+0020 goes, at both ends.
+/// Java's `String.trim`: removes all bytes up to U+0020 at both ends.
 #[inline]
 pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
     while let [0..=b' ', rest @ ..] = bytes {
@@ -257,19 +259,19 @@ pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
     bytes
 }
 
-/// What Java takes for white space, among the bytes of ASCII.
+/// Whether Java takes this ASCII byte for white space.
 fn is_white(byte: &u8) -> bool {
     matches!(byte, b'\t'..=b'\r' | 0x1C..=b' ')
 }
 
-/// White space off both ends; other than [`trim`], control characters stay.
+/// Removes white space at both ends; unlike [`trim`], control characters stay.
 fn strip(bytes: &[u8]) -> &[u8] {
     let start = bytes.iter().position(|byte| !is_white(byte)).unwrap_or(bytes.len());
     let end = bytes.iter().rposition(|byte| !is_white(byte)).map_or(start, |at| at + 1);
     &bytes[start..end]
 }
 
-/// `boolean`: `true` and `false` in any case; `extended` adds `1 0 t f T F`.
+/// Parses `boolean`: `true` and `false` in any case; `extended` adds `1 0 t f T F`.
 #[inline]
 pub fn parse_bool(bytes: &[u8], extended: bool) -> Option<bool> {
     match bytes.len() {
@@ -286,10 +288,10 @@ pub fn parse_bool(bytes: &[u8], extended: bool) -> Option<bool> {
 
 const DIGITS_MAX: u32 = 38;
 
-/// `decimal(precision, scale)` as its unscaled value: rounded half away from zero to `scale`, `None` where `precision`
-/// is then exceeded. Blanks around are dropped, exponents of up to two digits are fine.
+/// Parses `decimal(precision, scale)` as its unscaled value: rounded half away from zero to `scale`, `None` if the
+/// result exceeds `precision`. Blanks around are dropped, exponents of up to two digits are accepted.
 ///
-/// Hive first rounds to 38 digits and only then to the scale; so does this.
+/// Hive first rounds to 38 digits and only then to the scale; so does this function.
 ///
 /// ```
 /// use dipper_text::hive::number::parse_decimal;
@@ -342,12 +344,12 @@ struct Decimal {
     scale: u32,
 }
 
-/// Digits of `value`; 0 has none.
+/// Returns the number of digits of `value`; 0 has none.
 fn digit_count(value: u128) -> u32 {
     value.checked_ilog10().map_or(0, |n| n + 1)
 }
 
-/// `value / 10^digits`, rounded half up by the first digit that goes.
+/// Returns `value / 10^digits`, rounded half up by the first dropped digit.
 fn round_off(value: u128, digits: u32) -> u128 {
     match digits {
         0 => value,
@@ -357,7 +359,7 @@ fn round_off(value: u128, digits: u32) -> u128 {
 }
 
 impl Decimal {
-    /// Digits before the point, without leading zeros.
+    /// Returns the number of digits before the point, without leading zeros.
     fn integer_digits(&self) -> u32 {
         digit_count(self.value).saturating_sub(self.scale)
     }
@@ -421,7 +423,8 @@ impl Decimal {
         }
     }
 
-    /// Times `10^power`. Hive refuses what leaves 38 digits to the left and rounds off what leaves 38 to the right.
+    /// Multiplies by `10^power`. Hive refuses a result beyond 38 digits to the left and rounds off digits beyond 38 to
+    /// the right.
     fn shift(mut self, power: i32) -> Option<Decimal> {
         if self.value == 0 {
             return Some(self);
@@ -462,8 +465,8 @@ impl Decimal {
     }
 }
 
-/// The digits of an exponent with their sign; more than two digits that count are refused, even for zero. None at all
-/// are an exponent of 0 where a blank follows: Hive only checks that the text goes on.
+/// Parses the digits of an exponent with their sign; more than two significant digits are refused, even for zero. No
+/// digits are an exponent of 0 if a blank follows: Hive only checks that the text goes on.
 fn exponent(text: &[u8], blank_behind: bool) -> Option<i32> {
     let (negative, digits) = match text {
         [b'-', rest @ ..] => (true, rest),

@@ -1,8 +1,8 @@
 //! Lines of OpenCSVSerde, cut as opencsv 2.3 cuts them, oddities included.
 //!
 //! - The escape takes effect in quotes and in fields that have begun; before a quote or an escape it is replaced by
-//!   that character, before anything else it just vanishes.
-//! - A quote inside a field is kept when neither neighbour is a separator (and it is not among the line's first three
+//!   that character, before anything else it simply vanishes.
+//! - A quote inside a field is kept if neither neighbour is a separator (and it is not among the line's first three
 //!   characters), and starts or ends quoting all the same.
 //! - A field left open at the end of the line is dropped.
 
@@ -16,7 +16,7 @@ pub(super) struct Marks<T> {
 
 /// A unit of text: a byte of UTF-8 or a character.
 pub(super) trait Unit: Copy + Eq {
-    /// UTF-16 units that end with this unit.
+    /// Returns the number of UTF-16 units that end with this unit.
     fn utf16(self) -> usize;
     /// Whether all of this text is white space to Java.
     fn is_blank(text: &[Self]) -> bool;
@@ -55,8 +55,8 @@ impl Unit for char {
 
 /// Calls `field` with each field of `line`, which is valid UTF-8 when made of bytes.
 ///
-/// `line` holds line ends only where records end otherwise (`textinputformat.record.delimiter`); then what follows one
-/// counts only inside quotes, where it becomes a line feed.
+/// `line` holds line ends only if records end otherwise (`textinputformat.record.delimiter`); then the text behind one
+/// counts only inside quotes, where the line end becomes a line feed.
 pub(super) fn split<T: Unit + From<u8>>(line: &[T], marks: Marks<T>, field: &mut impl FnMut(&[T])) {
     let (feed, ret) = (T::from(b'\n'), T::from(b'\r'));
     let mut rest = line;
@@ -74,10 +74,10 @@ pub(super) fn split<T: Unit + From<u8>>(line: &[T], marks: Marks<T>, field: &mut
     }
 }
 
-/// The start of a quoted field that the line did not end, and whether the parser takes a field to have begun.
+/// The start of a quoted field that the line did not end, and whether the parser considers a field begun.
 type Open<T> = (Vec<T>, bool);
 
-/// Cuts one line; `open` comes from the line before. Returns the field left open.
+/// Cuts one line; `open` comes from the previous line. Returns the field left open.
 fn split_line<T: Unit + From<u8>>(
     line: &[T],
     marks: Marks<T>,
@@ -101,7 +101,7 @@ fn split_line<T: Unit + From<u8>>(
                 text.push(marks.quote);
                 at += 1;
             } else {
-                // Far enough in: everything before makes more than two UTF-16 units.
+                // Far enough in: the preceding text has more than two UTF-16 units.
                 let late = at > 8 || line[..at].iter().map(|unit| unit.utf16()).sum::<usize>() > 2;
                 if late && line[at - 1] != marks.separator && next.is_some_and(|next| next != marks.separator) {
                     if !text.is_empty() && T::is_blank(&text) {

@@ -14,10 +14,10 @@ use crate::dialect::{HiveDialect, HiveSerde, LineEnd};
 const FIELD_DELIM: &str = "field.delim";
 const NESTING: &str = "hive.serialization.extend.nesting.levels";
 const MORE_NESTING: &str = "hive.serialization.extend.additional.nesting.levels";
-/// A table's property, else a setting of the session: `1 0 t f` are booleans.
+/// Property of a table, or setting of a session, under which `1 0 t f` are booleans too.
 pub const EXTENDED_BOOLEAN: &str = "hive.lazysimple.extended_boolean_literal";
 
-/// Names that [`HiveDialect::from_properties`] knows, those that say nothing to Hive among them.
+/// Names that [`HiveDialect::from_properties`] knows, including those that Hive ignores.
 pub const PROPERTIES: &[&str] = &[
     FIELD_DELIM,
     "serialization.format",
@@ -50,12 +50,13 @@ struct Properties<'a> {
 }
 
 impl<'a> Properties<'a> {
-    /// The value that the SerDe sees: TBLPROPERTIES win over SERDEPROPERTIES, a later entry over an earlier one.
+    /// Returns the value that the SerDe sees: TBLPROPERTIES win over SERDEPROPERTIES, a later entry over an earlier
+    /// one.
     fn get(&self, name: &str) -> Option<&'a str> {
         Self::find(self.table, name).or_else(|| Self::find(self.serde, name))
     }
 
-    /// A Hadoop setting: of the table, else of the session.
+    /// Returns a Hadoop setting: the table's, else the session's.
     fn get_or_session(&self, name: &str) -> Option<&'a str> {
         self.get(name).or_else(|| Self::find(self.session, name))
     }
@@ -68,7 +69,7 @@ impl<'a> Properties<'a> {
         self.get(name).is_some_and(|value| value.eq_ignore_ascii_case("true"))
     }
 
-    /// A line count; negative ones skip nothing, as in Hive.
+    /// Returns a line count; negative ones skip nothing, as in Hive.
     fn count(&self, name: &str) -> Result<u64, HiveError> {
         let Some(value) = self.get(name) else { return Ok(0) };
         match value.parse::<i32>() {
@@ -82,10 +83,10 @@ fn bad(property: &str, value: &str, expected: impl Into<String>) -> HiveError {
     HiveError::BadProperty { property: property.to_owned(), value: value.to_owned(), expected: expected.into() }
 }
 
-/// One separator byte from a property: a number from -128 to 127 is that byte, of anything else the low byte of the
-/// first UTF-16 unit counts; absent or empty is `default`.
+/// Returns one separator byte from a property: a number from -128 to 127 is that byte; of any other value, the low byte
+/// of the first UTF-16 unit counts; absent or empty is `default`.
 ///
-/// So `'9'` is a tab, `'-2'` is 0xFE, `'||'` is `|`, `'254'` is `2` and `'§'` is 0xA7.
+/// For example `'9'` is a tab, `'-2'` is 0xFE, `'||'` is `|`, `'254'` is `2` and `'§'` is 0xA7.
 ///
 /// ```
 /// use dipper_text::hive::separator_byte;
@@ -101,8 +102,8 @@ pub fn separator_byte(value: Option<&str>, default: u8) -> u8 {
     }
 }
 
-/// Separators by nesting level: the three that have properties, then control characters that text rarely holds (tab,
-/// line ends, form feed and escape left out), then the high bytes.
+/// Returns the separators by nesting level: the three that have properties, then control characters that text rarely
+/// holds (without tab, line ends, form feed and escape), then the high bytes.
 fn separators(properties: &Properties<'_>) -> Vec<u8> {
     // Before Hive 4 the constant was misspelt, and metastores still hold tables created so; Hive 4 reads only the
     // right spelling, which therefore wins here.
@@ -124,7 +125,7 @@ fn separators(properties: &Properties<'_>) -> Vec<u8> {
     separators
 }
 
-/// Splits at commas; a backslash keeps a comma or a backslash. Empty formats at the end do not count.
+/// Splits at commas; a backslash protects a comma or a backslash. Empty formats at the end are ignored.
 fn timestamp_formats(name: &str, value: &str) -> Result<Vec<String>, HiveError> {
     let mut formats = vec![String::new()];
     let mut chars = value.chars();
@@ -145,7 +146,7 @@ fn timestamp_formats(name: &str, value: &str) -> Result<Vec<String>, HiveError> 
     Ok(formats)
 }
 
-/// The first character of an OpenCSVSerde property.
+/// Returns the first character of an OpenCSVSerde property.
 fn csv_char(properties: &Properties<'_>, name: &str, default: char) -> Result<char, HiveError> {
     match properties.get(name) {
         None => Ok(default),
@@ -180,17 +181,17 @@ fn open_csv(properties: &Properties<'_>) -> Result<HiveSerde, HiveError> {
 }
 
 impl HiveDialect {
-    /// What a Hive table's definition says about its files.
+    /// Makes the dialect of a Hive table's files from the table's definition.
     ///
-    /// `serde` is the class of `ROW FORMAT SERDE`; `ROW FORMAT DELIMITED` and no row format at all are
-    /// `org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe`, the clauses of DELIMITED being the properties `field.delim`,
-    /// `escape.delim`, `collection.delim`, `mapkey.delim`, `line.delim` and `serialization.null.format`.
-    /// `session` holds what was `SET`. Properties that mean nothing here are passed over: `line.delim`, which Hive ignores
-    /// too, and `serialization.escape.crlf`, because the writer escapes line ends wherever there is an escape.
+    /// `serde` is the class of `ROW FORMAT SERDE`. `ROW FORMAT DELIMITED` and no row format at all are
+    /// `org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe`; the clauses of DELIMITED are the properties `field.delim`,
+    /// `escape.delim`, `collection.delim`, `mapkey.delim`, `line.delim` and `serialization.null.format`. `session`
+    /// holds the settings made by `SET`. Properties without effect are ignored: `line.delim`, which Hive ignores too,
+    /// and `serialization.escape.crlf`, because the writer escapes line ends wherever there is an escape.
     ///
     /// # Errors
-    /// [`HiveError`] for an unknown SerDe or encoding, OpenCSVSerde characters that clash, MultiDelimitSerDe without
-    /// `field.delim`, a line count that is no number, a timestamp format that is none.
+    /// [`HiveError`] if the SerDe or the encoding is unknown, OpenCSVSerde characters clash, MultiDelimitSerDe has no
+    /// `field.delim`, a line count is no number, or a timestamp format is malformed.
     pub fn from_properties(
         serde: &str,
         serde_properties: &[(String, String)],
@@ -217,7 +218,7 @@ impl HiveDialect {
 
         let encoding = match properties.get("serialization.encoding") {
             None => None,
-            // OpenCSVSerde decodes lines as UTF-8 whatever this says.
+            // OpenCSVSerde decodes lines as UTF-8 regardless of this property.
             Some(_) if matches!(serde, HiveSerde::OpenCsv { .. }) => None,
             Some(name) => match Charset::for_name(name) {
                 None => return Err(bad("serialization.encoding", name, "the name of a character set")),
@@ -230,7 +231,7 @@ impl HiveDialect {
             Some("") => return Err(bad("textinputformat.record.delimiter", "", "at least one character")),
             Some(delimiter) => LineEnd::Bytes(delimiter.as_bytes().to_vec()),
         };
-        // MultiDelimitSerDe hands neither of the next two on to its columns.
+        // MultiDelimitSerDe does not pass the next two properties on to its columns.
         let multi = matches!(serde, HiveSerde::MultiDelimit { .. });
         let timestamp_formats = match properties.get("timestamp.formats") {
             Some(value) if !multi => timestamp_formats("timestamp.formats", value)?,
@@ -255,7 +256,7 @@ impl HiveDialect {
         })
     }
 
-    /// The columns that the SerDe really delivers for the declared ones: OpenCSVSerde makes every column a string, the
+    /// Returns the columns that the SerDe delivers for the declared ones: OpenCSVSerde makes every column a string, the
     /// others keep the declared types.
     pub fn file_fields(&self, declared: &[FieldRef]) -> Vec<FieldRef> {
         let plain = !matches!(self.serde, HiveSerde::OpenCsv { .. });
@@ -266,7 +267,8 @@ impl HiveDialect {
     /// Checks that columns of these types can be read: enough separators for their nesting, strings for OpenCSVSerde.
     ///
     /// # Errors
-    /// [`HiveError::NestingTooDeep`], [`HiveError::NotAString`].
+    /// [`HiveError::NestingTooDeep`] if a column needs more separators than there are; [`HiveError::NotAString`] if a
+    /// column of OpenCSVSerde is not a string.
     pub fn check_fields(&self, fields: &[FieldRef]) -> Result<(), HiveError> {
         for field in fields {
             if matches!(self.serde, HiveSerde::OpenCsv { .. }) {
@@ -286,7 +288,7 @@ impl HiveDialect {
     }
 }
 
-/// Separators that a type takes below the one between the fields.
+/// Returns the number of separators that a type takes below the one between the fields.
 fn levels(data_type: &DataType) -> usize {
     match data_type {
         DataType::List(item) => 1 + levels(item.data_type()),

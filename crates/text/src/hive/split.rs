@@ -1,4 +1,4 @@
-//! Lines to fields where one separator byte does not say it all: OpenCSVSerde, MultiDelimitSerDe, other encodings.
+//! Lines to fields if one separator byte is not enough: OpenCSVSerde, MultiDelimitSerDe, other encodings.
 
 use memchr::memmem;
 
@@ -11,7 +11,8 @@ use crate::error::TextError;
 use crate::hive::error::HiveError;
 use crate::span::Span;
 
-/// What cuts the lines of this dialect; `None` where the first separator and the escape do (LazySimpleSerDe in UTF-8).
+/// Returns the splitter for the lines of this dialect; `None` if the first separator and the escape suffice
+/// (LazySimpleSerDe in UTF-8).
 ///
 /// # Errors
 /// `Options` for an unknown encoding.
@@ -43,7 +44,7 @@ pub fn line_splitter(dialect: &HiveDialect) -> Result<Option<Box<dyn SplitLine>>
     })
 }
 
-/// LazySimpleSerDe with an encoding: decoded, then cut.
+/// Splitter of LazySimpleSerDe with an encoding: the line is decoded, then cut.
 #[derive(Debug)]
 struct LazyLine {
     charset: Charset,
@@ -62,7 +63,7 @@ impl SplitLine for LazyLine {
     }
 }
 
-/// MultiDelimitSerDe: made valid UTF-8 first, then cut at the delimiter; the cut sees no escapes.
+/// Splitter of MultiDelimitSerDe: the line is made valid UTF-8, then cut at the delimiter; the cut ignores escapes.
 #[derive(Debug)]
 struct MultiLine {
     charset: Charset,
@@ -90,7 +91,7 @@ impl SplitLine for MultiLine {
     }
 }
 
-/// OpenCSVSerde.
+/// Splitter of OpenCSVSerde.
 #[derive(Debug)]
 struct CsvLine {
     marks: Marks<char>,

@@ -19,10 +19,10 @@ use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
 
 use super::error::HiveError;
 
-/// Field metadata that carries what an Arrow type cannot say: `char(10)`, `varchar(20)`.
+/// Key of the field metadata for a type that Arrow cannot express: `char(10)`, `varchar(20)`.
 pub const TYPE_KEY: &str = "dipper.type";
 
-/// The nullable Arrow field `name` for a Hive type string, in any case and with blanks anywhere between its parts.
+/// Parses a Hive type string into the nullable Arrow field `name`. Any case is accepted, and blanks between parts.
 ///
 /// ```
 /// use dipper_text::hive::{hive_type, parse_type};
@@ -31,8 +31,8 @@ pub const TYPE_KEY: &str = "dipper.type";
 /// ```
 ///
 /// # Errors
-/// [`HiveError::BadType`] with the position, [`HiveError::UnsupportedType`] for what no file can hold here
-/// (`uniontype`, intervals, `timestamp with local time zone`).
+/// [`HiveError::BadType`] with the position; [`HiveError::UnsupportedType`] for types that no file can hold here
+/// (`uniontype`, intervals, `void`, `timestamp with local time zone`).
 pub fn parse_type(name: &str, text: &str) -> Result<Field, HiveError> {
     let mut parser = Parser { text, at: 0, depth: 0 };
     let field = parser.field(name)?;
@@ -43,12 +43,12 @@ pub fn parse_type(name: &str, text: &str) -> Result<Field, HiveError> {
     Ok(field)
 }
 
-/// Types nest no deeper than this: far beyond the separators that Hive has, far below the stack's end.
+/// Maximum nesting of types: far beyond the separators that Hive has, far below the limit of the stack.
 const DEPTH_MAX: usize = 160;
 
 struct Parser<'a> {
     text: &'a str,
-    /// Byte offset of what comes next.
+    /// Byte offset of the next character.
     at: usize,
     depth: usize,
 }
@@ -71,7 +71,7 @@ impl<'a> Parser<'a> {
         HiveError::BadType { text: self.text.to_owned(), at, found, expected: expected.to_owned() }
     }
 
-    /// Takes `c` if it comes next.
+    /// Consumes `c` if it comes next.
     fn take(&mut self, c: char) -> bool {
         self.blanks();
         let found = self.rest().starts_with(c);
@@ -85,7 +85,7 @@ impl<'a> Parser<'a> {
         if self.take(c) { Ok(()) } else { Err(self.error(expected)) }
     }
 
-    /// A word of letters, digits and `_`, which may be empty.
+    /// Reads a word of letters, digits and `_`, which may be empty.
     fn word(&mut self) -> &'a str {
         self.blanks();
         let rest = self.rest();
@@ -94,7 +94,7 @@ impl<'a> Parser<'a> {
         &rest[..end]
     }
 
-    /// A number in `range`.
+    /// Reads a number from `min` to `max`.
     fn number(&mut self, min: u32, max: u32, what: &str) -> Result<u32, HiveError> {
         self.blanks();
         let start = self.at;
@@ -107,7 +107,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A struct's field name: a word, or anything in backticks (doubled inside to mean itself).
+    /// Reads a struct's field name: a word, or anything in backticks (doubled inside to mean itself).
     fn name(&mut self) -> Result<String, HiveError> {
         if self.take('`') {
             let mut name = String::new();
@@ -131,7 +131,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `COMMENT 'text'` after a struct's field, which says nothing about the data.
+    /// Skips `COMMENT 'text'` after a struct's field; it does not affect the data.
     fn comment(&mut self) -> Result<(), HiveError> {
         let start = self.at;
         if !self.word().eq_ignore_ascii_case("comment") {
@@ -274,13 +274,13 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// The map type of these key and value fields, named and made nullable as everywhere here.
+/// Returns the map type of these key and value fields, with the names and nullability used everywhere in this crate.
 fn map_type(key: Field, value: Field) -> DataType {
     let fields = Fields::from(vec![key.with_nullable(false), value]);
     DataType::Map(Arc::new(Field::new("entries", DataType::Struct(fields), false)), false)
 }
 
-/// What of [`TYPE_KEY`] concerns strings.
+/// The string types that [`TYPE_KEY`] distinguishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StringKind {
     /// `string`.
@@ -307,11 +307,11 @@ impl StringKind {
     }
 }
 
-/// The Hive type string of an Arrow field; the inverse of [`parse_type`], and total on what Hive can hold: large and
-/// view types, dictionaries and zoneless timestamps of any unit count as their plain types.
+/// Returns the Hive type string of an Arrow field; the inverse of [`parse_type`]. Every type that Hive can hold has
+/// one: large and view types, dictionaries and zoneless timestamps of any unit count as their plain types.
 ///
 /// # Errors
-/// [`HiveError::UnsupportedType`] where Hive has no such type (unsigned integers, decimals beyond 38 digits, times,
+/// [`HiveError::UnsupportedType`] if Hive has no such type (unsigned integers, decimals beyond 38 digits, times,
 /// intervals, timestamps with zone, unions).
 pub fn hive_type(field: &Field) -> Result<String, HiveError> {
     let unsupported = |reason: &str| {

@@ -1,8 +1,8 @@
-//! Files that are no text, by how they begin: read as text they would have rows that nobody wrote.
+//! Detection of files that are not text, by their first bytes: read as text, they would have rows that nobody wrote.
 
 use crate::error::{ErrorKind, TextError};
 
-/// Refuses what begins as no text does.
+/// Refuses a file whose first bytes are those of a format other than text.
 ///
 /// # Errors
 /// `BadRecord`, which names the format and the way out.
@@ -65,7 +65,7 @@ pub(super) fn refuse(name: &str, sample: &[u8]) -> Result<(), TextError> {
     }
 }
 
-/// Whether an archive holds what Office programs put into theirs.
+/// Whether an archive holds the members of an Office document.
 fn is_office(archive: &[u8]) -> bool {
     let first = &archive[..archive.len().min(4096)];
     [&b"[Content_Types].xml"[..], b"_rels/", b"xl/", b"application/vnd.oasis.opendocument"]

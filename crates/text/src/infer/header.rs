@@ -1,4 +1,4 @@
-//! Whether a file has the columns that others have, by its header alone.
+//! Check of a file's columns against those of other files, by its header alone.
 
 use arrow_schema::Schema;
 
@@ -16,14 +16,14 @@ pub struct Header {
 }
 
 impl Header {
-    /// Of files with the columns of `schema`, which were inferred from some of them.
+    /// Creates the check for files with the columns of `schema`, which was inferred from some of them.
     pub fn new(schema: &Schema, dialect: &CsvDialect) -> Self {
         let names = schema.fields().iter().map(|field| field.name().clone()).collect();
         Header { names, dialect: CsvDialect { skip_lines: 0, ..dialect.clone() } }
     }
 }
 
-/// Case does not count, nor do empty fields at the end.
+/// Ignores case and empty fields at the end.
 impl HeaderCheck for Header {
     fn check(&self, header: &[u8]) -> Result<(), TextError> {
         let mut records = Records::new(header, true, &self.dialect);
@@ -46,7 +46,7 @@ impl HeaderCheck for Header {
     }
 }
 
-/// Some names in one line.
+/// Returns some names in one line.
 fn shown(names: &[String]) -> String {
     let mut shown: Vec<String> = names.iter().take(SHOWN_COLUMNS).map(|name| shown_name(name)).collect();
     if names.len() > SHOWN_COLUMNS {

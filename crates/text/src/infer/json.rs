@@ -1,7 +1,7 @@
 //! The columns of JSON lines, from samples of the files.
 //!
-//! Strings are STRING, whatever they look like. What is of several kinds is STRING too, and holds numbers, arrays and objects
-//! as they are written. A value that does not fit later is a fault (`json/split.rs`), never another value.
+//! Strings are STRING, whatever they look like. A column of several kinds is STRING too, and holds numbers, arrays and
+//! objects as they are written. A later value that does not fit is a fault (`json/split.rs`), never another value.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -18,21 +18,22 @@ use crate::json::{has_fraction, name, object};
 use crate::parse;
 use crate::scan::{BLOCK_BYTES_MAX, FileInput};
 
-/// Bytes looked at at the start of all files together, and of one at least and at most.
+/// Number of bytes sampled at the start of all files together, and minimum and maximum for one file.
 const SAMPLE_BYTES: usize = 32 << 20;
 const FILE_BYTES_MIN: usize = 64 << 10;
 const FILE_BYTES_MAX: usize = 4 << 20;
-/// Bytes looked at in the middle and at the end of a file that allows it.
+/// Number of bytes sampled in the middle and at the end of a file that allows it.
 const FAR_SAMPLE_BYTES: usize = 256 << 10;
-/// A nested object with more members is rather a map, of whose keys each line has others: it stays text.
+/// A nested object with more members is probably a map, whose keys differ between lines: it stays text.
 const MEMBERS_MAX: usize = 200;
 /// Values that are nested deeper stay text.
 const DEPTH_MAX: usize = 32;
 
-/// Guesses the columns of JSON lines in all of these files together, in the order in which their members are first met.
+/// Guesses the columns of JSON lines in all of these files together, in the order of their first occurrence.
 ///
 /// # Errors
-/// `Io` and `Compression` where a file cannot be read; `BadRecord` where a file holds lines, but no object.
+/// `Io` and `Compression` if a file cannot be read; `BadRecord` if a file holds lines but no object, or is one array or
+/// object over several lines.
 pub fn infer_json(files: &[FileInput]) -> Result<(JsonDialect, SchemaRef), TextError> {
     let most = (SAMPLE_BYTES / files.len().max(1)).clamp(FILE_BYTES_MIN, FILE_BYTES_MAX);
     let mut columns = Columns::default();
@@ -58,11 +59,12 @@ pub fn infer_json(files: &[FileInput]) -> Result<(JsonDialect, SchemaRef), TextE
     Ok((JsonDialect { keys, guessed: true }, Arc::new(Schema::new(fields))))
 }
 
-/// What a text is if it is one array or object over several lines, and how jq makes lines of it.
+/// Returns the kind of a text that is one array or object over several lines, and the filter with which jq makes lines
+/// of it.
 fn document(text: &[u8], complete: bool) -> Option<(&'static str, &'static str)> {
     let (_, first) = lines(text, true, true).next()?;
     let first = first.trim_ascii();
-    // An array whose lines are elements is one, too.
+    // An array with one element per line counts too.
     let (kind, way) = match first {
         [b'[', ..] => ("array", ".[]"),
         [b'{', ..] => ("object", "."),
@@ -71,13 +73,13 @@ fn document(text: &[u8], complete: bool) -> Option<(&'static str, &'static str)>
     let is_alone = whole(first, 0).is_ok();
     let goes_on = match complete {
         true => whole(text, 0).is_ok(),
-        // Its end is not known.
+        // Its end is unknown.
         false => matches!(first, b"[" | b"{"),
     };
     (!is_alone && goes_on).then_some((kind, way))
 }
 
-/// The first bytes of a file, at least a line; and whether there are no more.
+/// Reads the first bytes of a file, at least a line. Also returns whether they are the whole file.
 fn start_of(file: &FileInput, most: usize) -> Result<(Vec<u8>, bool), TextError> {
     let failed = |error| TextError::io(&file.name, error);
     file.source.ready().map_err(failed)?;
@@ -95,8 +97,8 @@ fn start_of(file: &FileInput, most: usize) -> Result<(Vec<u8>, bool), TextError>
     }
 }
 
-/// The lines of a sample with their numbers, from 1; not the first where the sample does not begin with it (`begins`), nor
-/// the last where it may go on (`ends`).
+/// Returns the lines of a sample with their numbers, from 1. The first is left out unless the sample begins with it
+/// (`begins`), the last unless the sample ends with it (`ends`).
 fn lines(sample: &[u8], begins: bool, ends: bool) -> impl Iterator<Item = (usize, &[u8])> {
     let lines = sample.split(|byte| *byte == b'\n');
     let count = lines.clone().count();
@@ -104,7 +106,7 @@ fn lines(sample: &[u8], begins: bool, ends: bool) -> impl Iterator<Item = (usize
     (1..).zip(lines).filter(move |(number, line)| inner(*number) && !line.trim_ascii().is_empty())
 }
 
-/// What the values of a column are, or of a part of it.
+/// Type of the values of a column, or of a part of it.
 #[derive(Debug)]
 enum Shape {
     Plain(Kind),
@@ -112,7 +114,7 @@ enum Shape {
     Struct(Columns),
 }
 
-/// Members of objects, in the order in which they are first met.
+/// Members of objects, in the order of their first occurrence.
 #[derive(Debug, Default)]
 struct Columns {
     all: Vec<(String, Shape)>,
@@ -120,7 +122,7 @@ struct Columns {
 }
 
 impl Columns {
-    /// Takes in lines; those that are no objects say nothing. Returns the first of these, and whether there were objects.
+    /// Adds lines; those that are not objects are ignored. Returns the first such line, and whether there were objects.
     fn read<'a>(&mut self, lines: impl Iterator<Item = (usize, &'a [u8])>) -> (Option<(usize, String)>, bool) {
         let (mut bad, mut any) = (None, false);
         for (number, line) in lines {
@@ -139,7 +141,10 @@ impl Columns {
         (bad, any)
     }
 
-    /// As [`read`](Self::read), of the start of a file, which must hold an object if it holds anything.
+    /// Adds lines like [`read`](Self::read), from the start of a file, which must hold an object unless it is empty.
+    ///
+    /// # Errors
+    /// `BadRecord` if there are lines but no object.
     fn read_start<'a>(&mut self, file: &str, lines: impl Iterator<Item = (usize, &'a [u8])>) -> Result<(), TextError> {
         let (Some((number, reason)), false) = self.read(lines) else { return Ok(()) };
         let mut error = TextError::new(ErrorKind::BadRecord, reason).in_file(file).with_hint(
@@ -161,7 +166,7 @@ impl Columns {
         &mut self.all[at].1
     }
 
-    /// Takes in a nested object; false if it cannot be a STRUCT, whose members are found without regard to case.
+    /// Adds a nested object. Returns false if it cannot be a STRUCT, whose members are found without regard to case.
     fn add(&mut self, text: &[u8], object: Cell, depth: usize) -> bool {
         for (key, value) in Members::new(text, object).flatten() {
             let key = name(text, key);
@@ -179,7 +184,7 @@ impl Columns {
 }
 
 impl Shape {
-    /// Takes in a value that is nested so deep.
+    /// Adds a value at this depth of nesting.
     fn add(&mut self, text: &[u8], value: Cell, depth: usize) {
         if matches!(self, Shape::Plain(Kind::Nothing)) && depth < DEPTH_MAX {
             match value.kind {
@@ -210,7 +215,7 @@ impl Shape {
         match self {
             Shape::Plain(kind) => kind.data_type(),
             Shape::List(item) => DataType::new_list(item.data_type(), true),
-            // Nothing could be said of it as a STRUCT.
+            // An empty STRUCT type is useless.
             Shape::Struct(members) if members.all.is_empty() => DataType::Utf8View,
             Shape::Struct(members) => {
                 let field = |(name, shape): &(String, Shape)| Field::new(name, shape.data_type(), true);
@@ -220,7 +225,7 @@ impl Shape {
     }
 }
 
-/// What a plain value is. Numbers that no type holds as they are written are text.
+/// Returns the kind of a plain value. Numbers that no type holds as they are written are text.
 fn plain(text: &[u8], value: Cell) -> Kind {
     let number = match value.kind {
         JsonKind::True | JsonKind::False => return Kind::Boolean,

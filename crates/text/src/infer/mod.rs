@@ -1,10 +1,10 @@
-//! Which dialect, columns and types an unknown CSV file has; which columns JSON lines have, see `json.rs`.
+//! Guesses the dialect, columns and types of an unknown CSV file, and the columns of JSON lines (see `json.rs`).
 //!
-//! A sample from the start of the file decides; where the file can be read at any place, samples from its middle and end
-//! keep a type from being guessed that a late value breaks. Options that the user gave are taken as they are and narrow
-//! the search. The guess tends to what reads every row of the sample, in this order: quoting that closes, the same number
-//! of fields in every record, no lines to skip, more columns. It is meant to agree with DuckDB's sniffer where that is
-//! what a person would say; `tests/sniff.rs` counts it.
+//! A sample from the start of the file decides. If the file can be read at any place, samples from its middle and end
+//! prevent the guess of a type that a late value breaks. Options that the user gave are taken as they are and narrow
+//! the search. The guess prefers a dialect that reads every row of the sample, in this order: quoting that closes, the
+//! same number of fields in every record, no lines to skip, more columns. It is meant to agree with DuckDB's sniffer
+//! wherever a person would; `tests/sniff.rs` counts how often it does.
 
 mod binary;
 mod header;
@@ -28,7 +28,7 @@ pub use header::Header;
 pub use json::infer_json;
 pub use types::Kind;
 
-/// What the user said about the file. `None`: guess it.
+/// Properties of the file that the user gave. `None`: guess it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Hints {
     /// Bytes between fields.
@@ -43,52 +43,54 @@ pub struct Hints {
     pub header: Option<bool>,
     /// Lines before the header or the first record.
     pub skip_lines: Option<u64>,
-    /// What ends a record.
+    /// The end of a record.
     pub line_end: Option<LineEnd>,
     /// Whether blanks around unquoted fields are dropped.
     pub trim: Option<bool>,
     /// Unquoted fields that are NULL.
     pub null_values: Option<Vec<Vec<u8>>>,
-    /// Records with too few or too many fields.
+    /// Treatment of records with too few or too many fields.
     pub ragged: Option<Ragged>,
-    /// Where year, month and day stand in dates.
+    /// Order of year, month and day in dates.
     pub dates: Option<DateOrder>,
     /// Names of the columns in order, instead of the header's or `c1`, `c2`, ...; may be fewer than there are columns.
     pub names: Vec<String>,
-    /// Types by column name (compared without case), instead of guessed ones. What the fields say beside their type is kept.
+    /// Types by column name (compared without case), instead of guessed ones. The rest of each field, its metadata, is
+    /// kept.
     pub types: Vec<FieldRef>,
     /// Every column is a string.
     pub all_strings: bool,
 }
 
-/// A guess, complete: what [`Scan`](crate::scan) needs to read the file.
+/// A complete guess: everything that [`Scan`](crate::scan) needs to read the file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Guess {
     /// Name of the file, for messages.
     pub file: String,
-    /// How it is written.
+    /// Dialect of the file.
     pub dialect: CsvDialect,
-    /// Its columns in file order. Types are those of the crate: BOOLEAN, BIGINT (`Int64`), LARGEINT
+    /// Columns of the file in file order. The types are those of the crate: BOOLEAN, BIGINT (`Int64`), LARGEINT
     /// (`Decimal256(39, 0)`), DOUBLE, DATE (`Date32`), DATETIME (`Timestamp(Microsecond)`), STRING (`Utf8View`).
     pub schema: SchemaRef,
-    /// What each column's sampled values are; [`Kind::Nothing`] where all were NULL (the schema says STRING then).
+    /// Kind of each column's sampled values; [`Kind::Nothing`] if all were NULL (the type in the schema is then
+    /// STRING).
     pub kinds: Vec<Kind>,
-    /// For each column whether its type was given, and is no guess.
+    /// For each column, whether its type was given as opposed to guessed.
     pub given: Vec<bool>,
-    /// The file holds nothing but line ends: it says nothing about others.
+    /// The file holds nothing but line ends, so it tells nothing about the columns of other files.
     pub empty: bool,
-    /// Records looked at, the header not counted.
+    /// Number of sampled records, without the header.
     pub sampled_rows: u64,
-    /// Of them, records with fewer fields than there are columns, and with more.
+    /// Number of sampled records with fewer fields than there are columns, and with more.
     pub ragged_rows: (u64, u64),
-    /// Days and months could change places: no date of the sample has a day after the twelfth.
+    /// Days and months could be exchanged: no date of the sample has a day after the twelfth.
     pub ambiguous_dates: bool,
     /// The sample was the whole file.
     pub complete: bool,
 }
 
 impl Guess {
-    /// Completes an error about a value that does not fit the guessed type of its column: how to go on.
+    /// Completes an error about a value that does not fit the guessed type of its column, with the ways to go on.
     pub fn hint(column: &Field, value: &[u8], dates: DateOrder) -> String {
         let wider = type_name(&Kind::wider(column.data_type(), value, dates).data_type()).to_lowercase();
         format!(
@@ -99,7 +101,7 @@ impl Guess {
     }
 }
 
-/// `',' between fields, '"' quotes, header`: how files are written, in the words of messages and of EXPLAIN.
+/// Describes how files are written, for messages and EXPLAIN: `',' between fields, '"' quotes, header`.
 /// `ambiguous_dates` as in [`Guess`].
 pub fn describe(dialect: &CsvDialect, ambiguous_dates: bool) -> String {
     let mut parts = vec![format!("{} between fields", visible(&dialect.delimiter))];
@@ -128,8 +130,8 @@ pub fn describe(dialect: &CsvDialect, ambiguous_dates: bool) -> String {
     parts.join(", ")
 }
 
-/// `{name}: ',' between fields, '"' quotes, header; 3 columns from 1000 rows: id BIGINT, ts DATETIME, note STRING`, and a
-/// second line that says how to overrule it.
+/// `{name}: ',' between fields, '"' quotes, header; 3 columns from 1000 rows: id BIGINT, ts DATETIME, note STRING`, and
+/// a second line that says how to override the guess.
 impl fmt::Display for Guess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let d = &self.dialect;
@@ -169,7 +171,7 @@ impl fmt::Display for Guess {
 
 const SHOWN_COLUMNS: usize = 24;
 
-/// A column name in one line, cut at 60 characters.
+/// Returns a column name in one line, cut at 60 characters.
 fn shown_name(name: &str) -> String {
     let mut shown: String = name.chars().take(60).map(|c| if c.is_control() { ' ' } else { c }).collect();
     if name.chars().nth(60).is_some() {
@@ -178,7 +180,7 @@ fn shown_name(name: &str) -> String {
     shown
 }
 
-/// Bytes as a person would type them.
+/// Returns bytes as a person would type them.
 fn visible(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let mut out = String::from("'");
@@ -211,18 +213,19 @@ fn type_name(kind: &DataType) -> String {
     }
 }
 
-/// Bytes looked at, at the start of a file.
+/// Number of bytes sampled at the start of a file.
 const SAMPLE_BYTES: usize = 256 << 10;
-/// Bytes of it that decide delimiter and quotes.
+/// Number of its bytes that decide delimiter and quotes.
 const SHAPE_BYTES: usize = 64 << 10;
-/// Bytes looked at in the middle and at the end of a file that allows it.
+/// Number of bytes sampled in the middle and at the end of a file that allows it.
 const FAR_SAMPLE_BYTES: usize = 64 << 10;
 
 /// Guesses dialect, columns and types of one file.
 ///
 /// # Errors
-/// `Io` and `Compression` where it cannot be read; `BadRecord` where it is no text that this crate reads (Parquet,
-/// UTF-16, or compressed under a name that does not say so).
+/// `Io` and `Compression` if the file cannot be read; `BadRecord` if it is no text that this crate reads (Parquet,
+/// UTF-16, or compressed without a name that says so), or if `skip_lines` skips all of it; `Options` if a type is given
+/// for a column that does not exist.
 pub fn infer(file: &FileInput, hints: &Hints) -> Result<Guess, TextError> {
     file.source.ready().map_err(|error| TextError::io(&file.name, error))?;
     let mut sample = Vec::with_capacity(SAMPLE_BYTES);
@@ -233,7 +236,8 @@ pub fn infer(file: &FileInput, hints: &Hints) -> Result<Guess, TextError> {
     infer_sample(&file.name, &sample, complete, &far, hints)
 }
 
-/// Samples of `most` bytes from the middle and the end of a file that allows it, of which `known` bytes at the start were read.
+/// Returns samples of `most` bytes from the middle and the end of a file that allows it. The first `known` bytes of the
+/// file were read already.
 fn far_samples(file: &FileInput, known: usize, most: usize) -> Result<Vec<Vec<u8>>, TextError> {
     let length = file.source.len();
     if file.compression != Compression::None || length <= (known + 2 * most) as u64 {
@@ -248,11 +252,11 @@ fn far_samples(file: &FileInput, known: usize, most: usize) -> Result<Vec<Vec<u8
     [length / 2, length - most as u64].into_iter().map(sample).collect()
 }
 
-/// Guesses from bytes in memory: `sample` from the start of the file, `complete` when nothing follows, and `far` from
-/// anywhere else, each beginning at any byte.
+/// Guesses from bytes in memory: `sample` from the start of the file, `complete` if nothing follows, and `far` from
+/// anywhere else, each beginning at an arbitrary byte.
 ///
 /// # Errors
-/// As [`infer`], `Io` excepted.
+/// `BadRecord` and `Options`, under the conditions of [`infer`].
 pub fn infer_sample(
     name: &str,
     sample: &[u8],
@@ -273,7 +277,7 @@ pub fn infer_sample(
         return Err(TextError::new(ErrorKind::BadRecord, reason).in_file(name).with_hint("skip fewer lines"));
     }
     let empty = skips_all || text.iter().all(is_blank);
-    // Of an empty file only the list of types tells what its columns would be.
+    // For an empty file, only the list of given types tells its columns.
     let columns = if empty { hints.types.len().max(1) } else { shape.columns };
     let mut dialect = shape.dialect;
     let mut table = types::Table::new(columns, hints.null_values.clone());
@@ -340,8 +344,8 @@ pub fn infer_sample(
     })
 }
 
-/// The hints with what a line `sep=;` on top says, which spreadsheets write and read. `None` where there is none, or delimiter
-/// and lines to skip were given.
+/// Returns the hints completed by a first line like `sep=;`, which spreadsheets write and read. `None` if there is no
+/// such line, or if the delimiter or the lines to skip were given.
 fn told_by_first_line(text: &[u8], hints: &Hints) -> Option<Hints> {
     let [delimiter, behind, ..] = text.strip_prefix(b"sep=")? else { return None };
     let is_line = delimiter.is_ascii() && !delimiter.is_ascii_alphanumeric() && matches!(behind, b'\r' | b'\n');
@@ -352,7 +356,7 @@ fn told_by_first_line(text: &[u8], hints: &Hints) -> Option<Hints> {
     })
 }
 
-/// `Option::unwrap_or` for a hint that is `Copy` or not; keeps the call sites alike.
+/// Unwraps a hint with a default, without moving out of the hints.
 trait CloneOr<T> {
     fn clone_or(&self, otherwise: T) -> T;
 }
@@ -363,21 +367,21 @@ impl<T: Clone> CloneOr<T> for Option<T> {
     }
 }
 
-/// Column names: given ones, else the header's, else `c1`, `c2`, ...; a name that was there before (without case) gets
-/// `_1`, `_2`, ...
+/// Returns the column names: given ones, else the header's, else `c1`, `c2`, ...; a name that occurred before (without
+/// case) gets `_1`, `_2`, ...
 fn names(table: &types::Table, header: bool, hints: &Hints) -> Vec<String> {
     let first = table.first_record();
     let name = |i: usize| match (hints.names.get(i), header) {
         (Some(given), _) => given.clone(),
         (None, true) => first.get(i).map(|value| value.trim().to_string()).unwrap_or_default(),
-        // Types for columns of a file that names none: they are in its order.
+        // Given types name the columns of a file without a header, in its order.
         (None, false) => hints.types.get(i).map(|typed| typed.name().clone()).unwrap_or_default(),
     };
     unique((0..table.columns()).map(name))
 }
 
-/// The names of columns as they are told apart: `c1`, `c2`, ... where there is none, and `_1`, `_2`, ... behind one that was
-/// there before (without case).
+/// Makes column names distinct: `c1`, `c2`, ... for empty names, and `_1`, `_2`, ... behind one that occurred before
+/// (without case).
 pub fn unique(given: impl Iterator<Item = String>) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     let mut taken = std::collections::HashSet::new();
@@ -394,7 +398,7 @@ pub fn unique(given: impl Iterator<Item = String>) -> Vec<String> {
     names
 }
 
-/// Files whose dates do not tell days from months go by those of them that do, and are not ambiguous then.
+/// Gives files whose dates do not tell days from months the order of a file whose dates do, and marks them unambiguous.
 pub fn settle_dates(guesses: &mut [Guess]) {
     let tells = |guess: &&Guess| guess.dialect.dates != DateOrder::YearFirst && !guess.ambiguous_dates;
     let Some(order) = guesses.iter().find(tells).map(|guess| guess.dialect.dates) else { return };
@@ -404,10 +408,10 @@ pub fn settle_dates(guesses: &mut [Guess]) {
     }
 }
 
-/// The dialect in which all of these files can be read, or the positions of two that are written differently.
+/// Returns a dialect in which all of these files can be read.
 ///
-/// Words for NULL are united, and records may be short if they are in any file. A file that shows no quotes, or has no
-/// rows, goes with the others, as does one all of whose dates have the year first.
+/// The words for NULL are united, and records may be short if they are in any file. A file that shows no quotes or has
+/// no rows fits any other, and so does one whose dates all have the year first.
 ///
 /// # Errors
 /// The positions of two files whose dialects exclude each other.
@@ -447,21 +451,22 @@ pub fn common_dialect(guesses: &[Guess]) -> Result<CsvDialect, (usize, usize)> {
     Ok(common)
 }
 
-/// The columns of several files together, and where each file has them.
+/// The columns of several files together, and the position of each column in each file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Union {
-    /// All columns, in the order in which they are first met.
+    /// All columns, in the order of their first occurrence.
     pub schema: SchemaRef,
-    /// For each column of `schema` whether its type was given, and is no guess.
+    /// For each column of `schema`, whether its type was given as opposed to guessed.
     pub given: Vec<bool>,
-    /// For each file, in the order given: where each column of `schema` stands in it.
+    /// For each file, in the order given: the position of each column of `schema` in it.
     pub columns: Vec<Vec<Option<usize>>>,
 }
 
-/// Unites files by the names of their columns (compared without case). Types that differ become the narrowest that holds
-/// both: BIGINT and DOUBLE are DOUBLE, DATE and DATETIME are DATETIME, BIGINT and DATE are STRING; columns without values take any type.
+/// Unites files by the names of their columns (compared without case). Types that differ become the narrowest that
+/// holds both: BIGINT and DOUBLE are DOUBLE, DATE and DATETIME are DATETIME, BIGINT and DATE are STRING; columns
+/// without values take any type.
 ///
-/// A column that is typed differently in a file than in the union must be read with the union's type.
+/// A column whose type in a file differs from that in the union must be read with the union's type.
 pub fn union_by_name(guesses: &[Guess]) -> Union {
     let mut fields: Vec<(String, Kind, Option<FieldRef>)> = Vec::new();
     let mut at: std::collections::HashMap<String, usize> = std::collections::HashMap::new();

@@ -11,25 +11,25 @@ pub(super) struct Piece {
     pub start: usize,
     pub end: usize,
     pub quoted: bool,
-    /// Holds doubled quotes or escapes.
+    /// Whether it holds doubled quotes or escapes.
     pub escaped: bool,
 }
 
-/// What a record was like.
+/// Properties of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Record {
     pub start: usize,
     /// The whole record is there, its line end or the end of the file included.
     pub whole: bool,
-    /// No bytes at all.
+    /// The record has no bytes.
     pub blank: bool,
     /// A quote opened and was not closed at a field's end.
     pub malformed: bool,
-    /// A line end inside quotes.
+    /// It has a line end inside quotes.
     pub quoted_line_end: bool,
 }
 
-/// Cuts a sample into records, byte by byte: samples are small, and every dialect must be possible.
+/// Cuts a sample into records, byte by byte: samples are small, and every dialect must be supported.
 pub(super) struct Records<'a> {
     text: &'a [u8],
     at: usize,
@@ -71,7 +71,7 @@ impl<'a> Records<'a> {
         self.text
     }
 
-    /// Length of the line end at `at`, 0 where there is none.
+    /// Returns the length of the line end at `at`, 0 if there is none.
     fn line_end_at(&self, at: usize) -> usize {
         let rest = &self.text[at..];
         match (self.line_end, rest) {
@@ -83,7 +83,7 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Goes behind the next line end.
+    /// Moves behind the next line end.
     pub fn skip_line(&mut self) {
         while self.at < self.text.len() {
             let end = self.line_end_at(self.at);
@@ -94,7 +94,7 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// The next record's fields into `pieces`; `None` at the end of the sample.
+    /// Reads the next record's fields into `pieces`; `None` at the end of the sample.
     pub fn next(&mut self, pieces: &mut Vec<Piece>) -> Option<Record> {
         pieces.clear();
         while self.comment.is_some() && self.text.get(self.at).copied() == self.comment {
@@ -114,7 +114,7 @@ impl<'a> Records<'a> {
                 }
                 None => Piece { start, end: start, quoted: false, escaped: false },
             };
-            // Up to the delimiter or the line end: the field itself, or blanks behind a closing quote.
+            // Up to the delimiter or the line end there is the field itself, or blanks behind a closing quote.
             let mut stray = false;
             let ended_by;
             loop {
@@ -173,7 +173,7 @@ impl<'a> Records<'a> {
         Some(record)
     }
 
-    /// A quoted field whose opening quote lies just before.
+    /// Reads a quoted field whose opening quote lies just before the current position.
     fn quoted(&mut self, quote: u8, record: &mut Record) -> Piece {
         let start = self.at;
         let mut escaped = false;
@@ -197,12 +197,12 @@ impl<'a> Records<'a> {
             }
         }
         self.at = self.at.min(self.text.len());
-        // Never closed. In a cut sample that is no fault, unless it swallowed much of it.
+        // The quote is never closed. In a cut sample that is no fault, unless the field swallowed much of it.
         record.malformed |= self.complete || self.at - start > self.text.len() / 2;
         Piece { start, end: self.at, quoted: true, escaped }
     }
 
-    /// A field's value: quotes and escapes removed.
+    /// Returns a field's value without quotes and escapes.
     pub fn value(&self, piece: Piece) -> std::borrow::Cow<'a, [u8]> {
         let raw = &self.text[piece.start..piece.end];
         if !piece.escaped {
@@ -221,7 +221,7 @@ impl<'a> Records<'a> {
         out.into()
     }
 
-    /// Lines that end before `at`.
+    /// Returns the number of lines that end before `at`.
     pub fn lines_before(&self, at: usize) -> u64 {
         let mut lines = 0;
         let mut here = 0;
@@ -234,16 +234,16 @@ impl<'a> Records<'a> {
     }
 }
 
-/// A dialect and how many columns it makes of the sample. Header, NULLs and trimming are not decided here.
+/// A dialect and the number of columns that the sample has under it. Header, NULLs and trimming are decided elsewhere.
 pub(super) struct Shape {
     pub dialect: CsvDialect,
     pub columns: usize,
 }
 
-/// How well a dialect fits; greater is better, fields in order of weight.
+/// Score of a dialect; greater is better, fields in order of weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Score {
-    /// No quote that opens and does not close.
+    /// Every quote that opens also closes.
     closed: bool,
     fit: Fit,
     columns: usize,
@@ -266,23 +266,23 @@ enum Fit {
 struct Candidate {
     score: Score,
     dialect: CsvDialect,
-    /// Fields that were quoted.
+    /// Number of quoted fields.
     quoted: usize,
 }
 
 /// Delimiters that make tables by themselves, most trusted first.
 const DELIMITERS: [&[u8]; 5] = [b",", b"|", b";", b"\t", b"\x01"];
-/// Delimiters that text is full of, or that are rare: only where none of the others makes a table.
+/// Delimiters that are common in text, or rare: tried only if none of the others makes a table.
 const RARE_DELIMITERS: [&[u8]; 4] = [b"::", b"~", b"^", b" "];
-/// Records that decide.
+/// Maximum number of records that decide.
 const RECORDS_MAX: usize = 2000;
-/// Most lines before the table.
+/// Maximum number of lines before the table.
 const PREAMBLE_RECORDS_MAX: usize = 100;
-/// One record in so many may have a quote that is not closed at its field's end...
+/// One record in `MALFORMED_OF` may have a quote that is not closed at its field's end...
 const MALFORMED_OF: usize = 50;
-/// ...if so many fields for each such record are quoted as they should be.
+/// ...if `QUOTED_OF` fields for each such record are quoted correctly.
 const QUOTED_OF: usize = 10;
-/// Records in which a number is looked for below what may name columns.
+/// Number of records below a possible header in which a number is searched.
 const HEADED_RECORDS: usize = 20;
 
 /// Finds the dialect that makes the best table of the sample.
@@ -302,7 +302,7 @@ pub(super) fn guess(text: &[u8], complete: bool, hints: &Hints) -> Shape {
         dates: DateOrder::YearFirst,
     };
     let mut best: Option<Candidate> = None;
-    // Equal scores: the delimiter that came first is the more trusted one.
+    // On equal scores the earlier, more trusted delimiter stays.
     let consider = |best: &mut Option<Candidate>, delimiter: &[u8]| {
         let candidate = with_quotes(text, complete, dialect(delimiter), hints);
         if best.as_ref().is_none_or(|best| candidate.score > best.score) {
@@ -321,7 +321,8 @@ pub(super) fn guess(text: &[u8], complete: bool, hints: &Hints) -> Shape {
                     consider(&mut best, if delimiter == b"|" && only_doubled(text, b'|') { b"||" } else { delimiter });
             }
             if fit <= Fit::Single {
-                // One column then: commas in it are text, so what separates must be something that does not occur.
+                // There is one column then, and commas in it are text: the delimiter must be a byte that does not
+                // occur.
                 if let Some(absent) = DELIMITERS.into_iter().find(|d| memchr::memchr(d[0], text).is_none()) {
                     consider(&mut best, absent);
                 }
@@ -335,7 +336,7 @@ pub(super) fn guess(text: &[u8], complete: bool, hints: &Hints) -> Shape {
         return Shape { dialect: dialect(b","), columns: 1 };
     };
     if dialect.quote.is_none() && hints.quote.is_none() && quoted == 0 && memchr::memchr(b'"', text).is_none() {
-        // Nothing is quoted here; what comes later may be, in the way of RFC 4180.
+        // Nothing is quoted in the sample; later fields may be, as in RFC 4180.
         dialect.quote = Some(b'"');
     }
     Shape { dialect, columns: score.columns.max(1) }
@@ -362,7 +363,7 @@ fn guess_line_end(text: &[u8]) -> LineEnd {
     if !feeds && memchr::memchr(b'\r', text).is_some() { LineEnd::AnyNewline } else { LineEnd::Newline }
 }
 
-/// The best way of quoting for one delimiter, then comments.
+/// Finds the best way of quoting for one delimiter, then comments.
 fn with_quotes(text: &[u8], complete: bool, plain: CsvDialect, hints: &Hints) -> Candidate {
     let quotes: Vec<Option<u8>> = match hints.quote {
         Some(given) => vec![given],
@@ -381,9 +382,10 @@ fn with_quotes(text: &[u8], complete: bool, plain: CsvDialect, hints: &Hints) ->
         for escape in escapes {
             let dialect = CsvDialect { quote, escape, ..plain.clone() };
             let candidate = with_comments(text, complete, dialect, hints);
-            // A quote that opens no field is a letter like others.
+            // A quote that opens no field is an ordinary character.
             let idle = quote.is_some() && candidate.quoted == 0 && hints.quote.is_none();
-            // Quoting that closes everywhere explains more than none, whatever the columns; the first one found stays.
+            // Quoting that closes everywhere explains more than no quoting, whatever the columns; the first one found
+            // stays.
             let better = best.as_ref().is_none_or(|best| {
                 if best.score.closed && best.quoted > 0 {
                     candidate.quoted > 0 && candidate.score > best.score
@@ -410,7 +412,7 @@ fn with_comments(text: &[u8], complete: bool, dialect: CsvDialect, hints: &Hints
     candidate
 }
 
-/// Scores a dialect; also whether lines begin with `#` that are no records like the others.
+/// Scores a dialect. Also returns whether lines begin with `#` that are no records like the others.
 fn measure(text: &[u8], complete: bool, mut dialect: CsvDialect, hints: &Hints) -> (Candidate, bool) {
     let mut counts: Vec<Count> = Vec::new();
     let mut pieces = Vec::new();
@@ -420,12 +422,12 @@ fn measure(text: &[u8], complete: bool, mut dialect: CsvDialect, hints: &Hints) 
         let Some(record) = records.next(&mut pieces) else { break };
         if record.malformed {
             malformed += 1;
-            // What such a record is cut into says nothing of the others.
+            // The fields of a malformed record tell nothing about the others.
             if record.whole && counts.len() >= MALFORMED_OF {
                 continue;
             }
         }
-        // What the end of the sample cut off counts only where there is nothing else.
+        // A record that the end of the sample cut off counts only if there is no other.
         if !record.whole && !counts.is_empty() {
             break;
         }
@@ -441,7 +443,7 @@ fn measure(text: &[u8], complete: bool, mut dialect: CsvDialect, hints: &Hints) 
             });
         }
     }
-    // A bad record among many does not make another dialect likely, if quotes are much used.
+    // A bad record among many does not make another dialect likely if quotes are used a lot.
     let closed = malformed == 0 || (malformed * MALFORMED_OF <= counts.len() && quoted >= QUOTED_OF * malformed);
     let mut columns = most_frequent(counts.iter().map(|count| count.fields));
     let odd_hashes = counts.iter().any(|count| count.hash && count.fields != columns) || is_commented(&counts);
@@ -457,7 +459,7 @@ fn measure(text: &[u8], complete: bool, mut dialect: CsvDialect, hints: &Hints) 
     (Candidate { score: Score { closed, fit, columns }, dialect, quoted }, odd_hashes)
 }
 
-/// A record, as far as its place in a table goes.
+/// The properties of a record that decide its place in a table.
 struct Count {
     fields: usize,
     start: usize,
@@ -468,19 +470,19 @@ struct Count {
     number: bool,
 }
 
-/// Whether a record names columns: it has no number, and one of those behind it has.
+/// Whether a record names columns: it has no number, and one of the records behind it has.
 fn names_columns(counts: &[Count], at: usize) -> bool {
     !counts[at].number && counts[at + 1..].iter().take(HEADED_RECORDS).any(|count| count.number)
 }
 
-/// Whether lines with `#` in front stand above a table, even if they are cut as its records are: several of them, or one above
-/// the names of the columns.
+/// Whether lines with `#` in front stand above a table, even if they are cut like its records: several of them, or one
+/// above the names of the columns.
 fn is_commented(counts: &[Count]) -> bool {
     let hashes = counts.iter().take_while(|count| count.hash).count();
     hashes < counts.len() && (hashes > 1 || hashes == 1 && names_columns(counts, 1))
 }
 
-/// Whether bytes are a number, quotes and blanks aside.
+/// Whether the bytes form a number, apart from blanks.
 fn is_number(text: &[u8]) -> bool {
     let text = text.trim_ascii();
     text.first().is_some_and(|b| b.is_ascii_digit() || matches!(b, b'-' | b'+' | b'.'))
@@ -488,8 +490,8 @@ fn is_number(text: &[u8]) -> bool {
         && text.iter().all(|b| b.is_ascii_digit() || matches!(b, b'-' | b'+' | b'.' | b',' | b'e' | b'E' | b':' | b'/'))
 }
 
-/// How regular the counts are, and the first record of the table where lines stand before it. `columns` is the most
-/// frequent count, and becomes the header's where that names more.
+/// Returns how regular the counts are, and the first record of the table if lines stand before it. `columns` is the
+/// most frequent count, and becomes the header's if that has more.
 fn fit(counts: &[Count], columns: &mut usize, hints: &Hints) -> (Fit, Option<usize>) {
     let most = *columns;
     let total = counts.len();
@@ -511,7 +513,7 @@ fn fit(counts: &[Count], columns: &mut usize, hints: &Hints) -> (Fit, Option<usi
         *columns = first;
         return (Fit::Ragged, None);
     }
-    // Records at the start that have as many fields as each other are a table of their own, and no lines before one.
+    // Several records at the start with equal counts are a table of their own, not lines before one.
     let alike = counts.iter().take_while(|count| count.fields == first).count();
     if first != most && hints.skip_lines.is_none() {
         // The table begins at the first two records in a row that look like it.
@@ -528,15 +530,15 @@ fn fit(counts: &[Count], columns: &mut usize, hints: &Hints) -> (Fit, Option<usi
     }
     let widens = first > 1 && counts.is_sorted_by_key(|count| count.fields);
     if widens && (alike > 1 || (rest_same && 2 * first >= most)) {
-        // Later records are wider than the first ones, which say what the columns are.
+        // Later records are wider than the first ones, which tell what the columns are.
         *columns = first;
         return (Fit::Ragged, None);
     }
-    // At least seven of ten, else it is prose with commas.
+    // At least seven of ten records must agree, otherwise the file is prose with commas.
     if first == most && same(0..total) * 10 >= total * 7 && total > 2 {
         return (Fit::Ragged, None);
     }
-    // Who says that fields may be missing has a table, whose first record names the columns.
+    // A user who says that fields may be missing has a table, whose first record names the columns.
     if hints.ragged == Some(Ragged::Fill) && counts.iter().filter(|count| count.fields > 1).count() * 10 >= total * 7 {
         if first > 1 && hints.header != Some(false) {
             *columns = first;
@@ -546,7 +548,7 @@ fn fit(counts: &[Count], columns: &mut usize, hints: &Hints) -> (Fit, Option<usi
     (Fit::Varying, None)
 }
 
-/// The most frequent number; the greater one of equally frequent ones.
+/// Returns the most frequent number; the greater one of equally frequent ones.
 fn most_frequent(counts: impl Iterator<Item = usize>) -> usize {
     let mut tally = std::collections::BTreeMap::new();
     for count in counts {

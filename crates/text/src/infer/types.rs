@@ -1,4 +1,4 @@
-//! What the values of a column are.
+//! Kinds of the values of a column.
 
 use arrow_schema::{DataType, TimeUnit};
 
@@ -7,7 +7,7 @@ use crate::csv::time;
 use crate::dialect::{CsvDialect, DateOrder, NULL_WORDS, null_word};
 use crate::parse;
 
-/// The narrowest type that holds all values of a column that were seen.
+/// The narrowest type that holds all sampled values of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
@@ -15,22 +15,23 @@ pub enum Kind {
     Nothing,
     /// `true` and `false`, or both `t` and `f`, in any case.
     Boolean,
-    /// Whole numbers of 64 bits.
+    /// Integers of 64 bits.
     BigInt,
-    /// Whole numbers of 128 bits.
+    /// Integers of 128 bits.
     LargeInt,
     /// Numbers.
     Double,
-    /// `2024-12-31`, and what else the CSV reader takes for a DATE.
+    /// `2024-12-31`, and the other forms that the CSV reader takes for a DATE.
     Date,
-    /// `2024-12-31 23:59:59`, and what else the CSV reader takes for a DATETIME: `T`, a fraction, a zone, dates.
+    /// `2024-12-31 23:59:59`, and the other forms that the CSV reader takes for a DATETIME: `T`, a fraction, a zone,
+    /// dates.
     DateTime,
     /// Anything.
     Text,
 }
 
 impl Kind {
-    /// The Arrow type that values of this kind are read as.
+    /// Returns the Arrow type as which values of this kind are read.
     pub fn data_type(self) -> DataType {
         match self {
             Kind::Nothing | Kind::Text => DataType::Utf8View,
@@ -43,7 +44,7 @@ impl Kind {
         }
     }
 
-    /// The narrowest kind that holds values of this type, and this value.
+    /// Returns the narrowest kind that holds values of this type and also this value.
     pub(super) fn wider(data_type: &DataType, value: &[u8], dates: DateOrder) -> Kind {
         use Kind::{BigInt, Boolean, Date, DateTime, Double, LargeInt, Text};
         let kinds = [Boolean, BigInt, LargeInt, Double, Date, DateTime];
@@ -51,7 +52,7 @@ impl Kind {
         kind.union(kind_of(mask(value.trim_ascii()), dates))
     }
 
-    /// The narrowest kind that holds both.
+    /// Returns the narrowest kind that holds both.
     pub fn union(self, other: Kind) -> Kind {
         let rank = |kind: Kind| match kind {
             Kind::BigInt => Some(0),
@@ -77,15 +78,15 @@ const BOOLEAN: Mask = 1;
 const BIGINT: Mask = 2;
 const LARGEINT: Mask = 4;
 const DOUBLE: Mask = 8;
-/// By what dates are read as where the year comes first; those of the other [`ORDERS`] come behind, see [`in_order`].
+/// Bits of dates that are read with the year first; the bits of the other [`ORDERS`] are behind them, see [`in_order`].
 const DATE: Mask = 16;
 const DATETIME: Mask = 32;
 const ANY: Mask = 1023;
 
-/// Orders of dates: the more trusted ones first. Between days and months it is DuckDB's choice.
+/// Orders of dates, the more trusted ones first. Between day first and month first, the choice is DuckDB's.
 const ORDERS: [DateOrder; 3] = [DateOrder::YearFirst, DateOrder::DayFirst, DateOrder::MonthFirst];
 
-/// Bits of dates where they are written in this order.
+/// Returns the bits of dates written in this order.
 fn in_order(dates: Mask, order: DateOrder) -> Mask {
     match order {
         DateOrder::YearFirst => dates,
@@ -94,13 +95,13 @@ fn in_order(dates: Mask, order: DateOrder) -> Mask {
     }
 }
 
-/// Orders of dates in which a value or a column can be read.
+/// Returns for each order of dates whether a value or a column can be read in it.
 fn orders_of(mask: Mask) -> [bool; 3] {
     ORDERS.map(|order| mask & in_order(DATE | DATETIME, order) != 0)
 }
 
-/// Which kinds, apart from text, a value fits. What looks like a code rather than a number (leading zeros, a plus sign)
-/// is text: reading it as a number would lose something.
+/// Returns the kinds, apart from text, that a value fits. A value that looks like a code rather than a number (leading
+/// zeros, a plus sign) is text: reading it as a number would lose something.
 fn mask(value: &[u8]) -> Mask {
     match value {
         [b'-', b'0'..=b'9' | b'.', ..] => number(&value[1..]),
@@ -116,36 +117,36 @@ fn mask(value: &[u8]) -> Mask {
     }
 }
 
-/// As what and in which orders a value can be read that looks like a date, perhaps with a time behind.
+/// Returns the kinds and orders in which a value can be read that looks like a date, with or without a time behind it.
 fn date(value: &[u8]) -> Mask {
     let alone = value.len() <= 10 && !value.iter().any(|byte| matches!(byte, b' ' | b'T' | b't'));
-    // A DATETIME column takes dates too.
+    // A DATETIME column accepts dates too.
     let bits = if alone { DATE | DATETIME } else { DATETIME };
     let reads = |order: &DateOrder| match alone {
         true => time::date(value, *order, true).is_ok(),
         false => time::timestamp(value, *order).is_ok(),
     };
-    // Where the year comes first, it does in all orders.
+    // A date with the year first is read the same in all orders.
     if reads(&DateOrder::YearFirst) {
         return ORDERS.map(|order| in_order(bits, order)).iter().sum();
     }
     ORDERS.into_iter().skip(1).filter(reads).map(|order| in_order(bits, order)).sum()
 }
 
-/// `nan`, `inf` and their like, as the double parser reads them.
+/// Whether a value is `nan`, `inf` or the like, as the double parser reads them.
 fn is_not_finite(value: &[u8]) -> bool {
     let unsigned = value.strip_prefix(b"-").unwrap_or(value);
     (3..=8).contains(&unsigned.len())
         && [&b"nan"[..], b"inf", b"infinity"].iter().any(|word| unsigned.eq_ignore_ascii_case(word))
 }
 
-/// A number without its minus sign.
+/// Returns the kinds of a number without its minus sign.
 fn number(digits: &[u8]) -> Mask {
     if digits.iter().all(u8::is_ascii_digit) {
         return match digits {
             [b'0', _, ..] => 0,
             _ if digits.len() < 19 => BIGINT | LARGEINT | DOUBLE,
-            // 2^63 - 1 and 2^127 - 1 themselves; their negatives one further are not worth a case.
+            // The limits are 2^63 - 1 and 2^127 - 1; the one further negative value of each is not worth a case.
             _ if digits.len() == 19 && digits <= &b"9223372036854775807"[..] => BIGINT | LARGEINT | DOUBLE,
             _ if digits.len() < 39
                 || (digits.len() == 39 && digits <= &b"170141183460469231731687303715884105727"[..]) =>
@@ -179,26 +180,26 @@ fn kind_of(mask: Mask, dates: DateOrder) -> Kind {
 
 /// Markers below this index are never values.
 const SURE_MARKERS: usize = 2;
-/// Markers below this index are unlikely to be values, those from here on are where a text column has them too.
+/// Markers below this index are unlikely to be values; later ones may be values if a text column has them too.
 const LIKELY_MARKERS: usize = 5;
 
-/// What has been seen of one column.
+/// Statistics of one column.
 #[derive(Debug, Clone, Copy)]
 struct Column {
-    /// Kinds that all values fit, markers left out.
+    /// Kinds that all values fit, markers not counted.
     mask: Mask,
-    /// Values that were no markers.
+    /// Whether there were values other than markers.
     seen: bool,
-    /// Bit `i`: `NULL_WORDS[i]` stood here unquoted.
+    /// Bit `i`: `NULL_WORDS[i]` occurred unquoted.
     markers: u16,
-    /// Bit 0: a `t` stood here, bit 1: an `f`. One letter alone is rather a code.
+    /// Bit 0: a `t` occurred; bit 1: an `f`. A column with only one of them is rather a code.
     letters: u8,
 }
 
 impl Column {
     const NEW: Column = Column { mask: ANY, seen: false, markers: 0, letters: 0 };
 
-    /// Takes in a value. `nulls` are the words that the user named, and then the only ones.
+    /// Adds a value. `nulls` are the words that the user named; if given, they are the only ones.
     fn add(&mut self, value: &[u8], quoted: bool, nulls: Option<&[Vec<u8>]>) {
         // Readers of numbers and times ignore blanks around them; words for NULL must stand alone.
         let trimmed = value.trim_ascii();
@@ -213,7 +214,8 @@ impl Column {
                 _ => {}
             }
         } else if value.is_empty() {
-            // What exports that quote everything write where there is nothing: NULL to the readers of all types but text.
+            // Exports that quote everything write an absent value like this; the readers of all types but text make it
+            // NULL.
             return;
         }
         self.seen = true;
@@ -247,7 +249,7 @@ pub(super) struct Table {
     first: Vec<(String, bool)>,
     /// Records read from the start of the file, the first one included.
     pub rows: u64,
-    /// Of them with too few fields, and with too many.
+    /// Number of records with too few fields, and with too many.
     pub short: u64,
     pub long: u64,
     quoted_line_end: bool,
@@ -268,7 +270,7 @@ impl Table {
         }
     }
 
-    /// Takes in the sample from the start of the file.
+    /// Adds a sample that begins at the start of the file.
     pub fn read(&mut self, text: &[u8], complete: bool, dialect: &CsvDialect, from_start: bool) {
         let mut records = Records::new(text, complete, dialect);
         let mut pieces = Vec::new();
@@ -294,7 +296,7 @@ impl Table {
         }
     }
 
-    /// Takes in a sample that begins anywhere: from its first line end on, and only if nearly all of it fits.
+    /// Adds a sample that begins anywhere, from its first line end on, and only if nearly all of its records fit.
     pub fn read_far(&mut self, text: &[u8], dialect: &CsvDialect) {
         let dialect = CsvDialect { skip_lines: 1, ..dialect.clone() };
         let mut pieces = Vec::new();
@@ -337,14 +339,14 @@ impl Table {
         self.quoted_line_end
     }
 
-    /// Values of the first record.
+    /// Returns the values of the first record.
     pub fn first_record(&self) -> Vec<&str> {
         self.first.iter().map(|(value, _)| value.as_str()).collect()
     }
 
-    /// Words to read as NULL: the given ones, or the empty field, `\N` where it stands, and others where they are all that keeps a column
-    /// from being numbers or dates. `NA`, `-` and their like are left alone when a text column has them too: there they
-    /// may be values.
+    /// Returns the words to read as NULL: the given ones, or else the empty field, `\N` if it occurs, and other words
+    /// if they are all that keeps a column from being numbers or dates. `NA`, `-` and the like are left alone if a text
+    /// column has them too: there they may be values.
     pub fn null_values(&self) -> Vec<Vec<u8>> {
         if let Some(given) = &self.given_nulls {
             return given.clone();
@@ -361,14 +363,15 @@ impl Table {
         nulls
     }
 
-    /// The order of dates that reads most columns as such, and whether days and months could change places in them.
+    /// Returns the order of dates that reads most columns as dates, and whether days and months could be exchanged in
+    /// them.
     pub fn date_order(&self, given: Option<DateOrder>) -> (DateOrder, bool) {
         if let Some(given) = given {
             return (given, false);
         }
         let columns = self.columns.iter().enumerate().filter(|(_, column)| column.seen).map(|(i, column)| {
             let alone = orders_of(column.mask);
-            // The first record counts where it can be data.
+            // The first record counts if it can be data.
             let first = self.first.get(i).map_or(ANY, |(value, _)| mask(value.trim().as_bytes()));
             let with_first = orders_of(column.mask & first);
             if with_first.contains(&true) { with_first } else { alone }
@@ -379,7 +382,8 @@ impl Table {
         (ORDERS[best], best > 0 && columns.iter().all(|[_, days, months]| days == months))
     }
 
-    /// Whether the first record names the columns: one of its values does not fit below, or all is text anyway.
+    /// Whether the first record names the columns: one of its values does not fit the values below, or all columns are
+    /// text.
     pub fn has_header(&self, null_values: &[Vec<u8>], dates: DateOrder) -> bool {
         if self.first.is_empty() {
             return false;
@@ -398,7 +402,8 @@ impl Table {
                 return true;
             }
         }
-        // All text below, or nothing: names are there, and are no numbers themselves.
+        // If all columns below are text or empty, the first record has names in all columns, and they are no numbers
+        // themselves.
         let mut first = self.first.iter().zip(&self.columns);
         !typed
             && first.all(|((value, quoted), column)| {
@@ -406,7 +411,7 @@ impl Table {
             })
     }
 
-    /// What the columns are; without a header the first record is data too.
+    /// Returns the kinds of the columns; without a header the first record is data too.
     pub fn kinds(&self, header: bool, null_values: &[Vec<u8>], dates: DateOrder) -> Vec<Kind> {
         let mut first = self.first.iter();
         self.columns

@@ -1,12 +1,12 @@
-//! JSON lines: an object a line, its members as columns.
+//! JSON lines: one object per line, with its members as columns.
 //!
 //! | module | question it answers |
 //! |---|---|
 //! | [`text`] | where do the values of a JSON text lie? |
 //! | `split` | which columns are the members of a line? |
 //!
-//! Numbers keep the digits as written, and go to columns of text as they stand, as arrays and objects do. Columns of unknown
-//! files are guessed by [`infer_json`](crate::infer::infer_json).
+//! Numbers keep the digits as written. In columns of text, numbers, arrays and objects are stored as they stand in the
+//! line. Columns of unknown files are guessed by [`infer_json`](crate::infer::infer_json).
 
 mod split;
 pub mod text;
@@ -23,13 +23,13 @@ use crate::error::TextError;
 
 pub(crate) use split::JsonLine;
 
-/// How the text of a value is read: as a CSV field that is never quoted and never a word for NULL.
+/// Returns the converter of a value's text: that of a CSV field that is never quoted and has no words for NULL.
 pub(crate) fn converter(field: &Field) -> Result<Arc<dyn Convert>, TextError> {
     let dialect = CsvDialect { quote: None, null_values: Vec::new(), ..CsvDialect::default() };
     crate::csv::converter(field, &dialect)
 }
 
-/// The object that a line is, or what is wrong with it.
+/// Finds the object that makes up a line. The error says what is wrong with the line.
 pub(crate) fn object(line: &[u8]) -> Result<Cell, String> {
     match whole(line, 0) {
         Ok(cell) if cell.kind == Kind::Object => Ok(cell),
@@ -38,7 +38,7 @@ pub(crate) fn object(line: &[u8]) -> Result<Cell, String> {
     }
 }
 
-/// The name that a member has, without its quotes.
+/// Returns the name of a member, without its quotes.
 pub(crate) fn name(text: &[u8], key: Cell) -> Cow<'_, [u8]> {
     let inside = &text[key.start + 1..key.end - 1];
     match key.kind {

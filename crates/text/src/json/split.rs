@@ -1,4 +1,4 @@
-//! Lines to columns: where the values of the members lie.
+//! Lines to columns: the places of the members' values.
 
 use std::collections::HashMap;
 
@@ -11,25 +11,25 @@ use crate::dialect::JsonDialect;
 use crate::parse;
 use crate::span::Span;
 
-/// Bytes that the lines of a batch, and what is decoded of them, may have together: spans reach no further.
+/// Maximum number of bytes of a batch's lines and the text decoded from them together: spans reach no further.
 const BYTES_MAX: usize = 1 << 30;
 
-/// Digits of numbers that are surely finite.
+/// Numbers with fewer digits than this are certainly finite.
 const FINITE_DIGITS: usize = 300;
 
-/// Finds the columns of a line.
+/// Splitter of a line into the columns of its members.
 #[derive(Debug)]
 pub(crate) struct JsonLine {
     schema: SchemaRef,
     /// The member of each column.
     keys: Vec<Vec<u8>>,
-    /// Columns by member; where nothing is guessed, in lower case.
+    /// Columns by member name; in lower case unless the columns are guessed.
     columns: HashMap<Vec<u8>, usize>,
     guessed: bool,
 }
 
 impl JsonLine {
-    /// For files of that dialect with these columns.
+    /// Creates a splitter for files of that dialect with these columns.
     pub(crate) fn new(dialect: &JsonDialect, schema: &SchemaRef) -> Self {
         let keys: Vec<Vec<u8>> = dialect.keys.iter().map(|key| key.as_bytes().to_vec()).collect();
         let by_name = |(column, key): (usize, &String)| match dialect.guessed {
@@ -40,7 +40,7 @@ impl JsonLine {
         JsonLine { schema: schema.clone(), keys, columns, guessed: dialect.guessed }
     }
 
-    /// The column of a member; most often the one behind that of the member before.
+    /// Returns the column of a member; most often the one after the previous member's.
     fn column(&self, key: &[u8], expected: usize) -> Option<usize> {
         if self.keys.get(expected).is_some_and(|expected| expected == key) {
             return Some(expected);
@@ -94,7 +94,7 @@ fn unknown(key: &[u8]) -> String {
     format!("the member {:?} is in none of the lines that the columns were guessed from", String::from_utf8_lossy(key))
 }
 
-/// The text of a value; a string's is what its quotes enclose.
+/// Returns the text of a value; for a string, the text between its quotes.
 fn inside(line: &[u8], value: Cell) -> &[u8] {
     match value.kind {
         Kind::String { .. } => &line[value.start + 1..value.end - 1],
@@ -102,7 +102,7 @@ fn inside(line: &[u8], value: Cell) -> &[u8] {
     }
 }
 
-/// Where the text of a value is: in the line, which begins at `start` of `out`, or decoded behind it.
+/// Returns the span of a value's text: in the line, which begins at `start` of `out`, or decoded behind it.
 fn span(line: &[u8], value: Cell, start: usize, out: &mut Vec<u8>) -> Span {
     let place = |from: usize, to: usize| Span::new(from as u32, to as u32);
     match value.kind {
@@ -117,7 +117,7 @@ fn span(line: &[u8], value: Cell, start: usize, out: &mut Vec<u8>) -> Span {
     }
 }
 
-/// Why a value would not stay what it is in a column of a guessed type; completes the sentence `<value> ...`.
+/// Returns why a value would not keep its kind in a column of a guessed type; completes the sentence `<value> ...`.
 fn misfit(line: &[u8], value: Cell, data_type: &DataType) -> Option<String> {
     let number = || &line[value.start..value.end];
     let expected = match (data_type, value.kind) {
@@ -149,7 +149,7 @@ fn misfit(line: &[u8], value: Cell, data_type: &DataType) -> Option<String> {
     Some(format!("is not {expected}"))
 }
 
-/// Whether a double holds a number: it is not beyond them.
+/// Whether a number is within the range of a double.
 fn is_finite(number: &[u8]) -> bool {
     (number.len() < FINITE_DIGITS && !number.iter().any(|byte| matches!(byte, b'e' | b'E')))
         || parse::float64(number, 0, number.len()).is_some_and(f64::is_finite)

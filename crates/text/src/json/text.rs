@@ -1,9 +1,9 @@
-//! JSON text (RFC 8259) without a tree: where its values lie.
+//! JSON text (RFC 8259) without a tree: the places of its values.
 
-/// Nesting that is followed.
+/// Maximum nesting of arrays and objects.
 const DEPTH_MAX: u32 = 256;
 
-/// What a value is.
+/// The kind of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// `null`
@@ -12,11 +12,11 @@ pub enum Kind {
     True,
     /// `false`
     False,
-    /// Digits, with what else numbers have.
+    /// A number, with sign, fraction and exponent.
     Number,
-    /// With its quotes.
+    /// A string, with its quotes.
     String {
-        /// It has backslashes.
+        /// Whether it has backslashes.
         escaped: bool,
     },
     /// `{...}`
@@ -25,23 +25,23 @@ pub enum Kind {
     Array,
 }
 
-/// Where a value lies in its text.
+/// The place of a value in its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cell {
-    /// Its first byte.
+    /// Offset of its first byte.
     pub start: usize,
-    /// One past its last byte.
+    /// Offset one past its last byte.
     pub end: usize,
-    /// What it is.
+    /// The kind of the value.
     pub kind: Kind,
 }
 
-/// Text that is no JSON.
+/// Error: text that is not JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bad {
-    /// Where it begins to be none.
+    /// Offset of the first byte that does not fit.
     pub at: usize,
-    /// What was expected.
+    /// The expected syntax.
     pub what: &'static str,
 }
 
@@ -58,10 +58,10 @@ fn blank(text: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// The one value of a text from `at` on, checked to its end.
+/// Finds the only value of a text from `at` on, and checks the text to its end. A leading byte order mark is skipped.
 ///
 /// # Errors
-/// The text is no JSON.
+/// [`Bad`] if the text is not JSON, nests more than 256 deep, or has anything behind the value.
 pub fn whole(text: &[u8], at: usize) -> Result<Cell> {
     // A byte order mark is no part of it.
     let at = if text[at..].starts_with(b"\xef\xbb\xbf") { at + 3 } else { at };
@@ -70,7 +70,7 @@ pub fn whole(text: &[u8], at: usize) -> Result<Cell> {
     if end < text.len() { bad(end, "expected nothing behind the value") } else { Ok(cell) }
 }
 
-/// The value at or behind `at`.
+/// Finds the value at or behind `at`.
 fn value(text: &[u8], at: usize, depth: u32) -> Result<Cell> {
     let start = blank(text, at);
     let word = |word: &[u8], kind| match text[start..].starts_with(word) {
@@ -119,7 +119,7 @@ fn value(text: &[u8], at: usize, depth: u32) -> Result<Cell> {
     }
 }
 
-/// A member's name and the place behind its colon.
+/// Finds a member's name and the place behind its colon.
 fn colon(text: &[u8], at: usize) -> Result<(Cell, usize)> {
     let at = blank(text, at);
     if text.get(at) != Some(&b'"') {
@@ -146,7 +146,8 @@ fn quoted(text: &[u8], start: usize) -> Result<Cell> {
                     _ => return bad(at, "a backslash with nothing that it can stand before"),
                 }
             }
-            // Raw control characters: Doris's parser takes tabs, and so do most writers of logs.
+            // Tabs are accepted, unlike other raw control characters: Doris's parser takes them, and many writers of
+            // logs emit them.
             Some(0..=8 | 10..=31) => return bad(at, "a control character in a string"),
             Some(_) => at += 1,
         }
@@ -180,7 +181,7 @@ fn number(text: &[u8], start: usize) -> Result<Cell> {
     Ok(Cell { start, end: at, kind: Kind::Number })
 }
 
-/// Appends the text that the inside of a string means.
+/// Appends the text that the inside of a string stands for.
 pub fn string(inside: &[u8], out: &mut Vec<u8>) {
     let mut at = 0;
     while at < inside.len() {
@@ -203,7 +204,7 @@ pub fn string(inside: &[u8], out: &mut Vec<u8>) {
                 let units = [unit(at).unwrap_or(0xFFFD), unit(at + 6).unwrap_or(0)];
                 let pair = char::decode_utf16(units).next().and_then(|c| c.ok()).filter(|c| c.len_utf16() == 2);
                 at += if pair.is_some() { 12 } else { 6 };
-                // Half a pair means nothing.
+                // Half of a surrogate pair has no meaning of its own.
                 let c = pair.or_else(|| char::from_u32(units[0].into())).unwrap_or(char::REPLACEMENT_CHARACTER);
                 out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
                 continue;
@@ -215,7 +216,7 @@ pub fn string(inside: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Members of an object: names with their quotes, and values.
+/// Iterator over the members of an object: names with their quotes, and values.
 #[derive(Debug)]
 pub struct Members<'a> {
     text: &'a [u8],
@@ -224,7 +225,7 @@ pub struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    /// Of an object that was found in `text`.
+    /// Iterates over an object that was found in `text`.
     pub fn new(text: &'a [u8], object: Cell) -> Self {
         Members { text, at: object.start + 1, end: object.end - 1 }
     }
@@ -239,13 +240,13 @@ impl Iterator for Members<'_> {
             return None;
         }
         let member = colon(self.text, self.at).and_then(|(key, at)| Ok((key, value(self.text, at, 0)?)));
-        // Behind the value and its comma; nothing comes behind an error.
+        // Continue behind the value and its comma; end after an error.
         self.at = member.as_ref().map_or(self.end, |(_, v)| blank(self.text, v.end) + 1);
         Some(member)
     }
 }
 
-/// Items of an array that was found in `text`.
+/// Iterates over the items of an array that was found in `text`.
 pub fn items(text: &[u8], array: Cell) -> impl Iterator<Item = Result<Cell>> {
     let mut at = array.start + 1;
     let end = array.end - 1;
@@ -260,16 +261,16 @@ pub fn items(text: &[u8], array: Cell) -> impl Iterator<Item = Result<Cell>> {
     })
 }
 
-/// A step of a path.
+/// A step of a JSON path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// The member of that name.
+    /// The member of this name.
     Key(Vec<u8>),
-    /// The item of an array, from 0.
+    /// The item of an array at this index, from 0.
     Item(usize),
 }
 
-/// `$.a.b[0]."c d"`, `$.[0]`, `$`; a leading `$` may be missing. `None` for what is no path.
+/// Parses a path: `$.a.b[0]."c d"`, `$.[0]`, `$`; a leading `$` may be missing. `None` if it is no path.
 pub fn parse_path(text: &str) -> Option<Vec<Step>> {
     let mut rest = text.trim();
     rest = rest.strip_prefix('$').unwrap_or(rest);
@@ -301,10 +302,10 @@ pub fn parse_path(text: &str) -> Option<Vec<Step>> {
     Some(steps)
 }
 
-/// The value that a path leads to from `cell`; `None` where there is none.
+/// Follows a path from `cell`; `None` if there is no value. If names repeat in an object, the last one counts.
 ///
 /// # Errors
-/// The text on the way is no JSON.
+/// [`Bad`] if the text on the way is not JSON.
 pub fn lookup(text: &[u8], cell: Cell, path: &[Step]) -> Result<Option<Cell>> {
     let mut at = cell;
     for step in path {

@@ -4,7 +4,7 @@ use super::{ZEROS, all_digits, load8};
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
-/// A date and a time of day as the calendar names them.
+/// A date and a time of day, in fields of the calendar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Civil {
     /// Proleptic Gregorian year.
@@ -23,7 +23,7 @@ pub struct Civil {
     pub micro: u32,
 }
 
-/// Days in a month of the proleptic Gregorian calendar; 0 where `month` is not 1..=12.
+/// Returns the number of days in a month of the proleptic Gregorian calendar; 0 if `month` is not 1..=12.
 #[inline(always)]
 pub fn days_in_month(year: i32, month: u32) -> u32 {
     const DAYS: [u8; 16] = [0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31, 0, 0, 0];
@@ -31,9 +31,9 @@ pub fn days_in_month(year: i32, month: u32) -> u32 {
     if month > 12 { 0 } else { DAYS[(month & 15) as usize] as u32 + leap as u32 }
 }
 
-/// Days from 1970-01-01 to a date of the proleptic Gregorian calendar, years -4800 to 1_000_000.
+/// Returns the days from 1970-01-01 to a date of the proleptic Gregorian calendar, years -4800 to 1_000_000.
 ///
-/// The Julian day formula with March as the first month, so that the leap day is the last of its year.
+/// This is the Julian day formula with March as the first month, so that the leap day is the last of its year.
 #[inline(always)]
 pub fn days_from_civil(year: i32, month: u32, day: u32) -> i32 {
     let early = (month < 3) as i32;
@@ -42,7 +42,7 @@ pub fn days_from_civil(year: i32, month: u32, day: u32) -> i32 {
     day as i32 + (153 * m + 2) / 5 + 365 * y + y / 4 - y / 100 + y / 400 - 32_045 - 2_440_588
 }
 
-/// Microseconds from 1970-01-01 00:00:00.
+/// Returns the microseconds from 1970-01-01 00:00:00.
 #[inline(always)]
 pub fn micros(at: Civil) -> i64 {
     let days = days_from_civil(at.year, at.month, at.day) as i64;
@@ -73,7 +73,7 @@ fn byte(word: u64, i: u32) -> u32 {
     (word >> (8 * i)) as u8 as u32
 }
 
-/// Year, month, day of `YYYY-MM-DD` at `at`, whatever follows; checked against the calendar.
+/// Reads year, month and day of `YYYY-MM-DD` at `at`, with any bytes behind it; checked against the calendar.
 #[inline(always)]
 fn date_at(bytes: &[u8], at: usize) -> Option<(i32, u32, u32)> {
     let head = pairs(shaped(load8(bytes, at)?, b"0000-00-")?);
@@ -87,8 +87,8 @@ fn date_at(bytes: &[u8], at: usize) -> Option<(i32, u32, u32)> {
     Some((year, month, day))
 }
 
-/// Days since 1970-01-01 of a field that is exactly `YYYY-MM-DD`; `None` for any other shape and for days that do not
-/// exist (callers with more shapes try those next).
+/// Reads a field that is exactly `YYYY-MM-DD` as days since 1970-01-01; `None` for any other shape and for days that do
+/// not exist (callers that accept more shapes try those next).
 #[inline(always)]
 pub fn date_fixed(bytes: &[u8], start: usize, end: usize) -> Option<i32> {
     if end.wrapping_sub(start) != 10 {
@@ -98,8 +98,8 @@ pub fn date_fixed(bytes: &[u8], start: usize, end: usize) -> Option<i32> {
     Some(days_from_civil(year, month, day))
 }
 
-/// Microseconds since 1970-01-01 of a field that is exactly `YYYY-MM-DD HH:MM:SS` (or `T` between), with 0 or 1 to 9
-/// digits of fraction (cut after the sixth); `None` for any other shape and for times that do not exist.
+/// Reads a field that is exactly `YYYY-MM-DD HH:MM:SS` (or `T` between) as microseconds since 1970-01-01. It may have a
+/// fraction of 1 to 9 digits (cut after the sixth). `None` for any other shape and for times that do not exist.
 #[inline(always)]
 pub fn timestamp_fixed(bytes: &[u8], start: usize, end: usize) -> Option<i64> {
     let len = end.wrapping_sub(start);
@@ -119,7 +119,7 @@ pub fn timestamp_fixed(bytes: &[u8], start: usize, end: usize) -> Option<i64> {
     Some(micros(Civil { year, month, day, hour, minute, second, micro }))
 }
 
-/// Microseconds of `.` and 1 to 9 digits at `bytes[point..end]`.
+/// Reads `.` and 1 to 9 digits at `bytes[point..end]` as microseconds.
 #[inline(always)]
 fn fraction(bytes: &[u8], point: usize, end: usize) -> Option<u32> {
     if bytes[point] != b'.' || end == point + 1 {

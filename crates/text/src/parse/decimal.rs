@@ -18,8 +18,9 @@ fn power(exponent: u32) -> Option<i128> {
     10i128.checked_pow(exponent)
 }
 
-/// Value of `bytes[start..end]` times 10^`scale`, rounded half away from zero; `None` where the text is no decimal
-/// number (optional sign, digits with at most one point, optional exponent) or has more than `precision` digits then.
+/// Returns the value of `bytes[start..end]` times 10^`scale`, rounded half away from zero. `None` if the text is no
+/// decimal number (optional sign, digits with at most one point, optional exponent) or the result has more than
+/// `precision` digits.
 ///
 /// `precision` is 1..=38, `scale` at most `precision`; a negative scale rounds before the point.
 #[inline]
@@ -47,7 +48,7 @@ pub fn decimal(bytes: &[u8], start: usize, end: usize, precision: u8, scale: i8)
     any_shape(bytes.get(start..end)?, precision, scale)
 }
 
-/// A decimal number taken apart: its digits without leading zeros, and the power of ten of the last one.
+/// A decimal number in parts: sign, digits before and behind the point, and exponent.
 struct Parts<'a> {
     negative: bool,
     whole: &'a [u8],
@@ -87,7 +88,7 @@ fn any_shape(text: &[u8], precision: u8, scale: i8) -> Option<i128> {
 
 fn any_shape256(text: &[u8], precision: u8, scale: i8) -> Option<i256> {
     let Parts { negative, whole, fraction, exponent } = parts(text)?;
-    // Digits that remain: those worth at least 10^-scale. `keep` counts them from the first digit of `whole`.
+    // Only digits worth at least 10^-scale remain. `keep` counts them from the first digit of `whole`.
     let keep = whole.len() as i64 + exponent + scale as i64;
     let ten = i256::from_i128(10);
     let mut value = i256::ZERO;
@@ -126,7 +127,7 @@ fn any_shape256(text: &[u8], precision: u8, scale: i8) -> Option<i256> {
     Some(if negative { value.wrapping_neg() } else { value })
 }
 
-/// As [`decimal`], for up to 76 digits.
+/// Reads a number like [`decimal`], with up to 76 digits.
 pub fn decimal256(text: &[u8], precision: u8, scale: i8) -> Option<i256> {
     any_shape256(text, precision, scale)
 }

@@ -1,9 +1,9 @@
-//! Whole numbers.
+//! Integers.
 
 use super::{ZEROS, all_digits, eight, load8};
 
-/// Value of `bytes[start..end]`, which must be 1 to 19 digits and nothing else; `None` for anything else, and where it
-/// exceeds `u64`.
+/// Returns the value of `bytes[start..end]`, which must be one or more digits and nothing else; `None` for anything
+/// else, and if the value exceeds `u64`.
 #[inline(always)]
 pub fn digits(bytes: &[u8], start: usize, end: usize) -> Option<u64> {
     let len = end.wrapping_sub(start);
@@ -52,7 +52,8 @@ fn digits_bytewise(text: &[u8]) -> Option<u64> {
     Some(value)
 }
 
-/// Value of `bytes[start..end]`: an optional sign and digits, nothing else. `None` also where it exceeds `i64`.
+/// Returns the value of `bytes[start..end]`: an optional sign and digits, nothing else. `None` also if it exceeds
+/// `i64`.
 #[inline(always)]
 pub fn int(bytes: &[u8], start: usize, end: usize) -> Option<i64> {
     let first = *bytes.get(start)?;

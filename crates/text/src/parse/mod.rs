@@ -2,8 +2,8 @@
 //!
 //! Functions that take `(bytes, start, end)` read the field `bytes[start..end]` and may load up to 16 bytes before it:
 //! machine words are parsed eight digits at a time (SWAR, "SIMD within a register"; the digit arithmetic follows Daniel
-//! Lemire, "Quickly parsing eight digits", 2018), with the bytes before the field masked away. Near the start of `bytes`
-//! they fall back to a byte at a time, so the result depends on the field alone.
+//! Lemire, "Quickly parsing eight digits", 2018), with the bytes before the field masked away. Near the start of
+//! `bytes` they fall back to a byte at a time, so the result depends on the field alone.
 
 mod date;
 mod decimal;
@@ -18,7 +18,7 @@ pub use int::{digits, int};
 /// `b"00000000"` as a word.
 pub(crate) const ZEROS: u64 = 0x3030_3030_3030_3030;
 
-/// Value of eight decimal digits, given as numbers 0..=9, the first one in the lowest byte.
+/// Returns the value of eight decimal digits, given as numbers 0..=9, the first one in the lowest byte.
 #[inline(always)]
 pub(crate) fn eight(digits: u64) -> u64 {
     const MASK: u64 = 0x0000_00FF_0000_00FF;
@@ -37,7 +37,7 @@ pub(crate) fn all_digits(digits: u64) -> bool {
     (digits | digits.wrapping_add(0x7676_7676_7676_7676)) & 0x8080_8080_8080_8080 == 0
 }
 
-/// The eight bytes from `at` on as a word, the first one lowest.
+/// Returns the eight bytes from `at` on as a word, the first one lowest.
 #[inline(always)]
 pub(crate) fn load8(bytes: &[u8], at: usize) -> Option<u64> {
     let b: [u8; 8] = bytes.get(at..at.wrapping_add(8))?.try_into().ok()?;

@@ -6,8 +6,8 @@
 //!                      ^ first record        ^ the last record begins in the block and is read to its end
 //! ```
 //!
-//! A record belongs to the block in which it starts. Whether the block's first byte starts one is told by the byte before
-//! it, and in files with quotes by the [`Chain`](super::chain).
+//! A record belongs to the block in which it starts. The byte before the block tells whether its first byte starts a
+//! record; in files with quotes, the [`Chain`](super::chain) tells it.
 
 use std::sync::atomic::Ordering;
 
@@ -24,21 +24,21 @@ use crate::error::{ErrorKind, TextError};
 use crate::simd::{self, Carry, Found, Index, Shape};
 use crate::source::read_full;
 
-/// Bytes read before a block, for what must be known about them.
+/// Bytes read before a block, to learn its state from them.
 const LOOK: u64 = 16;
-/// Bytes read behind a block at first; the end of its last record usually is among them.
+/// Bytes read behind a block at first; the end of its last record is usually among them.
 const AHEAD: u64 = 4096;
-/// Steps in which single line ends are searched.
+/// Step in bytes of the search for a single line end.
 const STEP: usize = 512;
 
-/// How many records a block has.
+/// The number of records of a block.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Counted {
     pub rows: u64,
 }
 
-/// Appends the structure of `bytes[from..to]` to `index`; by masks where they can, else by the machine. Returns as
-/// [`machine::run`] does.
+/// Appends the structure of `bytes[from..to]` to `index`, by masks if they can tell, else by the machine. Returns the
+/// same pair as [`machine::run`].
 pub(super) fn find(
     scan: &Scan,
     bytes: &[u8],
@@ -56,7 +56,7 @@ pub(super) fn find(
         if scan.simd.index(bytes, from, to, shape, &mut carry, index) == Found::Regular
             && let Some(state) = State::from_carry(&carry, &scan.grammar, bytes[to - 1])
         {
-            // The masks give positions within each stretch; line counts go on from what was there.
+            // The masks give positions within each stretch; line counts continue from those before.
             return (state, to);
         }
         index.ends.truncate(before.0);
@@ -67,8 +67,8 @@ pub(super) fn find(
     machine::run(&scan.grammar, bytes, from, to, more, state, index)
 }
 
-/// The state at the start of a block of a file without quotes, from the bytes before it (`bytes[..at]`, which reach back
-/// at least one byte); `None`: an escape run begins before them.
+/// Returns the state at the start of a block of a file without quotes, from the bytes before it (`bytes[..at]`, at
+/// least one byte); `None`: they begin inside a run of escapes.
 fn state_before(bytes: &[u8], at: usize, reaches_start: bool, grammar: &Grammar) -> Option<State> {
     let run_before = |end: usize| -> Option<bool> {
         let Some(escape) = grammar.escape else { return Some(false) };
@@ -98,7 +98,7 @@ struct Reader<'a> {
     file: usize,
     /// Position in the file of `buffer[PAD]`.
     base: u64,
-    /// Where records of the file end.
+    /// End of the file's records.
     end: u64,
     buffer: Vec<u8>,
     /// Bytes of the buffer that are filled, padding included.
@@ -110,7 +110,7 @@ impl Reader<'_> {
         TextError::io(&self.queue.files[self.file].input.name, e)
     }
 
-    /// Reads on, up to `to` in the file.
+    /// Reads on, up to position `to` in the file.
     fn fill(&mut self, to: u64) -> Result<(), TextError> {
         let wanted = PAD + (to.min(self.end) - self.base) as usize;
         if wanted + PAD > self.buffer.len() {
@@ -136,7 +136,7 @@ impl Reader<'_> {
         self.base + (self.filled - PAD) as u64 >= self.end
     }
 
-    /// Reads more for a record that is longer than what is there.
+    /// Reads more for a record that is longer than the buffered bytes.
     fn fill_more(&mut self) -> Result<(), TextError> {
         let have = (self.filled - PAD) as u64;
         let most = self.queue.scan.options.record_bytes_max;
@@ -146,7 +146,7 @@ impl Reader<'_> {
         self.fill(self.base + have + have.clamp(AHEAD, (most as u64 - have).max(AHEAD)))
     }
 
-    /// The error, about a record that begins in this block: the place is the block's.
+    /// Completes an error about a record that begins in this block with the block's place.
     fn at_record(&self, e: TextError) -> TextError {
         let mut e = e.in_file(&self.queue.files[self.file].input.name);
         e.byte = Some(self.base);
@@ -159,7 +159,7 @@ pub(super) fn too_long(most: usize) -> TextError {
         .with_hint("is the line end, or a quote that is never closed, the right one?")
 }
 
-/// Tells the others when this worker will not publish any more.
+/// Wakes the other workers when it is dropped unkept: this worker will not publish.
 struct Promise<'a> {
     queue: &'a ScanQueue,
     file: usize,
@@ -232,7 +232,7 @@ fn records(
     let at_from = PAD + look as usize;
     let at_to = PAD + (to - base) as usize;
 
-    // In which state does the block begin?
+    // The state in which the block begins.
     let state = if let Some(state) = known {
         state
     } else if block == 0 {
@@ -260,7 +260,7 @@ fn records(
         }
     };
 
-    // The first record, behind the end of one that began before the block.
+    // The first record lies behind the end of one that began before the block.
     index.clear();
     let mut state = state;
     let mut at = at_from;
@@ -280,7 +280,7 @@ fn records(
             first = Some(line_end + grammar.line_end_len() as usize);
             state = State { place: Place::Record, cr: grammar.ends == Ends::Any && reader.buffer[line_end] == b'\r' };
         } else if reached == at {
-            // Half of a delimiter may stand here: look at more bytes at once.
+            // These bytes may be half of a delimiter: look at more bytes at once.
             let (next, _) = find(scan, &reader.buffer, at, at_to, false, state, &mut index);
             before += index.lines.first().map_or(index.ends.len(), |line| *line as usize - 1);
             state = next;
@@ -304,7 +304,7 @@ fn records(
     if grammar.objects && (cut || ended_at.is_some_and(|end: usize| reader.buffer[end - 1] != b'}')) {
         tally.doubt();
     }
-    // An empty field behind the last one.
+    // Accounts for an empty field behind the last one.
     let delimiter = scan.shape.as_ref().map(|shape| shape.delimiter);
     let trailing = ended_at.is_some_and(|end| Some(reader.buffer[end - 1]) == delimiter) as u64;
     let before = simd::Counts { delimiters: before as u64, trailing, lines: 0 };
@@ -313,7 +313,7 @@ fn records(
         state.cr = false;
     }
     if first >= at_to {
-        // No record starts here.
+        // No record starts in this block.
         tally.count(0, &[before]);
         if quoting {
             queue.files[file].chain.end_of(block, state);
@@ -333,7 +333,7 @@ fn records(
                 queue.files[file].chain.end_of(block, end_state);
                 promise.kept = true;
             }
-            // A record that begins here and goes on behind the block counts here.
+            // A record that begins here and continues behind the block counts here.
             let unfinished = end_state.place != Place::Record;
             let rows = counts.lines + unfinished as u64;
             tally.count(rows, &[before, counts]);
@@ -346,7 +346,7 @@ fn records(
     let has_more = to < end;
     let (next, reached) = find(scan, &reader.buffer, first, at_to, has_more, state, &mut index);
     if quoting {
-        // Single bytes only: the whole block was looked at.
+        // With quotes, all delimiters are single bytes: the whole block was scanned.
         queue.files[file].chain.end_of(block, next);
         promise.kept = true;
     }
@@ -394,18 +394,18 @@ fn records(
     Ok(finish(queue, reader.buffer, reader.filled, found, counting))
 }
 
-/// Where the record after a line end at `end` begins, as far as `bytes` tell.
+/// Returns the start of the record after a line end at `end`, as far as `bytes` reach.
 fn next_record(bytes: &[u8], end: usize, grammar: &Grammar) -> usize {
     let next = end + grammar.line_end_len() as usize;
     let pair = grammar.ends == Ends::Any && bytes[end] == b'\r' && bytes.get(next) == Some(&b'\n');
     next + pair as usize
 }
 
-/// Records of a block as a part; shares the buffer.
+/// Makes a part from the records of a block; the buffer is shared with it.
 fn finish(queue: &ScanQueue, buffer: Vec<u8>, filled: usize, found: Structure, counting: bool) -> Part {
     let scan = &*queue.scan;
     let text = &buffer[found.start.min(filled)..filled];
-    // What lies behind the last record may end in the middle of a character.
+    // The bytes behind the last record may end in the middle of a character.
     let last = found.index.ends.last().map_or(0, |e| *e as usize + 1).saturating_sub(found.start).min(text.len());
     let utf8 = scan.text && !counting && simdutf8::basic::from_utf8(&text[..last]).is_ok();
     let file = found.file;
@@ -446,14 +446,14 @@ pub(super) fn keep_lines(index: &mut Index, lines: usize) {
     }
 }
 
-/// What the block's quotes mean in both cases. `bytes[at..]` is the block.
+/// Summarises the block's quotes for both cases. `bytes[at..]` is the block.
 fn summary(scan: &Scan, bytes: &[u8], at: usize, escaped: bool) -> Summary {
     let Some(shape) = &scan.shape else { return Summary { outside: None, inside: None } };
     let carry = Carry { escaped: escaped as u64, ..outside_behind(&scan.grammar, shape, bytes[at - 1]) };
     Summary::of(&scan.simd.sides(&bytes[at..], shape, &carry), &scan.grammar, bytes[bytes.len() - 1])
 }
 
-/// What is known behind a byte that is outside of quotes and not escaped.
+/// Returns the carry behind a byte that is outside quotes and not escaped.
 pub(super) fn outside_behind(grammar: &Grammar, shape: &Shape, before: u8) -> Carry {
     let cr = grammar.ends == Ends::Any && before == b'\r';
     let line = cr || before == shape.line_end;
@@ -469,7 +469,7 @@ pub(super) fn outside_behind(grammar: &Grammar, shape: &Shape, before: u8) -> Ca
     }
 }
 
-/// Whether the byte at `at` (in the file: `position`) follows an odd run of escapes.
+/// Whether the byte at `at` (at `position` in the file) follows an odd run of escapes.
 fn escaped_at(reader: &Reader<'_>, at: usize, position: u64, start: u64, grammar: &Grammar) -> Result<bool, TextError> {
     let Some(escape) = grammar.escape else { return Ok(false) };
     let look = &reader.buffer[PAD..at];
@@ -480,7 +480,7 @@ fn escaped_at(reader: &Reader<'_>, at: usize, position: u64, start: u64, grammar
     Ok(escape_run(reader, position, start, escape)? % 2 == 1)
 }
 
-/// The state behind a run of escapes that is longer than [`LOOK`], or behind a line end behind one.
+/// Returns the state behind a run of escapes that is longer than [`LOOK`], or behind a line end after that run.
 fn before_escapes(reader: &Reader<'_>, from: u64, start: u64, grammar: &Grammar) -> Result<State, TextError> {
     let plain = State { place: Place::Plain, cr: false };
     let Some(escape) = grammar.escape else { return Ok(plain) };
@@ -491,12 +491,12 @@ fn before_escapes(reader: &Reader<'_>, from: u64, start: u64, grammar: &Grammar)
         let odd = escape_run(reader, from, start, escape)? % 2 == 1;
         return Ok(if odd { State { place: Place::PlainEscaped, ..plain } } else { plain });
     }
-    // A line end, hidden or not.
+    // The byte is a line end, hidden or not.
     let odd = escape_run(reader, from - 1, start, escape)? % 2 == 1;
     Ok(if odd { plain } else { State { place: Place::Record, cr: grammar.ends == Ends::Any && last[0] == b'\r' } })
 }
 
-/// Number of escapes directly before `position` in the file.
+/// Returns the number of escapes directly before `position` in the file.
 fn escape_run(reader: &Reader<'_>, position: u64, start: u64, escape: u8) -> Result<u64, TextError> {
     let source = &*reader.queue.files[reader.file].input.source;
     let mut window = 4096;

@@ -1,9 +1,10 @@
-//! In which state each block of a file with quotes begins, exact, while several workers read at once.
+//! The exact state in which each block of a file with quotes begins, while several workers read at once.
 //!
-//! A worker claims a block, reads it, and looks at its quotes for both cases, beginning outside and inside of quotes. It
-//! publishes that, and waits until the states of all blocks before are known; those were claimed before and are published
-//! by workers that are inside the same call, so nobody waits for a paused worker. Where the masks are no proof for the
-//! state that turned out to be true, the block's own worker runs the byte-wise machine and publishes the result.
+//! A worker claims a block, reads it, and indexes its quotes for both cases: beginning outside and inside quotes. It
+//! publishes the end states of both cases and waits until the states of all earlier blocks are known. Earlier blocks
+//! were claimed earlier and are published by workers that are inside the same call, so no worker waits for a paused
+//! one. If the masks prove nothing for the state that turns out to be true, the block's own worker runs the byte-wise
+//! machine and publishes its result.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -12,7 +13,7 @@ use super::grammar::Grammar;
 use super::machine::{Place, State};
 use crate::simd::Side;
 
-/// Where a block's bytes lead, by the state it begins in. `None`: the masks cannot tell.
+/// End states of a block, by the state it begins in. `None`: the masks cannot tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Summary {
     pub outside: Option<State>,
@@ -20,7 +21,7 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// What both sides of a block say whose last byte is `last`.
+    /// Makes the summary of a block from its two sides; `last` is the block's last byte.
     pub(crate) fn of([outside, inside]: &[Side; 2], grammar: &Grammar, last: u8) -> Self {
         let state = |side: &Side| side.end.and_then(|c| State::from_carry(&c, grammar, last));
         Summary { outside: state(outside), inside: state(inside) }
@@ -32,15 +33,15 @@ struct Known {
     /// Number of the first block whose end is not known; its start is `state`.
     next: u64,
     state: State,
-    /// Of blocks from `next` on.
+    /// Summaries of blocks from `next` on.
     summaries: BTreeMap<u64, Summary>,
     /// Start states of blocks before `next` that their workers have not fetched yet.
     passed: BTreeMap<u64, State>,
-    /// A worker died before it could publish: nobody will ever know more.
+    /// A worker failed before it could publish, so later states will never be known.
     broken: bool,
 }
 
-/// See the module.
+/// Chain of the blocks of one file; see the module.
 #[derive(Debug)]
 pub(crate) struct Chain {
     known: Mutex<Known>,
@@ -58,7 +59,7 @@ impl Chain {
         self.known.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// The state in which block `block` begins, if known by now.
+    /// Returns the state in which block `block` begins if it is known and the block's end is not.
     pub(crate) fn start_of(&self, block: u64) -> Option<State> {
         let known = self.lock();
         (known.next == block).then_some(known.state)
@@ -84,7 +85,7 @@ impl Chain {
         }
     }
 
-    /// Publishes the state in which `block` ends; needless, but harmless, if its summary told already.
+    /// Publishes the state in which `block` ends. Does nothing if the block's summary has given it already.
     pub(crate) fn end_of(&self, block: u64, state: State) {
         let mut known = self.lock();
         if known.next != block {
@@ -103,7 +104,7 @@ impl Chain {
                 _ => summary.outside,
             };
             let Some(end) = end else {
-                // Its worker sees `next` and finds out itself.
+                // The block's worker sees `next` and runs the machine itself.
                 break;
             };
             known.passed.insert(next, start);
@@ -113,7 +114,7 @@ impl Chain {
         self.changed.notify_all();
     }
 
-    /// Wakes everybody up: a worker failed.
+    /// Wakes all waiting workers: a worker failed.
     pub(crate) fn fail(&self) {
         self.lock().broken = true;
         self.changed.notify_all();

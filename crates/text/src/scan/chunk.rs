@@ -6,7 +6,7 @@ use crate::span::Span;
 
 use super::grammar::{Ends, Grammar};
 
-/// A record: where it starts and which of the index's ends are its fields'.
+/// A record: where it starts, the index of its first field's end, and its number of fields.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Record {
     pub start: u32,
@@ -14,7 +14,7 @@ pub(crate) struct Record {
     pub fields: u32,
 }
 
-/// Which ends belong to which record.
+/// Assignment of ends to records.
 #[derive(Debug)]
 enum Layout {
     /// Every record has `fields` fields: they lie in the ends like a matrix.
@@ -28,20 +28,20 @@ enum Layout {
 pub(crate) struct Chunk {
     pub file: usize,
     pub block: TextBlock,
-    /// Where the block's byte 0 would be in the file (bytes before the file's start count too).
+    /// Offset in the file of the block's byte 0; negative if the block begins before the file.
     pub offset: i64,
     index: Index,
     layout: Layout,
     rows: usize,
     /// Start of the first record.
     start: u32,
-    /// The file ended inside quotes: so did the last record.
+    /// The file, and with it the last record, ended inside quotes.
     pub unterminated: bool,
-    /// A position in the block and the number of its line, where that is known without reading the file again.
+    /// A position in the block and its line number, if that is known without reading the file again.
     pub line: Option<(usize, u64)>,
 }
 
-/// Where a structure was found: `index` must hold whole records only, all from `start` on.
+/// Structure found in a block. `index` must hold whole records only, the first of which begins at `start`.
 #[derive(Debug)]
 pub(crate) struct Structure {
     pub file: usize,
@@ -52,7 +52,7 @@ pub(crate) struct Structure {
     pub line: Option<(usize, u64)>,
 }
 
-/// Rows of a chunk: a range, or some of a range.
+/// A selection of a chunk's rows: a range or a list.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Rows<'a> {
     Range(usize, usize),
@@ -60,7 +60,7 @@ pub(crate) enum Rows<'a> {
 }
 
 impl Chunk {
-    /// Finds out which ends belong to which record; drops empty lines and comments where the grammar says so.
+    /// Assigns ends to records; drops empty lines and comments if the grammar says so.
     pub(crate) fn new(found: Structure, block: TextBlock, grammar: &Grammar) -> Self {
         let Structure { file, offset, start, index, unterminated, line } = found;
         let mut chunk = Chunk {
@@ -87,7 +87,7 @@ impl Chunk {
         chunk
     }
 
-    /// No records.
+    /// Creates a chunk without records.
     pub(crate) fn empty(found: Structure) -> Self {
         let Structure { file, offset, start, mut index, .. } = found;
         index.clear();
@@ -96,7 +96,7 @@ impl Chunk {
         Chunk { file, block, offset, index, layout, rows: 0, start: start as u32, unterminated: false, line: None }
     }
 
-    /// The index's memory, for the next block.
+    /// Returns the index's memory for the next block.
     pub(crate) fn into_index(self) -> Index {
         self.index
     }
@@ -121,7 +121,7 @@ impl Chunk {
         records
     }
 
-    /// Where the record after a line end at `end` starts.
+    /// Returns the start of the record after a line end at `end`.
     #[inline(always)]
     fn next_start(&self, end: u32, grammar: &Grammar) -> u32 {
         let next = end + grammar.line_end_len();
@@ -138,7 +138,7 @@ impl Chunk {
         self.rows
     }
 
-    /// The record of a row.
+    /// Returns the record of a row.
     #[inline(always)]
     pub(crate) fn record(&self, row: usize, grammar: &Grammar) -> Record {
         match &self.layout {
@@ -152,7 +152,7 @@ impl Chunk {
         }
     }
 
-    /// If all records have the same number of fields: that number.
+    /// Returns the number of fields if all records have the same.
     pub(crate) fn even_fields(&self) -> Option<usize> {
         match &self.layout {
             Layout::Even { fields } => Some(*fields as usize),
@@ -160,14 +160,14 @@ impl Chunk {
         }
     }
 
-    /// The bytes of a record without its line end, as a range of the block.
+    /// Returns the bytes of a record without its line end, as a range of the block.
     pub(crate) fn record_range(&self, row: usize, grammar: &Grammar) -> (usize, usize) {
         let record = self.record(row, grammar);
         let end = self.index.ends[(record.first + record.fields - 1) as usize];
         (record.start as usize, self.without_return(record.start, end, grammar) as usize)
     }
 
-    /// The bytes of rows `from..to`, line ends of all but the last included.
+    /// Returns the bytes of rows `from..to`, including all line ends but the last.
     pub(crate) fn batch_range(&self, from: usize, to: usize, grammar: &Grammar) -> std::ops::Range<usize> {
         if from == to {
             return self.start as usize..self.start as usize;
@@ -181,7 +181,7 @@ impl Chunk {
         end - cut as u32
     }
 
-    /// Spans of column `column` of `columns` for some rows, appended to `out`; [`Span::MISSING`] where the record has no
+    /// Appends the spans of column `column` of `columns` for some rows to `out`; [`Span::MISSING`] if the record has no
     /// such field.
     pub(crate) fn spans(&self, column: usize, columns: usize, rows: Rows<'_>, grammar: &Grammar, out: &mut Vec<Span>) {
         let delimiter = grammar.delimiter_len();
@@ -221,7 +221,7 @@ impl Chunk {
         }
     }
 
-    /// A span with what is known about quotes and escapes in it.
+    /// Makes a span with flags for its quotes and escapes.
     #[inline]
     fn flagged(&self, mut start: u32, mut end: u32, grammar: &Grammar, specials: &mut Specials<'_>) -> Span {
         let bytes = self.block.bytes();
@@ -239,7 +239,7 @@ impl Chunk {
         if !quoted {
             return if special && grammar.quote.is_none() { Span::escaped(start, end) } else { Span::new(start, end) };
         }
-        // `""` holds the second of two quotes, and is just empty.
+        // In `""` the second quote is a special, yet the field is just empty.
         let closed = end - start >= 2 && Some(bytes[end as usize - 1]) == grammar.quote;
         if closed && (!special || end - start == 2) {
             return Span::quoted(start + 1, end - 1, false);
@@ -273,7 +273,7 @@ fn closes_at_end(text: &[u8], grammar: &Grammar) -> bool {
     false
 }
 
-/// Positions that need care; asked for ascending ranges, walks along.
+/// Cursor over the positions that need care. It must be asked for ascending ranges.
 struct Specials<'a> {
     all: &'a [u32],
     at: usize,
@@ -282,8 +282,8 @@ struct Specials<'a> {
 impl Specials<'_> {
     #[inline(always)]
     fn any_in(&mut self, start: u32, end: u32) -> bool {
-        // Each column walks all specials once: a few in a thousand rows are free, one in each row costs about a
-        // comparison a field.
+        // Each column walks all specials once: a few in a thousand rows are free, one in each row costs about one
+        // comparison per field.
         while self.all.get(self.at).is_some_and(|s| *s < start) {
             self.at += 1;
         }
@@ -291,7 +291,7 @@ impl Specials<'_> {
     }
 }
 
-/// Whether each line ends `fields` ends after the one before.
+/// Whether each line has exactly `fields` ends.
 fn is_even(lines: &[u32], fields: u32) -> bool {
     let mut uneven = false;
     let mut expected = 0;

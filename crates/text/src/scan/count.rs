@@ -1,17 +1,18 @@
-//! Counting records: no byte is kept.
+//! Counting records without keeping any byte.
 //!
-//! A record belongs to the block in which it starts, and it starts behind a line end, or at the start of the records. Where
-//! every line end ends a record, no state goes from block to block: the records of the block `from..to` are the line ends in
-//! `from - 1..to - 1`, one more for the first block. Where `\r\n` ends a line too, one that is cut by the end of this range
-//! is counted by the next block. In files with quotes a block is counted for both cases, beginning outside and inside of
-//! quotes, and the [`Chain`](super::chain) says which one it is.
+//! A record belongs to the block in which it starts, and it starts behind a line end or at the start of the records. If
+//! every line end ends a record, no state passes from block to block: the number of records of the block `from..to` is
+//! the number of line ends in `from - 1..to - 1`, plus one for the first block. If `\r\n` ends a line too, one that is
+//! cut by the end of this range is counted by the next block. In files with quotes, a block is counted for both cases,
+//! beginning outside and inside quotes, and the [`Chain`](super::chain) says which one applies.
 //!
-//! Local files are looked at where they are in the page cache, or read, whichever is faster ([`Ways`]).
+//! Local files are mapped if they are in the page cache, or read, whichever is faster ([`Ways`]).
 //!
-//! Records that cannot be read are no rows, and a count of them would be a number that no other query gives. What is cheap to see
-//! of them is seen while counting: of CSV, whether there are as many delimiters as the columns of all records have between
-//! them; of JSON, whether each line begins with `{` and ends with `}`. A file of which that is not so is [checked](verify)
-//! record by record, and what is wrong with one is the error that reading it gives. What lies within fields is not looked at.
+//! Records that cannot be read are not rows, and a count that included them would be a number that no other query
+//! gives. Faults that are cheap to see are detected while counting: in CSV, whether there are as many delimiters as the
+//! columns of all records have between them; in JSON, whether each line begins with `{` and ends with `}`. A file that
+//! fails this test is [checked](verify) record by record, and a bad record gives the error that reading it gives. The
+//! contents of fields are not checked.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -26,21 +27,21 @@ use crate::mapped::Seen;
 use crate::simd::{Carry, Counts, Simd};
 use crate::source::{FileSource, Source, read_full};
 
-/// Blocks that are counted at once: a window costs as much as reading some 10 KiB.
+/// Number of blocks that are counted at once: mapping a window costs as much as reading some 10 KiB.
 pub(crate) const COUNTED_BLOCKS: u64 = 4;
-/// Bytes that are read at a time where they cannot be mapped: half of a small L2 cache.
+/// Bytes per read where mapping is not possible: half of a small L2 cache.
 const PIECE: usize = 256 << 10;
-/// Fewer bytes are read, not mapped.
+/// Ranges with fewer bytes than this are read, not mapped.
 const MAPPED_MIN: u64 = 1 << 20;
 
-/// The first windows are looked at and read in turns, to learn which is faster; so are two of each round of windows, since
-/// a file may lie otherwise further on.
+/// The first windows are mapped and read in turns, to learn which is faster; so are two of each round of windows,
+/// because the file's pages may be different further on.
 const TRIALS: u64 = 8;
 const ROUND: u64 = 32;
 
-/// The two ways to the bytes of a local file in the page cache. Looking at them costs page faults, reading them a copy; how
-/// much of each depends on the processor, the kernel and the size of the pages that the file came into memory by: either was
-/// seen to be twice as fast as the other.
+/// The two ways to the bytes of a local file in the page cache. Mapping them costs page faults, reading them costs a
+/// copy. Either cost depends on the processor, the kernel, and the size of the pages in which the file was cached: in
+/// measurements each way was twice as fast as the other on some machine.
 #[derive(Debug, Default)]
 pub(super) struct Ways {
     begun: AtomicU64,
@@ -48,7 +49,7 @@ pub(super) struct Ways {
     read: Pace,
 }
 
-/// Time that bytes took.
+/// Bytes processed and the time they took.
 #[derive(Debug, Default)]
 struct Pace {
     bytes: AtomicU64,
@@ -68,7 +69,7 @@ impl Pace {
 }
 
 impl Ways {
-    /// What `look` or `read` make of `len` bytes of `file` from `at` on.
+    /// Returns the result of `look` or `read` for `len` bytes of `file` from `at` on.
     fn take<R>(
         &self,
         file: &FileSource,
@@ -81,11 +82,11 @@ impl Ways {
         let is_trial = number < TRIALS || number % ROUND < 2;
         let looks = if is_trial { number.is_multiple_of(2) } else { self.look.is_faster(&self.read) };
         let begun = Instant::now();
-        // What one window costs is known when nothing of it is left.
+        // Trials look alone: the cost of a window is known only if its mapping is undone within the measured time.
         let (found, way) = match looks {
             true => match file.look((at, len), is_trial, look).map_err(io)? {
                 Some(found) => (found, Some(&self.look)),
-                // Read where it cannot be looked at: that says nothing of either way.
+                // The window cannot be mapped, so it is read: that says nothing about the pace of either way.
                 None => (read()?, None),
             },
             false => (read()?, Some(&self.read)),
@@ -110,7 +111,7 @@ pub(super) fn is_quoted(grammar: &Grammar) -> bool {
     grammar.quote.is_some() && grammar.escape.is_none() && grammar.comment.is_none() && grammar.shape().is_some()
 }
 
-/// The line ends of bytes that come piece by piece.
+/// Counts the line ends of bytes that come piece by piece.
 struct Counter {
     simd: Simd,
     line_end: u8,
@@ -128,7 +129,7 @@ impl Counter {
         self.ended(*first, *last);
     }
 
-    /// What the first and the last byte of a piece that was counted say about the pieces beside it.
+    /// Accounts for a pair of `\r` and `\n` across pieces, given the first and the last byte of a counted piece.
     fn ended(&mut self, first: u8, last: u8) {
         if self.returns {
             self.ends -= (self.returned && first == b'\n') as u64;
@@ -136,13 +137,13 @@ impl Counter {
         }
     }
 
-    /// The number of line ends, if `next` follows. A `\r` before a `\n` is the next block's.
+    /// Returns the number of line ends if `next` follows. A `\r` before a `\n` belongs to the next block.
     fn before(self, next: u8) -> u64 {
         self.ends - (self.returned && next == b'\n') as u64
     }
 }
 
-/// Number of the records that start in `from..to`, which is not empty, of a file whose records begin at `start`.
+/// Counts the records that start in `from..to`, which is not empty, in a file whose records begin at `start`.
 pub(super) fn records(queue: &ScanQueue, file: usize, start: u64, from: u64, to: u64) -> Result<u64, TextError> {
     let scan = &*queue.scan;
     let input = &queue.files[file].input;
@@ -164,7 +165,7 @@ pub(super) fn records(queue: &ScanQueue, file: usize, start: u64, from: u64, to:
         let mut buffer = queue.pool.take(PIECE.min((to - at) as usize))?;
         let mut at = at;
         let ends = loop {
-            // Up to round places in the file, where caches have their checksums.
+            // Pieces end at multiples of `PIECE` in the file, where caches keep their checksums.
             let piece = (PIECE - at as usize % PIECE).min((to - at) as usize);
             let n = read_full(&*input.source, at, &mut buffer[..piece]).map_err(io)?;
             if n < piece {
@@ -192,20 +193,20 @@ pub(super) fn records(queue: &ScanQueue, file: usize, start: u64, from: u64, to:
     Ok(first + queue.ways.take(file, (at, len), look, read, io)?)
 }
 
-/// What was counted of a file, to tell whether its records can be rows.
+/// Counts over a whole file that tell whether all of its records can be rows.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     rows: AtomicU64,
     delimiters: AtomicU64,
     trailing: AtomicU64,
-    /// Blocks whose delimiters were counted, and those whose records were looked at one by one.
+    /// Number of blocks whose delimiters were counted, and of those whose records were checked one by one.
     counted: AtomicU64,
     looked_at: AtomicU64,
     doubt: AtomicBool,
 }
 
 impl Tally {
-    /// Notes a block of which masks told all.
+    /// Records a block that the masks resolved completely.
     pub(super) fn count(&self, rows: u64, found: &[Counts]) {
         self.rows.fetch_add(rows, Ordering::Relaxed);
         for found in found {
@@ -215,23 +216,23 @@ impl Tally {
         self.counted.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes a block whose records were looked at.
+    /// Records a block whose records were checked one by one.
     pub(super) fn look_at(&self) {
         self.looked_at.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes that some record may be no row.
+    /// Records that some record may not be a row.
     pub(super) fn doubt(&self) {
         self.doubt.store(true, Ordering::Relaxed);
     }
 
-    /// Whether all is as it must be, once every block was read.
+    /// Whether the counts fit together; called once every block was read.
     fn is_sound(&self, scan: &Scan) -> bool {
         let get = |n: &AtomicU64| n.load(Ordering::Acquire);
         let (rows, delimiters) = (get(&self.rows), get(&self.delimiters));
         let columns = scan.options.schema.fields().len() as u64;
         let fits = |between: u64| rows.checked_mul(between) == Some(delimiters);
-        // An empty field behind the last column is none.
+        // An empty field behind the last column does not count.
         let ended = fits(columns) && get(&self.trailing) == rows;
         let counted = get(&self.counted) == 0 || fits(columns.saturating_sub(1)) || ended;
         let mixed = get(&self.counted) > 0 && get(&self.looked_at) > 0;
@@ -239,10 +240,10 @@ impl Tally {
     }
 }
 
-/// Looks at the records of a file of which all blocks were counted, if the count leaves a doubt.
+/// Checks the records of a file one by one if all of its blocks were counted and the counts leave a doubt.
 ///
 /// # Errors
-/// What is wrong with the first record that is no row.
+/// The error of the first record that is not a row.
 pub(super) fn verify(queue: &ScanQueue, file: usize) -> Result<(), TextError> {
     let scan = &queue.scan;
     let file = &queue.files[file];
@@ -259,15 +260,15 @@ pub(super) fn verify(queue: &ScanQueue, file: usize) -> Result<(), TextError> {
     Ok(())
 }
 
-/// What masks say of a block of a file with quotes.
+/// Result of the masks for a block of a file with quotes.
 pub(super) enum Quoted {
-    /// Number of the records that start in it; the chain knows.
+    /// Number of the records that start in the block; the chain has been told where it ends.
     Rows(u64),
-    /// They cannot tell; it begins in this state, and the chain still asks where it ends.
+    /// The masks cannot tell. The block begins in this state, and the chain still has to be told where it ends.
     Begins(State),
 }
 
-/// As [`records`], for a file with quotes. Looks at the bytes once.
+/// Counts like [`records`], for a file with quotes. Passes over the bytes once.
 pub(super) fn quoted(
     queue: &ScanQueue,
     file: usize,
@@ -279,7 +280,7 @@ pub(super) fn quoted(
     let Some(shape) = &scan.shape else { return Err(TextError::new(ErrorKind::Options, "quotes without a shape")) };
     let input = &queue.files[file].input;
     let chain = &queue.files[file].chain;
-    // One byte before tells whether a line or a field begins.
+    // The byte before the block tells whether a line or a field begins.
     let before = (from > start) as usize;
     let at = from - before as u64;
     let len = (to - at) as usize;
@@ -323,7 +324,7 @@ pub(super) fn quoted(
     queue.counters.blocks.fetch_add(1, Ordering::Relaxed);
     queue.counters.bytes_read.fetch_add(len as u64, Ordering::Relaxed);
     let starts = |state: State| (state.place == Place::Record) as u64;
-    // The record behind the last byte is the next block's.
+    // The record behind the last byte belongs to the next block.
     let rows = starts(begins) + side.counts.lines - starts(end);
     queue.files[file].tally.count(rows, &[side.counts]);
     Ok(Quoted::Rows(rows))

@@ -1,13 +1,13 @@
-//! A dialect reduced to what finding records and fields needs.
+//! A dialect reduced to the properties needed for finding records and fields.
 
 use crate::dialect::{CsvDialect, Dialect, HiveDialect, HiveSerde, LineEnd, Ragged};
 use crate::error::{ErrorKind, TextError};
 use crate::simd::Shape;
 
-/// How lines end.
+/// The end of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ends {
-    /// `\n`; a `\r` before it is no data.
+    /// `\n`; a `\r` before it is not data.
     Feed,
     /// `\n`, `\r\n` or `\r`.
     Any,
@@ -17,19 +17,19 @@ pub(crate) enum Ends {
     Bytes(Vec<u8>),
 }
 
-/// Structure of a file: what [`machine`](super::machine) and [`Shape`] follow.
+/// Structure of a file, as [`machine`](super::machine) and [`Shape`] use it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Grammar {
-    /// Between fields; `None`: lines are cut by a [`SplitLine`](crate::convert::SplitLine).
+    /// Bytes between fields; `None`: lines are cut by a [`SplitLine`](crate::convert::SplitLine).
     pub delimiter: Option<Vec<u8>>,
     pub ends: Ends,
     pub quote: Option<u8>,
     pub escape: Option<u8>,
     pub escape_hides_line_end: bool,
     pub comment: Option<u8>,
-    /// Blanks and tabs around fields are no data.
+    /// Blanks and tabs around fields are not data.
     pub trim: bool,
-    /// Lines without bytes are no rows.
+    /// Lines without bytes are not rows.
     pub skip_empty: bool,
     /// A wrong number of fields makes a record bad.
     pub strict: bool,
@@ -37,15 +37,17 @@ pub(crate) struct Grammar {
     pub takes_rest: bool,
     /// Each line is a JSON object.
     pub objects: bool,
-    /// Lines to drop at the start of a file, then whether a record of names follows, lines to drop at its end.
+    /// Lines to skip at the start of a file; whether a header follows; lines to skip at the end.
     pub skip_lines: u64,
     pub header: bool,
     pub footer: u64,
 }
 
 impl Grammar {
+    /// Reduces `dialect`.
+    ///
     /// # Errors
-    /// `Options` where the dialect contradicts itself.
+    /// `Options` if the dialect contradicts itself.
     pub(crate) fn try_new(dialect: &Dialect, columns: usize) -> Result<Self, TextError> {
         match dialect {
             Dialect::Csv(csv) => Self::csv(csv, columns),
@@ -81,7 +83,7 @@ impl Grammar {
         if d.comment.is_some() && d.comment == d.quote {
             return wrong("comment and quote are the same byte");
         }
-        // An escape equal to the quote is what doubling already says.
+        // An escape equal to the quote means the same as doubling.
         let escape = d.escape.filter(|e| Some(*e) != d.quote);
         Ok(Grammar {
             delimiter: Some(d.delimiter.clone()),
@@ -101,7 +103,7 @@ impl Grammar {
         })
     }
 
-    /// Lines, and nothing within them.
+    /// Lines without an inner structure.
     fn json() -> Self {
         Grammar {
             delimiter: None,
@@ -130,7 +132,7 @@ impl Grammar {
             HiveSerde::LazySimple if d.encoding.is_none() => Some(vec![d.separators.first().copied().unwrap_or(1)]),
             _ => None,
         };
-        // The separator is looked for before the escape, so an escape of the same byte never has an effect.
+        // The separator is compared before the escape, so an escape of the same byte never has an effect.
         let escape = if delimiter.is_some() { d.escape } else { None };
         let escape = escape.filter(|e| delimiter.as_ref().is_some_and(|s| s[0] != *e));
         Ok(Grammar {
@@ -151,7 +153,7 @@ impl Grammar {
         })
     }
 
-    /// The shape for the SIMD index; `None` where delimiter or line end have several bytes.
+    /// Returns the shape for the SIMD index; `None` if delimiter or line end have several bytes.
     pub(crate) fn shape(&self) -> Option<Shape> {
         let line_end = match &self.ends {
             Ends::Feed | Ends::Any => b'\n',
@@ -161,7 +163,7 @@ impl Grammar {
         let delimiter = match &self.delimiter {
             Some(d) if d.len() == 1 => d[0],
             Some(_) => return None,
-            // No delimiter is wanted: one that never is found, because line ends win.
+            // There is no delimiter: use a byte that is never found as one, because line ends win.
             None => line_end,
         };
         Some(Shape {
@@ -188,8 +190,9 @@ impl Grammar {
         }
     }
 
-    /// Whether a worker can begin in the middle of a file: quotes are resolved between workers by masks, which need single
-    /// bytes; without quotes a line end must be one byte, so that it cannot be met by its half.
+    /// Whether a worker can begin in the middle of a file. With quotes, their state is resolved between workers by
+    /// masks, which need delimiters and line ends of one byte; without quotes, a line end must be one byte, so that it
+    /// cannot be cut in half.
     pub(crate) fn splittable(&self) -> bool {
         let byte_ends = !matches!(self.ends, Ends::Bytes(_));
         byte_ends && (self.quote.is_none() || self.shape().is_some())

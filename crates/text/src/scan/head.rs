@@ -1,4 +1,4 @@
-//! What precedes and follows the records of a file: byte order mark, lines to skip, header, footer.
+//! Parts of a file before and after its records: byte order mark, lines to skip, header, footer.
 
 use std::io;
 use std::ops::Range;
@@ -15,19 +15,19 @@ fn has_head(grammar: &Grammar) -> bool {
     grammar.skip_lines > 0 || grammar.header
 }
 
-/// What precedes the first record of a file.
+/// The part of a file before its first record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// Bytes of all of it.
+    /// Length of all of it in bytes.
     pub len: usize,
-    /// Where the header lies in it, without its line end; empty where there is none.
+    /// Range of the header in it, without its line end; empty if there is none.
     pub header: Range<usize>,
 }
 
-/// The head at the start of a file; `None`: `bytes` is not enough to tell.
+/// Finds the head at the start of a file; `None`: `bytes` is too short to tell.
 ///
-/// Lines to skip are lines as they stand in the file, also inside quotes. The header is the first record behind them that
-/// is neither empty nor a comment.
+/// Lines to skip are physical lines, also inside quotes. The header is the first record behind them that is neither
+/// empty nor a comment.
 pub(crate) fn head(bytes: &[u8], eof: bool, grammar: &Grammar) -> Option<Head> {
     if bytes.len() < BOM.len() && !eof {
         return None;
@@ -73,7 +73,7 @@ pub(crate) fn head(bytes: &[u8], eof: bool, grammar: &Grammar) -> Option<Head> {
     if is_header(&bytes[start..len]) { Some(Head { len, header: start..len }) } else { without_header(len) }
 }
 
-/// Length of the first line with its end; `Some(0)`: there is none.
+/// Returns the length of the first line with its end; `Some(0)`: there is no line.
 fn line_len(bytes: &[u8], eof: bool, grammar: &Grammar) -> Option<usize> {
     let found = match &grammar.ends {
         Ends::Feed => memchr::memchr(b'\n', bytes).map(|i| i + 1),
@@ -94,8 +94,8 @@ fn line_len(bytes: &[u8], eof: bool, grammar: &Grammar) -> Option<usize> {
     }
 }
 
-/// Bytes from `bytes.len()` back to the start of the last `lines` lines, or `None` when there are not that many lines
-/// behind the first line start in `bytes` (which lies behind `bytes[0]` unless `whole`).
+/// Returns the offset in `bytes` of the last `lines` lines, or `None` if there are not that many lines behind the first
+/// line start in `bytes` (which lies behind `bytes[0]` unless `whole`).
 fn footer_start(bytes: &[u8], lines: u64, whole: bool, grammar: &Grammar) -> Option<usize> {
     let mut starts = Vec::new();
     let mut at = 0;
@@ -115,19 +115,19 @@ fn footer_start(bytes: &[u8], lines: u64, whole: bool, grammar: &Grammar) -> Opt
     whole.then_some(0)
 }
 
-/// Where the records of an uncompressed file lie.
+/// The part of an uncompressed file that holds its records.
 #[derive(Debug)]
 pub(crate) struct Extent {
     pub start: u64,
     pub end: u64,
-    /// The header before them, without its line end; empty where there is none.
+    /// The header before the records, without its line end; empty if there is none.
     pub header: Vec<u8>,
 }
 
 /// Finds the records of an uncompressed file.
 ///
 /// # Errors
-/// Those of reading.
+/// The errors of reading; `UnexpectedEof` if the file is shorter than its length.
 pub(crate) fn extent(source: &dyn Source, grammar: &Grammar, bytes_read: &mut u64) -> io::Result<Extent> {
     let len = source.len();
     let mut window = if has_head(grammar) { 4096 } else { BOM.len() };
@@ -155,8 +155,8 @@ pub(crate) fn extent(source: &dyn Source, grammar: &Grammar, bytes_read: &mut u6
         if n < bytes.len() {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        // A window that begins in the middle of a line, or between `\r` and `\n`, counts only starts behind its first
-        // line end, so the first line found may be a rest.
+        // A window that begins in the middle of a line, or between `\r` and `\n`, counts only line starts behind its
+        // first line end, because the bytes before it may be the rest of a line.
         if let Some(at) = footer_start(&bytes, grammar.footer, from == start, grammar) {
             return Ok(Extent { start, end: from + at as u64, header });
         }

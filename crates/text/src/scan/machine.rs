@@ -1,12 +1,12 @@
-//! Finding fields a byte at a time: for delimiters and line ends of several bytes, and for blocks whose quotes the masks
-//! cannot resolve. Runs of plain bytes are skipped with `memchr`.
+//! Finding fields a byte at a time: for delimiters and line ends of several bytes, and for blocks whose quotes the
+//! masks cannot resolve. Runs of plain bytes are skipped with `memchr`.
 
 use memchr::{memchr, memchr2, memchr3};
 
 use super::grammar::{Ends, Grammar};
 use crate::simd::{Carry, Index};
 
-/// Where in a record a position is.
+/// Position within a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     /// A record begins.
@@ -27,18 +27,18 @@ pub(crate) enum Place {
     Comment,
 }
 
-/// All that a position needs to know about the bytes before it.
+/// State of the bytes before a position, as far as the following bytes depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct State {
     pub place: Place,
-    /// The byte before is a `\r` that ended a record: a `\n` here belongs to it.
+    /// The previous byte is a `\r` that ended a record: a `\n` here belongs to it.
     pub cr: bool,
 }
 
 impl State {
     pub(crate) const RECORD: State = State { place: Place::Record, cr: false };
 
-    /// The same for the masks. A comment has no such form: there the machine must run.
+    /// Converts to the form that the masks use. A comment has no such form; for it the machine must run.
     pub(crate) fn carry(self) -> Option<Carry> {
         let none =
             Carry { inside: 0, escaped: 0, cr: self.cr as u64, open: 0, closed: 0, line: 0, brace: 0, behind: 0 };
@@ -54,8 +54,8 @@ impl State {
         })
     }
 
-    /// The state that masks arrived at, behind the byte `last`. `None`: they cannot tell. They know no blanks, which under
-    /// [`Grammar::trim`] may stand between a delimiter and the quote that opens a field.
+    /// Returns the state that the masks arrived at, behind the byte `last`. `None`: the masks cannot tell. They know no
+    /// blanks, which under [`Grammar::trim`] may stand between a delimiter and the quote that opens a field.
     pub(crate) fn from_carry(carry: &Carry, grammar: &Grammar, last: u8) -> Option<State> {
         let quoting = grammar.quote.is_some();
         let place = match carry {
@@ -74,8 +74,8 @@ impl State {
     }
 }
 
-/// Appends the structure of `block[from..to]` to `index`, beginning in `state`; returns the state at the position it got
-/// to, which is before `to` only where `more` bytes will follow and the last ones could be half of a delimiter.
+/// Appends the structure of `block[from..to]` to `index`, beginning in `state`. Returns the state and the position it
+/// reached, which is before `to` only if `more` bytes will follow and the last ones could be half of a delimiter.
 pub(crate) fn run(
     grammar: &Grammar,
     block: &[u8],
@@ -162,8 +162,8 @@ pub(crate) fn run(
         let escape = if quote.is_none() && in_field { grammar.escape } else { None };
         let first = if in_field { delimiter.first().copied() } else { None };
         if place == Place::Closed {
-            // Whatever else follows a closing quote becomes part of the field, which then needs a closer look; so does a
-            // `\r` whose line feed is not in sight.
+            // Any other byte behind a closing quote becomes part of the field, which then needs a closer look; so does
+            // a `\r` that is not followed by a line feed in these bytes.
             let feed = byte == b'\r' && grammar.ends == Ends::Feed && bytes.get(at + 1) == Some(&b'\n');
             let rest = &bytes[at..];
             let delimited = !delimiter.is_empty() && rest.starts_with(delimiter);

@@ -1,4 +1,4 @@
-//! What is wanted from files of text, and the queue of splits that workers drain.
+//! Options of a scan over text files, and the queue of splits that workers drain.
 
 mod blocks;
 mod chain;
@@ -34,7 +34,7 @@ use crate::source::{Compression, Source};
 /// Largest block, and longest record, in bytes.
 pub const BLOCK_BYTES_MAX: usize = 512 << 20;
 
-/// What becomes of a value that does not fit its column's type, and of records with the wrong number of fields.
+/// Treatment of a value that does not fit its column's type, and of records with the wrong number of fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BadValue {
@@ -42,21 +42,21 @@ pub enum BadValue {
     Null,
     /// The scan ends with an error that names file, line, column and value.
     Error,
-    /// The value is NULL, but records with the wrong number of fields, and those that [`InvalidUtf8::Reject`] is about,
-    /// are left out as under `Reject`.
+    /// The value is NULL, but records with the wrong number of fields, and those that fall under
+    /// [`InvalidUtf8::Reject`], are left out as under `Reject`.
     RejectRecord {
-        /// Most records that may be rejected.
+        /// Maximum number of rejected records.
         max: u64,
     },
-    /// The record is left out and counted; the first ones are kept with their reasons. The scan ends with an error when
-    /// there are more than `max`.
+    /// The record is left out and counted; the first rejected records are kept with their reasons. The scan ends with
+    /// an error if more than `max` records are rejected.
     Reject {
-        /// Most records that may be rejected.
+        /// Maximum number of rejected records.
         max: u64,
     },
 }
 
-/// What becomes of strings that are not UTF-8.
+/// Treatment of strings that are not UTF-8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InvalidUtf8 {
@@ -66,7 +66,8 @@ pub enum InvalidUtf8 {
     Error,
     /// The value is NULL.
     Null,
-    /// Under [`BadValue::Reject`] and [`BadValue::RejectRecord`], the record is left out; under others the value is NULL.
+    /// Under [`BadValue::Reject`] and [`BadValue::RejectRecord`], the record is left out; under others the value is
+    /// NULL.
     Reject,
 }
 
@@ -74,7 +75,7 @@ pub enum InvalidUtf8 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Strings {
-    /// Views into the block where the column's long values make up at least half of the batch's bytes, else dense copies.
+    /// Views into the block if the column's long values make up at least half of the batch's bytes, else dense copies.
     View,
     /// Always dense copies.
     Copy,
@@ -82,78 +83,80 @@ pub enum Strings {
 
 /// A predicate that is evaluated on its own columns before the others are built.
 pub trait RowFilter: Send + Sync + fmt::Debug {
-    /// Indexes into the file's columns that [`keep`](Self::keep) needs. Asked for each block: dynamic filters may change.
+    /// Returns the indexes of the file's columns that [`keep`](Self::keep) needs. Called for each block, because
+    /// dynamic filters may change.
     fn columns(&self) -> Vec<usize>;
 
-    /// One bool a row; NULL and false drop the row. `batch` has exactly the columns last asked for, in that order.
+    /// Returns one bool per row; NULL and false drop the row. `batch` has exactly the columns that
+    /// [`columns`](Self::columns) returned last, in that order.
     ///
     /// # Errors
-    /// Whatever evaluation reports; the scan ends with it.
+    /// Any error of the evaluation; the scan ends with it.
     fn keep(&self, batch: &RecordBatch) -> Result<BooleanArray, Box<dyn Error + Send + Sync>>;
 }
 
-/// Says whether a file has the columns that are read from it, by its header.
+/// Checks by its header whether a file has the columns that are read from it.
 pub trait HeaderCheck: Send + Sync + fmt::Debug {
-    /// Looks at a header, given without its line end.
+    /// Checks a header, which is given without its line end.
     ///
     /// # Errors
-    /// It names other columns; the scan ends with it.
+    /// If the header names other columns; the scan ends with the error.
     fn check(&self, header: &[u8]) -> Result<(), TextError>;
 }
 
-/// Where the memory for long records is asked for. Dropped with the scan and its last batch, it gives back what is left:
-/// a scan that fails does not say what it held.
+/// Accountant of the memory for long records. It is dropped with the scan and its last batch, and must then release all
+/// that is still reserved: a scan that fails does not call [`shrink`](Self::shrink) for it.
 pub trait Memory: Send + Sync + fmt::Debug {
-    /// Takes so many bytes more.
+    /// Reserves `bytes` more bytes.
     ///
     /// # Errors
-    /// Why there are none.
+    /// The reason why the memory is not available.
     fn grow(&self, bytes: usize) -> Result<(), String>;
 
-    /// Gives so many bytes back.
+    /// Releases `bytes` bytes.
     fn shrink(&self, bytes: usize);
 }
 
-/// Everything about a scan that is the same for all files.
+/// Options of a scan that are the same for all files.
 #[derive(Debug, Clone)]
 pub struct ScanOptions {
-    /// How the files are written.
+    /// Dialect of the files.
     pub dialect: Dialect,
     /// All columns of the files, in file order.
     pub schema: SchemaRef,
     /// Columns to return, in this order. Empty: batches have only a row count.
     pub projection: Vec<usize>,
-    /// Rows to return.
+    /// Predicate of the rows to return.
     pub filter: Option<Arc<dyn RowFilter>>,
-    /// Most rows to return (after the filter), over all files and workers. The first block is then small, and nothing is
-    /// read once the limit is met.
+    /// Maximum number of rows to return after the filter, over all files and workers. The first block is then small,
+    /// and nothing is read once the limit is met.
     pub limit: Option<u64>,
-    /// Most rows in a batch.
+    /// Maximum number of rows in a batch.
     pub batch_rows: usize,
     /// Bytes read at a time. A record longer than this makes its block grow, up to `record_bytes_max`.
     pub block_bytes: usize,
-    /// Bytes of the longest record that is accepted, at most [`BLOCK_BYTES_MAX`].
+    /// Length in bytes of the longest record that is accepted, at most [`BLOCK_BYTES_MAX`].
     pub record_bytes_max: usize,
-    /// Where blocks are asked for that have grown beyond five times their size; `None`: nowhere.
+    /// Accountant of blocks that have grown beyond five times `block_bytes`; `None`: they are not accounted for.
     pub memory: Option<Arc<dyn Memory>>,
-    /// Values that do not fit.
+    /// Treatment of values that do not fit.
     pub bad_value: BadValue,
-    /// Strings that are not UTF-8.
+    /// Treatment of strings that are not UTF-8.
     pub invalid_utf8: InvalidUtf8,
-    /// How string columns hold their bytes.
+    /// The way in which string columns hold their bytes.
     pub strings: Strings,
-    /// Columns (indexes into `schema`) of CSV files whose values are never cut to fit their type, because the type is a guess:
-    /// `1.5` is no whole number there, `2024-01-01 10:00:00` no date.
+    /// Columns (indexes into `schema`) of CSV files whose values are never truncated to fit their type, because the
+    /// type is a guess: in them `1.5` is no integer and `2024-01-01 10:00:00` is no date.
     pub exact: Vec<usize>,
-    /// Sees the header of each CSV file before its records are read. `None`: headers are not looked at.
+    /// Check of the header of each CSV file, made before its records are read. `None`: headers are not checked.
     pub header: Option<Arc<dyn HeaderCheck>>,
-    /// Splits say where their rows come from, see [`Split::origins`].
+    /// Whether splits say where their rows come from, see [`Split::origins`].
     pub origins: bool,
 }
 
 impl ScanOptions {
-    /// All columns and rows of files of this dialect, bad values as the dialect's users expect: an error in CSV and JSON,
-    /// NULL in Hive text.
+    /// Creates options for all columns and rows of files of this dialect. Bad values are treated as the dialect's users
+    /// expect: they are errors in CSV and JSON, NULL in Hive text.
     pub fn new(dialect: Dialect, schema: SchemaRef) -> Self {
         let bad_value = match dialect {
             Dialect::Csv(_) | Dialect::Json(_) => BadValue::Error,
@@ -187,24 +190,24 @@ impl ScanOptions {
 /// One file of a scan.
 #[derive(Debug, Clone)]
 pub struct FileInput {
-    /// For messages.
+    /// Name for messages.
     pub name: String,
-    /// Its bytes, as stored.
+    /// The file's bytes, as stored.
     pub source: Arc<dyn Source>,
-    /// How they are compressed.
+    /// Compression of the file.
     pub compression: Compression,
 }
 
 /// Rows of one split: the smallest piece of the input that one worker takes.
 #[derive(Debug, Clone)]
 pub struct Split {
-    /// Place in the input, over all files: 0, 1, 2, ... without gaps; each number is handed out once.
+    /// Position in the input, over all files: 0, 1, 2, ... without gaps; each number is handed out once.
     pub order: u64,
     /// Index into the files of the queue.
     pub file: usize,
-    /// Its rows, none where none passed.
+    /// The rows; empty if no row passed.
     pub batches: Vec<RecordBatch>,
-    /// For each batch where its rows come from, if [`ScanOptions::origins`] asks for it; else empty.
+    /// Origins of the rows of each batch if [`ScanOptions::origins`] is set, else empty.
     pub origins: Vec<Origins>,
 }
 
@@ -217,7 +220,7 @@ pub struct Batch {
     pub rows: RecordBatch,
 }
 
-/// What a scan has done so far. Counters only grow.
+/// Counters of a scan's work so far. They only grow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ScanMetrics {
@@ -233,7 +236,7 @@ pub struct ScanMetrics {
     pub blocks: u64,
 }
 
-/// What is wrong with a record that was left out.
+/// The fault of a record that was left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecordFault {
@@ -246,7 +249,7 @@ pub enum RecordFault {
     },
     /// A field is not UTF-8.
     InvalidUtf8,
-    /// A value does not fit its column, or the record is not closed; the reason says it.
+    /// A value does not fit its column, or a quote is not closed; the reason has the details.
     Other,
 }
 
@@ -259,11 +262,11 @@ pub struct Rejected {
     pub line: u64,
     /// Bytes from the start of the (decompressed) file to the record.
     pub byte: u64,
-    /// The column at fault, where it is one.
+    /// The column at fault, if a single one is.
     pub column: Option<String>,
-    /// What is wrong, for code that acts on it.
+    /// The fault, for code that acts on it.
     pub fault: RecordFault,
-    /// What is wrong, for people.
+    /// The fault, for people.
     pub reason: String,
     /// The record as it stands in the file, cut at 1 KiB.
     pub text: String,

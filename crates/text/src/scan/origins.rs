@@ -1,4 +1,4 @@
-//! Where the rows of a batch come from, for those who find fault with a row later.
+//! Origins of the rows of a batch, for callers that find a fault in a row later.
 
 use super::chunk::Chunk;
 use super::grammar::{Ends, Grammar};
@@ -12,7 +12,7 @@ pub struct Origins {
     block: TextBlock,
     /// Start and end in the block, by row.
     records: Vec<(u32, u32)>,
-    /// A place in the block and the number of its line.
+    /// A position in the block and the number of its line.
     line: Option<(usize, u64)>,
     ends: Ends,
 }
@@ -27,7 +27,7 @@ impl Origins {
         Origins { block: chunk.block.clone(), records, line: chunk.line, ends: grammar.ends.clone() }
     }
 
-    /// The line of the file in which a row begins, from 1. Known of files that are read in order.
+    /// Returns the line of the file, from 1, in which a row begins. Known only for files that are read in order.
     ///
     /// # Panics
     /// If the batch has no such row.
@@ -37,7 +37,7 @@ impl Origins {
         Some(line + LineCounter::default().count(&self.ends, &self.block.bytes()[place.min(start)..start]))
     }
 
-    /// A row as it stands in the file, cut after `bytes`.
+    /// Returns a row as it stands in the file, cut after `bytes`.
     ///
     /// # Panics
     /// If the batch has no such row.

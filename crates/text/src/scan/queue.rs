@@ -1,4 +1,4 @@
-//! One scan over several files: what is resolved once, the queue of splits, and what all workers share.
+//! One scan over several files: its resolved options, the queue of splits, and the state that all workers share.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,14 +23,15 @@ use crate::simd::{Shape, Simd};
 use crate::source::Compression;
 use crate::span::Span;
 
-/// Bytes of the first block of a scan with a limit.
+/// Size in bytes of the first block of a scan with a limit.
 const FIRST_BLOCK: u64 = 64 << 10;
-/// Files behind the one that is being read that are told so.
+/// Number of files after the current one that are told to prepare for being read.
 const FILES_AHEAD: usize = 16;
-/// Bytes of rejected records that are kept with their text.
+/// Maximum number of bytes of rejected records that are kept with their text.
 const REJECTED_BYTES: usize = 32 << 20;
 
-/// A scan's options with everything resolved that is the same for all files: column mapping, converters, instruction set.
+/// A scan's options, with everything resolved that is the same for all files: column mapping, converters, instruction
+/// set.
 #[derive(Debug)]
 pub struct Scan {
     pub(super) options: ScanOptions,
@@ -42,13 +43,14 @@ pub struct Scan {
     pub(super) output: SchemaRef,
     /// Whether any column in use holds text.
     pub(super) text: bool,
-    /// Whether only records are counted, and [`count`](super::count) can.
+    /// Whether only the number of records is wanted and [`count`](super::count) can count them without state between
+    /// blocks.
     pub(super) counts: bool,
-    /// Records are looked at though no column of them is wanted.
+    /// Whether records are checked although no column of them is wanted.
     pub(super) checks: bool,
-    /// Whether only records are counted, and they have quotes that masks can tell.
+    /// Whether only the number of records is wanted and they have quotes that the masks can resolve.
     pub(super) counts_quoted: bool,
-    /// Whether local files may be mapped for that.
+    /// Whether local files may be mapped for counting.
     pub(super) maps: bool,
 }
 
@@ -56,17 +58,17 @@ impl Scan {
     /// Checks and resolves the options.
     ///
     /// # Errors
-    /// `Options` for a dialect that contradicts itself, a projected column that does not exist or whose type cannot be
-    /// read from text, and sizes of zero.
+    /// `Options` if the dialect contradicts itself, a projected column does not exist or its type cannot be read from
+    /// text, or sizes are zero or above [`BLOCK_BYTES_MAX`](super::BLOCK_BYTES_MAX).
     pub fn try_new(options: ScanOptions) -> Result<Arc<Scan>, TextError> {
         Self::with_simd(options, Simd::best())
     }
 
-    /// As [`try_new`](Self::try_new), but with portable code where the machine has vector instructions: the twin that
-    /// tests and fuzzers compare with.
+    /// Checks and resolves the options like [`try_new`](Self::try_new), but selects portable code instead of vector
+    /// instructions: the twin that tests and fuzzers compare with.
     ///
     /// # Errors
-    /// As [`try_new`](Self::try_new).
+    /// `Options`, under the conditions of [`try_new`](Self::try_new).
     pub fn try_new_portable(options: ScanOptions) -> Result<Arc<Scan>, TextError> {
         Self::with_simd(options, Simd::portable())
     }
@@ -125,25 +127,25 @@ impl Scan {
         }))
     }
 
-    /// The schema of the batches.
+    /// Returns the schema of the batches.
     pub fn schema(&self) -> &SchemaRef {
         &self.output
     }
 
-    /// Name of the instruction set in use.
+    /// Returns the name of the instruction set in use.
     pub fn simd_name(&self) -> &'static str {
         self.simd.name()
     }
 
-    /// Whether nothing but the number of records is wanted.
+    /// Whether only the number of records is wanted.
     pub(super) fn counts_only(&self) -> bool {
         counts_only(&self.options) && !self.checks
     }
 
-    /// A scan of all records for what makes one no row; of their fields nothing is converted.
+    /// Makes a scan that checks for each record whether it is a row and converts none of the fields.
     ///
     /// # Errors
-    /// As [`Scan::try_new`].
+    /// `Options`, under the conditions of [`Scan::try_new`].
     pub(super) fn checking(options: &ScanOptions) -> Result<Arc<Self>, TextError> {
         let options = ScanOptions { projection: Vec::new(), filter: None, limit: None, ..options.clone() };
         let made = Self::try_new(options)?;
@@ -190,12 +192,12 @@ fn splitter(dialect: &Dialect, schema: &SchemaRef) -> Result<Option<Arc<dyn Spli
     }
 }
 
-/// How a file is cut.
+/// The way in which a file is cut.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Plan {
-    /// Blocks by position; records are in `start..end`.
+    /// Blocks by position; the records lie in `start..end`.
     Blocks { start: u64, end: u64, blocks: u64 },
-    /// From the beginning to the end: read by one worker at a time, converted by all.
+    /// From the beginning to the end: one worker at a time reads, all convert.
     Stream,
 }
 
@@ -203,17 +205,17 @@ pub(super) enum Plan {
 pub(super) struct File {
     pub input: FileInput,
     pub plan: std::sync::OnceLock<Plan>,
-    /// Blocks that are not read yet.
+    /// Number of blocks that have not been read.
     left: AtomicU64,
     pub chain: Chain,
     pub tally: Tally,
-    /// Of a file that is read in order: where it stands.
+    /// Reader of a file that is read in order.
     pub stream: Mutex<Option<Stream>>,
-    /// Nothing is left of the stream.
+    /// Whether the stream has ended.
     pub stream_done: AtomicBool,
 }
 
-/// What a worker does next.
+/// A worker's next task.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Claim {
     Block { file: usize, block: u64, order: u64 },
@@ -225,9 +227,9 @@ pub(super) enum Claim {
 struct Cursor {
     file: usize,
     block: u64,
-    /// Files up to this one know that they are next.
+    /// Index of the last file that was told that it will be read soon.
     told: usize,
-    /// Whether the first split was handed out, and whether its worker came back with rows or without.
+    /// Whether the first split was handed out, and whether its worker has returned, with or without rows.
     begun: bool,
     first_done: bool,
 }
@@ -242,17 +244,17 @@ pub struct ScanQueue {
     pub(super) pool: Arc<BufferPool>,
     /// Rows that may still be returned.
     remaining: AtomicU64,
-    /// Number of the next split.
+    /// Order of the next split.
     next_split: AtomicU64,
     cancelled: AtomicBool,
-    /// What a worker failed with first.
+    /// The first failure of a worker.
     failure: Mutex<Option<TextError>>,
     pub(super) counters: Counters,
     pub(super) ways: Ways,
     rejected: Mutex<Kept>,
-    /// The header that was checked last: most files have the same.
+    /// The header that was checked last: most files have the same one.
     header: Mutex<Vec<u8>>,
-    /// Line numbers that were counted for messages, by file and byte.
+    /// Line numbers counted for messages, by file and byte.
     lines: Mutex<BTreeMap<(usize, u64), u64>>,
 }
 
@@ -273,7 +275,7 @@ pub(super) struct Counters {
 }
 
 impl ScanQueue {
-    /// A queue over `files`. Nothing is read yet.
+    /// Creates a queue over `files`. Nothing is read yet.
     pub fn new(scan: Arc<Scan>, files: Vec<FileInput>) -> Arc<Self> {
         let remaining = AtomicU64::new(scan.options.limit.unwrap_or(u64::MAX));
         let pool = Arc::new(BufferPool::new(scan.options.memory.clone(), scan.options.block_bytes));
@@ -307,12 +309,12 @@ impl ScanQueue {
         })
     }
 
-    /// A worker that takes splits from this queue. Use one a thread.
+    /// Returns a worker that takes splits from this queue. Use one per thread.
     pub fn worker(self: &Arc<Self>) -> Worker {
         Worker::new(Arc::clone(self))
     }
 
-    /// Counts so far.
+    /// Returns the counters so far.
     pub fn metrics(&self) -> ScanMetrics {
         let c = &self.counters;
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -325,7 +327,7 @@ impl ScanQueue {
         }
     }
 
-    /// The records left out so far, in no particular order; the first 1000 that were met.
+    /// Returns the records left out so far, in no particular order. They are kept up to a total of about 32 MiB.
     pub fn rejected(&self) -> Vec<Rejected> {
         self.rejected.lock().unwrap_or_else(|e| e.into_inner()).records.clone()
     }
@@ -343,7 +345,8 @@ impl ScanQueue {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// A worker fails with `error`: those who wait for it say the same, because any of them may be heard first.
+    /// Records that a worker failed with `error`. Workers that wait for it report the same error, because any of them
+    /// may be heard first.
     pub(super) fn fail(&self, file: usize, error: &TextError) {
         if error.kind != ErrorKind::Cancelled {
             self.failure.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert_with(|| error.copy());
@@ -351,7 +354,7 @@ impl ScanQueue {
         self.files[file].chain.fail();
     }
 
-    /// Why a worker that waited for another one gives up.
+    /// Returns the error of a worker that gives up waiting for another one.
     pub(super) fn given_up(&self) -> TextError {
         match &*self.failure.lock().unwrap_or_else(|e| e.into_inner()) {
             Some(failure) => failure.copy(),
@@ -363,7 +366,7 @@ impl ScanQueue {
         self.remaining.load(Ordering::Relaxed) == 0
     }
 
-    /// Takes up to `rows` from what may still be returned.
+    /// Takes up to `rows` from the rows that may still be returned; returns the number taken.
     pub(super) fn take_rows(&self, rows: usize) -> usize {
         if self.scan.options.limit.is_none() {
             return rows;
@@ -381,7 +384,7 @@ impl ScanQueue {
         self.rejected.lock().unwrap_or_else(|e| e.into_inner()).bytes < REJECTED_BYTES
     }
 
-    /// The last place before `byte` of which the line number is known, with that number.
+    /// Returns the last position before `byte` whose line number is known, and that number.
     pub(super) fn known_line(&self, file: usize, byte: u64) -> (u64, u64) {
         let lines = self.lines.lock().unwrap_or_else(|e| e.into_inner());
         lines.range((file, 0)..=(file, byte)).next_back().map_or((0, 1), |((_, byte), line)| (*byte, *line))
@@ -399,7 +402,8 @@ impl ScanQueue {
         }
     }
 
-    /// The next split. With a limit, all but the first worker wait until the first split has shown how far it gets.
+    /// Claims the next split. With a limit, all but the first worker wait until the first split has shown how many rows
+    /// it yields.
     pub(super) fn claim(&self) -> Result<Claim, TextError> {
         let limited = self.scan.options.limit.is_some();
         let mut cursor = self.cursor.lock().unwrap_or_else(|e| e.into_inner());
@@ -412,7 +416,7 @@ impl ScanQueue {
         loop {
             let at = cursor.file;
             let Some(file) = self.files.get(at) else { return Ok(Claim::Nothing) };
-            // With a limit, few files may be enough: ask for more as it goes on.
+            // With a limit, few files may be enough: prepare more files as the scan goes on.
             let ahead = if limited { at.min(FILES_AHEAD) } else { FILES_AHEAD };
             while cursor.told < (at + ahead).min(self.files.len() - 1) {
                 cursor.told += 1;
@@ -429,7 +433,7 @@ impl ScanQueue {
                     cursor.file += 1;
                     cursor.block = 0;
                 }
-                // All workers stay with it until it ends, so that numbers of splits follow the input.
+                // All workers stay with the file until it ends, so that the order of splits follows the input.
                 Plan::Stream if !file.stream_done.load(Ordering::Acquire) => {
                     cursor.begun = true;
                     return Ok(Claim::Stream { file: at });
@@ -439,12 +443,12 @@ impl ScanQueue {
         }
     }
 
-    /// The number of the next split; asked for in the order of the input.
+    /// Returns the order of the next split; called in the order of the input.
     pub(super) fn number_split(&self) -> u64 {
         self.next_split.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The first split's worker returns from its call.
+    /// Wakes the waiting workers: the first split's worker has returned.
     pub(super) fn notify_first_done(&self) {
         if self.scan.options.limit.is_some() {
             self.cursor.lock().unwrap_or_else(|e| e.into_inner()).first_done = true;
@@ -452,7 +456,7 @@ impl ScanQueue {
         }
     }
 
-    /// How the file is cut. Called under the cursor's lock.
+    /// Decides how the file is cut. Called under the cursor's lock.
     fn plan(&self, file: &File) -> Result<Plan, TextError> {
         if let Some(plan) = file.plan.get() {
             return Ok(*plan);
@@ -479,7 +483,7 @@ impl ScanQueue {
         Ok(*file.plan.get_or_init(|| plan))
     }
 
-    /// Checks the header of a file, empty where it has none, if the scan asks for that.
+    /// Checks the header of a file, empty if it has none, if the scan has a [`HeaderCheck`](super::HeaderCheck).
     pub(super) fn check_header(&self, file: &File, header: &[u8]) -> Result<(), TextError> {
         let Some(expected) = self.scan.options.header.as_ref().filter(|_| !header.is_empty()) else { return Ok(()) };
         let mut checked = self.header.lock().unwrap_or_else(|e| e.into_inner());
@@ -490,7 +494,7 @@ impl ScanQueue {
         Ok(())
     }
 
-    /// A block of it was read; whether it was the last one.
+    /// Records that a block of a file was read. Returns whether it was the last one.
     pub(super) fn block_read(&self, file: usize) -> bool {
         let file = &self.files[file];
         let last = file.left.fetch_sub(1, Ordering::AcqRel) == 1;
@@ -498,15 +502,15 @@ impl ScanQueue {
         last
     }
 
-    /// Lets go of a file that is cut into blocks, if all of them were read.
+    /// Closes a file that is cut into blocks if all of them were read.
     pub(super) fn let_go(&self, file: &File) {
         if file.left.load(Ordering::Acquire) == 0 {
             file.input.source.done();
         }
     }
 
-    /// Bytes of a block of a file. Local files are counted in larger ones; remote ones are fetched ahead in the order in
-    /// which blocks are asked for, so all workers should be close together.
+    /// Returns the size in bytes of a block of a file. Local files are counted in larger blocks. Remote files are
+    /// prefetched in the order in which blocks are asked for, so all workers should be close together.
     fn block_bytes(&self, file: &File) -> u64 {
         let plain = file.input.compression == Compression::None;
         let counts = self.scan.counts || self.scan.counts_quoted;
@@ -514,13 +518,13 @@ impl ScanQueue {
         self.scan.options.block_bytes as u64 * if many { count::COUNTED_BLOCKS } else { 1 }
     }
 
-    /// Bytes of the first block of a file.
+    /// Returns the size in bytes of the first block of a file.
     pub(super) fn first_block(&self, file: &File) -> u64 {
         let size = self.block_bytes(file);
         if self.scan.options.limit.is_some() { size.min(FIRST_BLOCK) } else { size }
     }
 
-    /// Where a block lies in its file.
+    /// Returns the range of a block in its file.
     pub(super) fn block_range(&self, file: usize, start: u64, end: u64, block: u64) -> (u64, u64) {
         let file = &self.files[file];
         let size = self.block_bytes(file);

@@ -1,4 +1,5 @@
-//! Batches from records: filter columns first, then the rest for the rows that pass; what is bad on the way.
+//! Batches from records: filter columns first, then the other columns for the rows that pass. Bad values and records
+//! are collected on the way and settled by the scan's policy.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,10 +17,10 @@ use crate::dialect::Dialect;
 use crate::error::{ErrorKind, TextError, cut};
 use crate::span::Span;
 
-/// Bytes of a rejected record that are kept.
+/// Number of bytes of a rejected record that are kept.
 const REJECTED_BYTES: usize = 1024;
 
-/// A batch with only a row count.
+/// Makes a batch that has only a row count.
 pub(super) fn counted(queue: &ScanQueue, rows: usize) -> Result<Option<RecordBatch>, TextError> {
     let rows = queue.take_rows(rows);
     if rows == 0 {
@@ -35,12 +36,12 @@ fn assemble(queue: &ScanQueue, columns: Vec<ArrayRef>, rows: usize) -> Result<Re
 
 fn batch_of(schema: Arc<Schema>, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch, TextError> {
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    // The converters made the declared types; what remains are columns that are declared NOT NULL.
+    // The converters made the declared types; the remaining cause of failure is a NULL in a column declared NOT NULL.
     RecordBatch::try_new_with_options(schema, columns, &options)
         .map_err(|e| TextError::new(ErrorKind::BadValue, e.to_string()).with_hint("declare the column as nullable"))
 }
 
-/// Something that makes a row bad.
+/// A reason why a row is bad.
 #[derive(Debug)]
 struct Fault {
     /// Row of the chunk.
@@ -57,18 +58,18 @@ struct Fault {
 #[derive(Debug, Default)]
 pub(super) struct RowMaker {
     spans: Vec<Span>,
-    /// Rows of the chunk that are in the last batch; only where origins are wanted.
+    /// Rows of the chunk that are in the last batch; filled only if origins are wanted.
     kept: Vec<u32>,
 }
 
-/// Where the fields of a batch are: in the chunk, or in a block that a splitter made.
+/// Place of the fields of a batch: in the chunk, or in a block that a splitter made.
 enum Fields<'a> {
     Direct(&'a Chunk),
     Split { block: TextBlock, spans: Vec<Span>, from: usize },
 }
 
 impl RowMaker {
-    /// Rows `from..to` of a chunk, as far as they pass; `None` if none does.
+    /// Makes a batch of those rows `from..to` of a chunk that pass; `None` if none does.
     pub(super) fn batch(
         &mut self,
         queue: &ScanQueue,
@@ -87,10 +88,10 @@ impl RowMaker {
         let mut bad_rows: Vec<usize> = faults.iter().map(|f| f.row).collect();
         bad_rows.sort_unstable();
         if scan.options.bad_value != BadValue::Error {
-            // An error waits: a bad value of an earlier row comes first.
+            // Under `Error`, wait: a bad value of an earlier row must be reported first.
             self.settle(queue, chunk, &mut faults)?;
         }
-        // Rows of the chunk that are still in the race; `None`: all of `from..to`.
+        // Rows of the chunk that have passed so far; `None`: all of `from..to`.
         let mut rows: Option<Vec<u32>> = None;
         if reject && !bad_rows.is_empty() {
             rows = Some((from..to).filter(|r| bad_rows.binary_search(r).is_err()).map(|r| r as u32).collect());
@@ -135,8 +136,8 @@ impl RowMaker {
             }
             ready = wanted.into_iter().zip(columns).collect();
         }
-        // Not more than the limit allows; rows of other workers count as well, so this is settled at the end, but columns
-        // are not built for rows that surely are too many.
+        // Build no more rows than the limit allows. Rows of other workers count as well, so the exact cut is made at
+        // the end, but columns are not built for rows that are surely too many.
         if let Some(limit) = scan.options.limit {
             let most = usize::try_from(limit).unwrap_or(usize::MAX);
             let count = rows.as_ref().map_or(to - from, Vec::len);
@@ -195,7 +196,7 @@ impl RowMaker {
         Ok(Some(if taken < count { batch.slice(0, taken) } else { batch }))
     }
 
-    /// Rows of the chunk that are in the last batch.
+    /// Returns the rows of the chunk that are in the last batch.
     pub(super) fn kept(&self) -> &[u32] {
         &self.kept
     }
@@ -243,7 +244,8 @@ impl RowMaker {
         Ok(array)
     }
 
-    /// Applies the policy to what is bad: the scan fails with the first fault, or they are noted and the rows rejected.
+    /// Applies the policy to the faults: the scan fails with the first one, or they are recorded and their rows
+    /// rejected.
     fn settle(&mut self, queue: &ScanQueue, chunk: &Chunk, faults: &mut Vec<Fault>) -> Result<(), TextError> {
         if faults.is_empty() {
             return Ok(());
@@ -303,7 +305,7 @@ fn selection<'a>(rows: &'a Option<Vec<u32>>, from: usize, to: usize) -> Rows<'a>
     }
 }
 
-/// Positions of true.
+/// Returns the positions of the rows that are true.
 fn indexes(keep: &BooleanArray) -> Vec<u32> {
     let bits = match keep.nulls() {
         Some(nulls) => keep.values() & nulls.inner(),
@@ -312,7 +314,8 @@ fn indexes(keep: &BooleanArray) -> Vec<u32> {
     bits.set_indices().map(|i| i as u32).collect()
 }
 
-/// The lines `from..to`, cut with the splitter if there is one. Faults of columns that nobody wants are none.
+/// Returns the fields of the lines `from..to`, cut by the splitter if there is one. Faults of columns that the scan
+/// does not read are ignored.
 fn split<'a>(scan: &Scan, chunk: &'a Chunk, from: usize, to: usize, faults: &mut Vec<Fault>) -> Fields<'a> {
     let Some(splitter) = &scan.splitter else { return Fields::Direct(chunk) };
     let columns = scan.options.schema.fields().len();
@@ -334,15 +337,15 @@ fn split<'a>(scan: &Scan, chunk: &'a Chunk, from: usize, to: usize, faults: &mut
     Fields::Split { block: TextBlock::from_vec(out), spans, from }
 }
 
-/// Whether some record of a chunk has a wrong number of fields.
+/// Whether any record of a chunk has a wrong number of fields.
 pub(super) fn is_ragged(scan: &Scan, chunk: &Chunk) -> bool {
     let mut faults = Vec::new();
     ragged(scan, chunk, 0, chunk.rows(), &mut faults);
     !faults.is_empty()
 }
 
-/// Records with the wrong number of fields. One empty field too many is accepted: a delimiter at the end of the line, as
-/// the TPC generators write it.
+/// Reports records with the wrong number of fields. One empty field too many is accepted: the TPC generators write a
+/// delimiter at the end of the line.
 fn ragged(scan: &Scan, chunk: &Chunk, from: usize, to: usize, faults: &mut Vec<Fault>) {
     let columns = scan.options.schema.fields().len();
     let mut report = |row: usize, fault: RecordFault, reason: String| {
@@ -371,13 +374,13 @@ fn ragged(scan: &Scan, chunk: &Chunk, from: usize, to: usize, faults: &mut Vec<F
     }
 }
 
-/// Number of the line that begins at `at` in the chunk's block, from 1.
+/// Returns the number, from 1, of the line that begins at `at` in the chunk's block.
 fn line_at(queue: &ScanQueue, chunk: &Chunk, at: usize) -> std::io::Result<u64> {
     let ends = &queue.scan.grammar.ends;
     if let Some((position, line)) = chunk.line {
         return Ok(line + LineCounter::default().count(ends, &chunk.block.bytes()[position.min(at)..at]));
     }
-    // Counted by reading the file up to there, from the last place that was asked for.
+    // Count by reading the file up to there, from the nearest place whose line is known.
     let byte = (chunk.offset + at as i64) as u64;
     let (mut from, mut lines) = queue.known_line(chunk.file, byte);
     let source = &*queue.files[chunk.file].input.source;
@@ -393,12 +396,12 @@ fn line_at(queue: &ScanQueue, chunk: &Chunk, at: usize) -> std::io::Result<u64> 
         from += n as u64;
     }
     queue.note_line(chunk.file, byte, lines);
-    // It may have been opened once more for this.
+    // Reading for this purpose may have opened the file again.
     queue.let_go(&queue.files[chunk.file]);
     Ok(lines)
 }
 
-/// Counts line ends over pieces of a file. Begins where no line end is half over.
+/// Counts line ends over consecutive pieces of a file. The first piece must not begin inside a line end.
 #[derive(Debug, Default)]
 pub(super) struct LineCounter {
     cr: bool,
@@ -438,7 +441,7 @@ fn plural(fields: usize) -> String {
     if fields == 1 { "1 field".to_string() } else { format!("{fields} fields") }
 }
 
-/// The error for a fault, with its line.
+/// Makes the error for a fault, with its line.
 fn error(queue: &ScanQueue, chunk: &Chunk, fault: &Fault) -> TextError {
     let scan = &*queue.scan;
     let (start, _) = chunk.record_range(fault.row, &scan.grammar);

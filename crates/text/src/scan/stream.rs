@@ -1,6 +1,7 @@
-//! A file read from its beginning to its end: compressed ones, those whose records cannot be found from the middle, and
-//! bytes that come once. One worker at a time reads a piece of whole records; the others convert theirs meanwhile. Without
-//! quotes the last line end of what was read ends the piece, and its structure is found behind the lock as well.
+//! Files that are read from the beginning to the end: compressed ones, those whose records cannot be found from the
+//! middle, and bytes that come only once. One worker at a time reads a piece of whole records; the others convert
+//! theirs meanwhile. Without quotes, the piece ends at the last line end that was read, and its structure is found
+//! outside the lock as well.
 
 use std::fmt;
 use std::io::Read;
@@ -19,7 +20,7 @@ use crate::error::TextError;
 use crate::simd::Index;
 use crate::source::{Compression, Source};
 
-/// Reads a source in order; knows how much was read.
+/// Reads a source in order and keeps the position.
 struct Plain {
     source: Arc<dyn Source>,
     at: u64,
@@ -36,7 +37,7 @@ impl Read for Plain {
     }
 }
 
-/// A source that counts what is read from it.
+/// A source that counts the bytes read from it.
 #[derive(Debug)]
 struct Counting {
     source: Arc<dyn Source>,
@@ -55,7 +56,7 @@ impl Source for Counting {
     }
 }
 
-/// The decompressed bytes of a file.
+/// Returns a reader of the decompressed bytes of a file.
 pub(super) fn open(source: Arc<dyn Source>, compression: Compression) -> Box<dyn Read + Send> {
     match compression {
         Compression::None => Box::new(Plain { source, at: 0 }),
@@ -67,11 +68,11 @@ pub(super) struct Stream {
     file: usize,
     reader: Box<dyn Read + Send>,
     bytes: Arc<AtomicU64>,
-    /// Bytes of a record that is not whole yet, or of lines that may be the footer.
+    /// Bytes of an incomplete record, or of lines that may be the footer.
     rest: Vec<u8>,
     /// Position of `rest` in the decompressed file.
     position: u64,
-    /// Number of the line at `position`, counted along the way: another pass would have to decompress again.
+    /// Line number at `position`, counted along the way because another pass would have to decompress again.
     line: u64,
     counter: LineCounter,
     begun: bool,
@@ -91,7 +92,7 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    /// What takes time and needs no order.
+    /// Does the part of the work that takes time and needs no order.
     pub(super) fn into_chunk(self, queue: &ScanQueue) -> Chunk {
         let Piece { buffer, end, raw, mut found } = self;
         let scan = &*queue.scan;
@@ -117,7 +118,7 @@ fn ends_plainly(grammar: &Grammar) -> bool {
     grammar.quote.is_none() && !hidden && grammar.footer == 0 && !matches!(grammar.ends, Ends::Bytes(_))
 }
 
-/// The place behind the last line end, and whether a `\n` that may follow belongs to it.
+/// Returns the place behind the last line end, and whether a `\n` that may follow belongs to it.
 fn last_end(bytes: &[u8], grammar: &Grammar) -> Option<(usize, bool)> {
     let at = match &grammar.ends {
         Ends::Feed => memchr::memrchr(b'\n', bytes)?,
@@ -168,7 +169,7 @@ impl Stream {
         Ok(filled)
     }
 
-    /// The next records; `None` at the end of the file.
+    /// Reads the next records; `None` at the end of the file.
     pub(super) fn next(&mut self, queue: &ScanQueue, mut index: Index) -> Result<Option<Piece>, TextError> {
         let scan = &*queue.scan;
         let grammar = &scan.grammar;
@@ -178,7 +179,7 @@ impl Stream {
         let wanted =
             if self.begun { scan.options.block_bytes } else { queue.first_block(&queue.files[self.file]) as usize };
         let mut size = PAD + self.rest.len() + wanted;
-        // What no record before has ended begins where the last piece ended.
+        // The record that is not complete begins where the last piece ended.
         let (name, position) = (&queue.files[self.file].input.name, self.position);
         let at_record = |e: TextError| TextError { byte: Some(position), ..e.in_file(name) };
         let most = scan.options.record_bytes_max;
@@ -224,7 +225,8 @@ impl Stream {
             if filled - PAD > most {
                 return Err(at_record(too_long(most)));
             }
-            // A record longer than the block: twice as much, and no more than shows that it is too long.
+            // The record is longer than the block: read twice as much, but no more than is needed to show that it is
+            // too long.
             size = PAD + ((size - PAD) * 2).min(most + 1).max(size - PAD);
             if buffer.len() < size + PAD {
                 let mut larger = queue.pool.take(size + PAD).map_err(at_record)?;
@@ -237,7 +239,7 @@ impl Stream {
         if raw {
             self.rest.clear();
             if !self.ended {
-                // The loop above ended with a line end.
+                // The loop above ended at a line end.
                 let (behind, cr) = last.unwrap_or((filled, false));
                 end = behind;
                 self.cr = cr;
@@ -269,7 +271,7 @@ impl Stream {
         }
         let offset = self.position as i64 - PAD as i64;
         self.position += (end - PAD) as u64;
-        // Counted from the start of the records: what precedes them is behind this place the next time.
+        // Bytes before the records are counted separately: the next piece begins behind this place.
         let line = self.line + self.counter.count(&grammar.ends, &buffer[PAD..start]);
         self.line = line + self.counter.count(&grammar.ends, &buffer[start..end]);
         let found = Structure { file: self.file, offset, start, index, unterminated, line: Some((start, line)) };

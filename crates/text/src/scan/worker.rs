@@ -1,4 +1,4 @@
-//! A worker: takes splits, finds records in their bytes, hands out batches.
+//! A worker: it takes splits, finds the records in their bytes, and hands out batches.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use super::{Batch, Origins, Split, rows};
 use crate::error::{ErrorKind, TextError};
 use crate::simd::Index;
 
-/// Drains a [`ScanQueue`] together with its siblings. Blocking.
+/// Drains a [`ScanQueue`] together with the other workers. Its calls block.
 #[derive(Debug)]
 pub struct Worker {
     queue: Arc<ScanQueue>,
@@ -22,11 +22,11 @@ pub struct Worker {
     maker: RowMaker,
     spare: Index,
     failed: bool,
-    /// Has had a split.
+    /// Whether it has had a split.
     begun: bool,
 }
 
-/// Records that are being handed out.
+/// A chunk whose records are being handed out.
 #[derive(Debug)]
 struct Current {
     chunk: Chunk,
@@ -34,11 +34,11 @@ struct Current {
     order: u64,
 }
 
-/// What a split gave.
+/// Contents of a split.
 #[derive(Debug)]
 pub(super) enum Part {
     Records(Chunk),
-    /// A number of records of a file, for scans that want nothing else.
+    /// A number of records of a file, for scans that want only that.
     Count(usize, Counted),
 }
 
@@ -47,7 +47,7 @@ impl Worker {
         Worker { queue, chunk: None, maker: RowMaker::default(), spare: Index::default(), failed: false, begun: false }
     }
 
-    /// The next rows; `None`: nothing is left for this worker.
+    /// Returns the next rows; `None`: nothing is left for this worker.
     ///
     /// # Errors
     /// The first of: a failed read, a bad record or value under [`BadValue::Error`](super::BadValue::Error), too many
@@ -65,11 +65,11 @@ impl Worker {
         result
     }
 
-    /// All rows of the next split, also if there are none; `None`: nothing is left for this worker. Every number is handed
-    /// out once, to one of the workers, and each gets its numbers in ascending order.
+    /// Returns all rows of the next split, even if there are none; `None`: nothing is left for this worker. Every order
+    /// is handed out once, to one of the workers, and each worker gets ascending ones.
     ///
     /// # Errors
-    /// As [`next_batch`](Self::next_batch).
+    /// The errors of [`next_batch`](Self::next_batch).
     pub fn next_split(&mut self) -> Result<Option<Split>, TextError> {
         if self.failed {
             return Ok(None);
@@ -143,7 +143,7 @@ impl Worker {
         rows::counted(queue, counted.rows as usize)
     }
 
-    /// The next rows of a chunk that has some.
+    /// Makes a batch of the next rows of a chunk that has rows left.
     fn batch(&mut self, queue: &ScanQueue, current: &mut Current) -> Result<Option<RecordBatch>, TextError> {
         if queue.is_cancelled() {
             return Err(cancelled());
@@ -166,7 +166,7 @@ impl Worker {
                 return Ok(None);
             }
             if self.begun {
-                // A split without rows: with a limit, the others still wait to see how far the first one got.
+                // This worker's split had no rows; with a limit, the others are still waiting for its result.
                 queue.notify_first_done();
             }
             self.begun = true;
@@ -189,7 +189,7 @@ impl Worker {
         }
     }
 
-    /// The next piece of a stream, with its number. Reading is one worker's at a time; converting is not.
+    /// Reads the next piece of a stream and numbers it. One worker at a time reads; converting happens in parallel.
     fn next_piece(&self, queue: &ScanQueue, file: usize, spare: &mut Index) -> Result<Option<(u64, Piece)>, TextError> {
         let state = &queue.files[file];
         let mut stream = state.stream.lock().unwrap_or_else(|e| e.into_inner());
@@ -200,7 +200,7 @@ impl Worker {
         match next {
             Ok(Some(piece)) => Ok(Some((queue.number_split(), piece))),
             other => {
-                // Not to be read again after an error: what follows would be taken for what was asked for.
+                // Do not read on after an error: the following bytes would be taken for the ones that failed.
                 state.stream_done.store(true, Ordering::Release);
                 *stream = None;
                 state.input.source.done();

@@ -1,26 +1,26 @@
-//! The arithmetic on masks, the same for all instruction sets.
+//! Arithmetic on masks, shared by all instruction sets.
 
 use super::{Counts, Found, Index, Shape, Side};
 
-/// What an instruction set supplies: work on 64 bytes.
+/// The primitives of an instruction set, on 64 bytes.
 ///
 /// # Safety
-/// All functions may only be called where the instruction set's features are enabled. `prefetch` takes any address. `load` reads 64 bytes from its
-/// pointer. `positions` may write 64 values to its pointer.
+/// All functions may only be called where the instruction set's features are enabled. `prefetch` takes any address.
+/// `load` reads 64 bytes from its pointer. `positions` may write 64 values to its pointer.
 pub(super) trait Isa {
     type Block: Copy;
     unsafe fn load(bytes: *const u8) -> Self::Block;
-    /// Has the processor bring the bytes there nearer, if they are mapped.
+    /// Prefetches the bytes at the address into a cache, if they are mapped.
     unsafe fn prefetch(at: *const u8);
     /// Bit `i` is set where byte `i` equals `byte`.
     unsafe fn eq(block: Self::Block, byte: u8) -> u64;
     /// Bit `i` is the XOR of the bits `0..=i`.
     unsafe fn prefix_xor(bits: u64) -> u64;
-    /// Writes `base` plus the number of each set bit, in order; what it writes behind these is arbitrary.
+    /// Writes `base` plus the number of each set bit, in order; values written behind these are arbitrary.
     unsafe fn positions(bits: u64, base: u32, out: *mut u32);
 }
 
-/// What is known about the bytes before a position.
+/// State before a position that depends on the previous bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Carry {
     /// All ones inside quotes, else 0.
@@ -42,7 +42,7 @@ pub(crate) struct Carry {
 }
 
 impl Carry {
-    /// At the start of a record.
+    /// State at the start of a record.
     pub(crate) const RECORD: Carry =
         Carry { inside: 0, escaped: 0, cr: 0, open: 1, closed: 0, line: 1, brace: 0, behind: 0 };
 }
@@ -57,7 +57,7 @@ struct Masks {
     before_lines: u64,
     /// `\r` that end a line; only with `CR`.
     returns: u64,
-    /// Line ends, `\r` and comment bytes at the start of a line: lines that are no rows, or might be none.
+    /// Line ends, `\r` and comment bytes at the start of a line: the line is not a row, or may not be one.
     odd_starts: u64,
     /// Line ends directly behind a delimiter.
     trailing: u64,
@@ -72,7 +72,7 @@ impl Counts {
     }
 }
 
-/// Bytes that follow an odd run of escapes. `escaped` carries over words.
+/// Returns the bytes that follow an odd run of escapes. `escaped` carries over words.
 #[inline(always)]
 fn escaped_bytes(escapes: u64, escaped: &mut u64) -> u64 {
     if escapes == 0 {
@@ -80,8 +80,8 @@ fn escaped_bytes(escapes: u64, escaped: &mut u64) -> u64 {
         *escaped = 0;
         return first;
     }
-    // After simdjson (Langdale, Lemire 2019): adding the run starts on odd bits to the runs carries through each run, and
-    // where the carry comes out tells the run's parity.
+    // After simdjson (Langdale, Lemire 2019): adding the run starts on odd bits to the runs carries through each run,
+    // and the position where the carry comes out gives the run's parity.
     const ODD: u64 = 0xAAAA_AAAA_AAAA_AAAA;
     let potential = escapes & !*escaped;
     let maybe = potential << 1;
@@ -92,7 +92,7 @@ fn escaped_bytes(escapes: u64, escaped: &mut u64) -> u64 {
     result
 }
 
-/// Bits of the word that are in range.
+/// Returns a mask of the lowest `n` bits.
 #[inline(always)]
 fn low_bits(n: usize) -> u64 {
     if n >= 64 { u64::MAX } else { (1 << n) - 1 }
@@ -151,7 +151,7 @@ unsafe fn masks<I: Isa, const Q: bool, const E: bool, const CR: bool>(
         lines = (feeds & !((returns << 1) | carry.cr)) | returns;
         carry.cr = returns >> 63;
     }
-    // Where the delimiter is the line end's byte, the line end wins.
+    // If the delimiter is the same byte as the line end, the line end wins.
     let before_lines = lines | feeds;
     delimiters &= !before_lines;
     let trailing = lines & ((delimiters << 1) | carry.behind);
@@ -181,7 +181,7 @@ unsafe fn masks<I: Isa, const Q: bool, const E: bool, const CR: bool>(
         let begins = delimiters | before_lines | closing;
         let after_closing = (closing << 1) | carry.closed;
         irregular = opening & !((begins << 1) | carry.open);
-        // A `\r` may follow if a line feed does; where that is not in sight, the field needs a closer look.
+        // A `\r` may follow if a line feed follows it; if that is beyond this word, the field needs a closer look.
         let returned = after_closing & eq!(b'\r') & !before_lines;
         let odd_returns = returned & !(before_lines >> 1);
         irregular |= after_closing & valid & !(delimiters | before_lines | quotes | returned);
@@ -196,7 +196,7 @@ unsafe fn masks<I: Isa, const Q: bool, const E: bool, const CR: bool>(
     Masks { delimiters, lines, specials, quotes, irregular, before_lines, returns, odd_starts, trailing }
 }
 
-/// The masks of the last `n < 64` bytes of a range. The carries then are not those of bit 63 but of bit `n - 1`.
+/// Returns the masks of the last `n < 64` bytes of a range. The carries are then those of bit `n - 1`, not of bit 63.
 #[inline(always)]
 unsafe fn last_word<I: Isa, const Q: bool, const E: bool, const CR: bool>(
     bytes: *const u8,
@@ -321,7 +321,7 @@ pub(super) unsafe fn index<I: Isa, const Q: bool, const E: bool, const CR: bool>
 /// See [`Simd::count`](super::Simd::count).
 ///
 /// # Safety
-/// As for [`index`].
+/// The conditions of [`index`].
 #[inline(always)]
 pub(super) unsafe fn count<I: Isa, const Q: bool, const E: bool, const CR: bool>(
     block: &[u8],
@@ -380,7 +380,8 @@ pub(super) unsafe fn sides<I: Isa, const E: bool, const CR: bool>(
             // SAFETY: features by the caller.
             let quotes = unsafe { I::eq(block, shape.quote.unwrap_or(0)) };
             if !E && quotes == 0 && b.inside != 0 {
-                // Only text for the second case, as everywhere in a file that could have quotes but has none.
+                // For the second case these bytes are only text, as everywhere in a file that could have quotes but has
+                // none.
                 b = inside;
                 // SAFETY: features by the caller.
                 [Some(unsafe { masks::<I, true, E, CR>(block, u64::MAX, shape, &mut a) }), None]
@@ -410,7 +411,7 @@ pub(super) unsafe fn sides<I: Isa, const E: bool, const CR: bool>(
             sides[i].odd |= found.odd_starts != 0;
             irregular[i] = found.irregular != 0;
         }
-        // With quotes around, the wrong case soon has one where none may be.
+        // In data with quotes, the wrong assumption soon finds a quote where none may stand.
         if irregular[0] {
             sides[0].end = None;
             sides[1].end = (!irregular[1]).then_some(b);
@@ -431,10 +432,10 @@ pub(super) unsafe fn sides<I: Isa, const E: bool, const CR: bool>(
     sides
 }
 
-/// Goes on with one of the cases, from `at` on.
+/// Continues with one of the cases, from `at` on.
 ///
 /// # Safety
-/// As for [`sides`]; `at <= len`.
+/// The conditions of [`sides`]; `at <= len`.
 #[inline(always)]
 unsafe fn one<I: Isa, const E: bool, const CR: bool>(
     bytes: *const u8,
@@ -465,13 +466,13 @@ unsafe fn one<I: Isa, const E: bool, const CR: bool>(
     side.end = (irregular == 0).then_some(carry);
 }
 
-/// Places of some bytes that are looked at in turns. The processor fetches ahead of each within a page only; of two, one
-/// is in the middle of its page while the other begins a new one.
+/// Number of places in the bytes that are read in turns. The processor prefetches at each place within a page only;
+/// with two places, one is in the middle of its page while the other begins a new one.
 const PLACES: usize = 2;
-/// Fewer bytes than this for a place are looked at in order: they come from a cache.
+/// With fewer bytes than this per place, bytes are read in order: they come from a cache.
 const PLACE_MIN: usize = 16 << 10;
-/// Bytes ahead that are asked for, into the second level's cache, which can wait for three times as many lines as the
-/// first.
+/// Distance in bytes of prefetching. It goes into the second-level cache, which can wait for three times as many lines
+/// as the first.
 const AHEAD: usize = 2048;
 
 /// See [`Simd::line_ends`](super::Simd::line_ends).
@@ -529,7 +530,8 @@ pub(super) unsafe fn line_ends<I: Isa, const CR: bool>(bytes: *const u8, len: us
     ends
 }
 
-/// Functions of the names `index`, `count`, `sides`, `line_ends` for one instruction set, with the variants chosen by the shape.
+/// Defines the functions `index`, `count`, `sides`, `line_ends` for one instruction set, with the variants chosen by
+/// the shape.
 macro_rules! bind {
     ($isa:ty, [$($attr:tt)*] $($unsafe:ident)?) => {
         $($attr)*

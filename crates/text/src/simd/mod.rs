@@ -1,14 +1,15 @@
-//! Where are the delimiters, line ends and quotes of these bytes?
+//! The places of delimiters, line ends and quotes in a block of bytes.
 //!
-//! Bytes are looked at 64 at a time. Comparing them with a byte gives a 64-bit mask, and everything else is arithmetic on
-//! masks: which quotes open (prefix XOR by carry-less multiplication, after Geoff Langdale's simdcsv), which bytes are
-//! escaped (odd runs, after simdjson), which line feeds belong to a `\r\n`. Set bits become positions, with AVX-512 by
-//! compressing a vector of indexes. The arithmetic is written once (`kernel`), each instruction set supplies four
-//! primitives ([`Isa`]); the portable one does them in 64-bit words.
+//! Bytes are processed 64 at a time. Comparing them with a byte gives a 64-bit mask, and everything else is arithmetic
+//! on masks: which quotes open (prefix XOR by carry-less multiplication, after Geoff Langdale's simdcsv), which bytes
+//! are escaped (odd runs, after simdjson), which line feeds belong to a `\r\n`. Set bits become positions, with AVX-512
+//! by compressing a vector of indexes. The arithmetic is written once (`kernel`); each instruction set supplies a few
+//! primitives ([`Isa`](kernel::Isa)), and the portable one implements them with 64-bit words.
 //!
-//! Quotes count only where a field begins. The masks cannot see that, they pair quotes up from left to right; but they
-//! can prove that pairing was right: every opening quote follows a delimiter, a line end or a closing quote, and every
-//! closing one precedes one of these. Where the proof fails ([`Found::Irregular`]) the caller takes the byte-wise machine for that block.
+//! Quotes count only where a field begins. The masks cannot see that, because they pair quotes up from left to right;
+//! but they can prove that the pairing is right: every opening quote follows a delimiter, a line end or a closing
+//! quote, and every closing one precedes one of these. If the proof fails ([`Found::Irregular`]), the caller uses the
+//! byte-wise machine for that block.
 #![allow(unsafe_code)]
 
 mod kernel;
@@ -23,7 +24,7 @@ pub(crate) use kernel::Carry;
 /// The bytes that structure a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shape {
-    /// Between fields.
+    /// Stands between fields.
     pub delimiter: u8,
     /// Ends a record (`\n`, or a custom byte).
     pub line_end: u8,
@@ -35,9 +36,9 @@ pub(crate) struct Shape {
     pub escape: Option<u8>,
     /// Without quoting: whether an escaped line end is data (Hive: it cuts all the same).
     pub escape_hides_line_end: bool,
-    /// Lines that begin with it are no data. With quoting, one makes the block irregular.
+    /// Lines that begin with this byte are not data. With quoting, such a line makes the block irregular.
     pub comment: Option<u8>,
-    /// Empty lines and comment lines are no rows, so counting line ends is not enough where there are any.
+    /// Empty lines and comment lines are not rows, so counting line ends is not enough if there are any.
     pub skip_empty: bool,
     /// A line that does not begin with `{` and end with `}` is irregular.
     pub objects: bool,
@@ -48,7 +49,7 @@ pub(crate) struct Shape {
 pub(crate) struct Index {
     /// Ends of fields: the positions of delimiters and line ends, ascending.
     pub ends: Vec<u32>,
-    /// For each line end: how many of `ends` there are up to it, itself included.
+    /// For each line end: the number of `ends` up to and including it.
     pub lines: Vec<u32>,
     /// Positions of bytes that make a field need unescaping: the second of two quotes, or an escape. Ascending.
     pub specials: Vec<u32>,
@@ -68,16 +69,16 @@ impl Index {
     }
 }
 
-/// How an attempt by masks ended.
+/// Result of processing bytes by masks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// All is found.
+    /// Everything was found.
     Regular,
-    /// A quote stands inside an unquoted field, or a comment line was met: what was found means nothing.
+    /// There is a quote inside an unquoted field, or a comment line: the positions found are meaningless.
     Irregular,
 }
 
-/// Numbers of what structures some bytes.
+/// Counts of the structural bytes in a range.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Line ends.
@@ -88,18 +89,18 @@ pub(crate) struct Counts {
     pub trailing: u64,
 }
 
-/// What some bytes hold, if they begin outside of quotes, or if inside.
+/// Structure of some bytes under one assumption: that they begin outside quotes, or inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Side {
     /// Line ends and delimiters.
     pub counts: Counts,
-    /// What is known behind them. `None`: they are irregular, and nothing else means anything.
+    /// State behind the bytes. `None`: they are irregular, and the other fields are meaningless.
     pub end: Option<Carry>,
     /// A line might be empty or a comment.
     pub odd: bool,
 }
 
-/// An instruction set that this machine has. The only way to get one is to ask for it, so holding it proves that its
+/// An instruction set that this machine has. The constructors detect the features, so a value proves that the
 /// instructions may be executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Simd(Path);
@@ -133,18 +134,18 @@ macro_rules! dispatch {
 }
 
 impl Simd {
-    /// The best instruction set of this machine, detected once.
+    /// Returns the best instruction set of this machine, detected once.
     pub(crate) fn best() -> Simd {
         static BEST: OnceLock<Simd> = OnceLock::new();
         *BEST.get_or_init(|| Simd::available()[0])
     }
 
-    /// Plain code.
+    /// Returns the portable code, which needs no vector instructions.
     pub(crate) fn portable() -> Simd {
         Simd(Path::Portable)
     }
 
-    /// All instruction sets that this machine has, best first; the last one is portable.
+    /// Returns all instruction sets that this machine has, best first; the last one is portable.
     pub(crate) fn available() -> Vec<Simd> {
         let mut paths = Vec::new();
         #[cfg(target_arch = "x86_64")]
@@ -173,7 +174,7 @@ impl Simd {
         paths
     }
 
-    /// Its name in messages.
+    /// Returns the name for messages.
     pub(crate) fn name(self) -> &'static str {
         match self.0 {
             #[cfg(target_arch = "x86_64")]
@@ -186,11 +187,11 @@ impl Simd {
         }
     }
 
-    /// Appends the structure of `block[from..to]` to `index`. `carry` says what came before `from` and is left as what
-    /// comes before `to`.
+    /// Appends the structure of `block[from..to]` to `index`. `carry` is the state before `from`, and becomes the state
+    /// before `to`.
     ///
     /// # Panics
-    /// When `from..to` is no range of `block`, or `block` has 4 GiB or more.
+    /// If `from..to` is no range of `block`, or `block` has `u32::MAX` bytes or more.
     pub(crate) fn index(
         self,
         block: &[u8],
@@ -204,11 +205,11 @@ impl Simd {
         dispatch!(self.0, index(block, from, to, shape, carry, index))
     }
 
-    /// Counts the line ends and delimiters in `block[from..to]`. Irregular also when a line might be empty or a
-    /// comment and `shape.skip_empty`.
+    /// Counts the line ends and delimiters in `block[from..to]`. With `shape.skip_empty` or a comment byte, the result
+    /// is also irregular if a line might be empty or a comment.
     ///
     /// # Panics
-    /// When `from..to` is no range of `block`.
+    /// If `from..to` is no range of `block`.
     pub(crate) fn count(
         self,
         block: &[u8],
@@ -221,14 +222,14 @@ impl Simd {
         dispatch!(self.0, count(block, from, to, shape, carry))
     }
 
-    /// What `bytes` hold if they begin outside of quotes, and if inside of them. `carry` as for [`index`](Self::index), for
-    /// the first case.
+    /// Returns the structure of `bytes` for both cases: beginning outside and inside quotes. `carry` is the state
+    /// before them, as for [`index`](Self::index), in the first case.
     pub(crate) fn sides(self, bytes: &[u8], shape: &Shape, carry: &Carry) -> [Side; 2] {
         // SAFETY: all of the slice is readable.
         unsafe { self.sides_at(bytes.as_ptr(), bytes.len(), shape, carry) }
     }
 
-    /// As [`sides`](Self::sides), of bytes of which there must be no reference because others may write to them.
+    /// Like [`sides`](Self::sides), for bytes to which no reference may exist because others may write to them.
     ///
     /// # Safety
     /// `len` bytes are readable from `bytes` on.
@@ -247,13 +248,14 @@ impl Simd {
         }
     }
 
-    /// Number of line ends in `bytes`. `returns`: a `\r` ends a line too, and a `\n` behind it in `bytes` belongs to it.
+    /// Counts the line ends in `bytes`. `returns`: a `\r` ends a line too, and a `\n` behind it in `bytes` belongs to
+    /// it.
     pub(crate) fn line_ends(self, bytes: &[u8], line_end: u8, returns: bool) -> u64 {
         // SAFETY: all of the slice is readable.
         unsafe { self.line_ends_at(bytes.as_ptr(), bytes.len(), line_end, returns) }
     }
 
-    /// As [`line_ends`](Self::line_ends), of bytes of which there must be no reference because others may write to them.
+    /// Like [`line_ends`](Self::line_ends), for bytes to which no reference may exist because others may write to them.
     ///
     /// # Safety
     /// `len` bytes are readable from `bytes` on.

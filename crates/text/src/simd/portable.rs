@@ -1,4 +1,4 @@
-//! The primitives in 64-bit words, for machines without any of the instruction sets, and as the others' twin in tests.
+//! The primitives in 64-bit words, for machines without any of the instruction sets, and as the reference in tests.
 
 use super::kernel::{self, Carry, Isa, bind};
 use super::{Counts, Found, Index, Shape, Side};

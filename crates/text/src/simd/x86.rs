@@ -3,14 +3,14 @@
 use super::kernel::{self, Carry, Isa, bind};
 use super::{Counts, Found, Index, Shape, Side};
 
-/// Positions of set bits, eight at a time: usually there are fewer than eight or sixteen in a word, and the branches
-/// then go one way.
+/// Writes the positions of set bits, eight at a time: a word usually has fewer than eight or sixteen, so the branches
+/// are predictable.
 #[inline(always)]
 unsafe fn unrolled_positions(mut bits: u64, base: u32, mut out: *mut u32) {
     let mut left = bits.count_ones();
     loop {
         for i in 0..8 {
-            // For no bit left this writes `base + 64`, which the next word overwrites.
+            // If no bit is left, this writes `base + 64`, which the next word overwrites.
             // SAFETY: the caller has room for 64 values, written in steps of eight while any is left.
             unsafe { *out.add(i) = base.wrapping_add(bits.trailing_zeros()) };
             bits &= bits.wrapping_sub(1);
@@ -24,7 +24,7 @@ unsafe fn unrolled_positions(mut bits: u64, base: u32, mut out: *mut u32) {
     }
 }
 
-/// Into the cache of the second level.
+/// Prefetches into the second-level cache.
 #[inline(always)]
 unsafe fn prefetch(at: *const u8) {
     use std::arch::x86_64::*;
@@ -54,7 +54,7 @@ pub(super) mod avx512 {
 
         #[inline(always)]
         unsafe fn load(bytes: *const u8) -> __m512i {
-            // SAFETY: 64 readable bytes and the features, by the caller; so below.
+            // SAFETY: 64 readable bytes and the features, guaranteed by the caller; likewise below.
             unsafe { _mm512_loadu_si512(bytes.cast()) }
         }
 

@@ -1,26 +1,26 @@
-//! The texts of a column.
+//! Cells of a column, as text.
 
-/// Texts one after the other in one buffer.
+/// Cells one after the other in one buffer.
 #[derive(Debug, Default)]
 pub(super) struct Cells {
     bytes: Vec<u8>,
-    /// Where each cell ends.
+    /// End of each cell.
     ends: Vec<usize>,
 }
 
 impl Cells {
-    /// Forgets the cells, keeps the memory.
+    /// Removes the cells and keeps the memory.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
     }
 
-    /// Cells so far.
+    /// Returns the number of cells so far.
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// The bytes of cell `at`.
+    /// Returns the bytes of cell `at`.
     #[inline]
     pub(super) fn get(&self, at: usize) -> &[u8] {
         let start = if at == 0 { 0 } else { self.ends[at - 1] };

@@ -1,4 +1,4 @@
-//! CSV.
+//! The writer of CSV.
 
 use std::io;
 
@@ -15,14 +15,15 @@ use crate::error::{ErrorKind, TextError};
 
 /// Writes batches as CSV that the reader of the same dialect reads as the same rows.
 ///
-/// Fields are quoted when they have to be: delimiters, line ends, quotes, escapes, a comment sign in front, blanks that
-/// would be trimmed, text that would read as NULL, also to a reader that guesses the dialect. Without a quote character the
-/// escape does this, but for the guess; without either such a value is an error. NULL is the first of the dialect's null values, unquoted. Arrays, maps and structs are JSON.
-/// Floats have their shortest digits, dates and times are `2020-01-31 01:02:03.5`, times with a zone are in UTC and end
-/// in `Z`. `skip_lines` are written as empty lines, so that the same dialect reads the file.
+/// Fields are quoted only if needed: for delimiters, line ends, quotes, escapes, a comment sign in front, blanks that
+/// would be trimmed, and text that would read as NULL, also to a reader that guesses the dialect. Without a quote
+/// character, the escape serves for all but the last case. Without either, a value that needs quoting is an error. NULL
+/// is the first of the dialect's null values, unquoted. Arrays, maps and structs are JSON. Floats have their shortest
+/// digits, dates and times are `2020-01-31 01:02:03.5`, times with a zone are in UTC and end in `Z`. `skip_lines` are
+/// written as empty lines, so that the same dialect reads the file.
 ///
-/// Not the same after reading: NULL in a dialect without null values is an error here; bytes that are not UTF-8 in
-/// binary columns depend on the reader's policy.
+/// Limits: NULL in a dialect without null values is an error; the reader's policy decides about bytes that are not
+/// UTF-8 in binary columns.
 #[derive(Debug)]
 pub struct CsvWriter<W: io::Write> {
     out: W,
@@ -30,20 +31,20 @@ pub struct CsvWriter<W: io::Write> {
     schema: SchemaRef,
     line_end: Vec<u8>,
     null: Option<Vec<u8>>,
-    /// Bytes that make a closer look worth while.
+    /// Bytes whose presence requires a closer look at a value.
     special: [bool; 256],
     columns: Vec<Cells>,
     buffer: Vec<u8>,
     begun: bool,
-    /// Nothing reached the output yet.
+    /// Whether nothing has reached the output yet.
     at_start: bool,
 }
 
 impl<W: io::Write> CsvWriter<W> {
-    /// A writer of files with these columns.
+    /// Creates a writer of files with these columns.
     ///
     /// # Errors
-    /// `Options` for an empty delimiter or line end, and for column types that have no text form.
+    /// `Options` if the delimiter or line end is empty, or a column type has no text form.
     pub fn try_new(out: W, dialect: CsvDialect, schema: SchemaRef) -> Result<Self, TextError> {
         let line_end = match &dialect.line_end {
             LineEnd::Newline | LineEnd::AnyNewline => b"\n".to_vec(),
@@ -63,7 +64,7 @@ impl<W: io::Write> CsvWriter<W> {
             }
         }
         let mut special = [false; 256];
-        // A delimiter or line end of several bytes is looked for in full where its first byte is met.
+        // A delimiter or line end of several bytes is compared in full where its first byte occurs.
         for byte in [Some(dialect.delimiter[0]), Some(line_end[0]), dialect.quote, dialect.escape].into_iter().flatten()
         {
             special[usize::from(byte)] = true;
@@ -81,7 +82,7 @@ impl<W: io::Write> CsvWriter<W> {
     /// Writes the rows of `batch`.
     ///
     /// # Errors
-    /// `Options` for a batch with other columns, `BadValue` for a value that the dialect cannot write, `Io`.
+    /// `Options` if the batch has other columns, `BadValue` if the dialect cannot write a value, `Io` if writing fails.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<(), TextError> {
         check_batch(&self.schema, batch)?;
         self.begin()?;
@@ -105,10 +106,10 @@ impl<W: io::Write> CsvWriter<W> {
         self.flush_at(1)
     }
 
-    /// Writes what is left (the header, if there was no batch) and gives the output back.
+    /// Writes the buffered rows (the header, if there was no batch) and returns the output.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// `BadValue` if the dialect cannot write a column name, `Io` if writing fails.
     pub fn finish(mut self) -> Result<W, TextError> {
         self.begin()?;
         self.flush_at(1)?;
@@ -167,7 +168,7 @@ impl<W: io::Write> CsvWriter<W> {
         Ok(())
     }
 
-    /// Whether something in the dialect can be met in numbers, dates or words like `true`.
+    /// Whether any special byte of the dialect can occur in numbers, dates or words like `true`.
     fn in_numbers(&self) -> bool {
         let in_number = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.: ".contains(byte);
         (0..=255u8).any(|byte| self.special[usize::from(byte)] && in_number(&byte))
@@ -175,7 +176,7 @@ impl<W: io::Write> CsvWriter<W> {
             || self.dialect.null_values.iter().any(|null| !null.is_empty() && null.iter().all(in_number))
     }
 
-    /// Appends one field; `free`: it may hold anything.
+    /// Appends one field; `free`: its value may hold any bytes.
     #[inline]
     fn cell(&self, value: Option<&[u8]>, free: bool, first: bool, out: &mut Cells) -> Result<(), TextError> {
         let Some(value) = value else {
@@ -248,13 +249,13 @@ impl<W: io::Write> CsvWriter<W> {
                 || d.escape == Some(*byte)
                 || (!matches!(d.line_end, LineEnd::Bytes(_)) && matches!(byte, b'\n' | b'\r'))
         };
-        // A value that ends like a delimiter begins could make one with what follows it.
+        // A value that ends with the beginning of a delimiter could complete one with the bytes behind it.
         let begins = |mark: &[u8]| (1..mark.len()).any(|length| value.ends_with(&mark[..length]));
         value.iter().any(single)
             || [&d.delimiter, &self.line_end].iter().any(|mark| memmem::find(value, mark).is_some() || begins(mark))
     }
 
-    /// Escapes hide single bytes, but not that a whole field is NULL or trimmed.
+    /// Whether an escape is enough: it hides single bytes, but not that a whole field is NULL or trimmed.
     fn escape_helps(&self, value: &[u8]) -> bool {
         let d = &self.dialect;
         let blank = |byte: Option<&u8>| byte.is_some_and(|byte| matches!(byte, b' ' | b'\t'));

@@ -1,4 +1,4 @@
-//! Hive text.
+//! The writer of Hive text.
 
 use std::io;
 
@@ -20,8 +20,8 @@ use crate::hive::types::{StringKind, hive_type};
 /// Writes batches as Hive's SerDes write rows, in such a way that reading gives the same rows.
 ///
 /// The forms are Hive's: `true`, `1.0E7`, decimals with all digits of their scale, `2020-01-31 01:02:03.5`, base64,
-/// char padded with blanks, the null sequence, separators by nesting level, escapes before escape and separators where
-/// the table has an escape. What Hive writes in a way that it does not read back is written otherwise:
+/// char padded with blanks, the null sequence, separators by nesting level, escapes before escape and separators if the
+/// table has an escape. Forms of Hive that Hive itself does not read back are changed:
 ///
 /// - line ends are always escaped where there is an escape (Hive: only with `serialization.escape.crlf`);
 /// - text that equals the null sequence gets an escape;
@@ -32,9 +32,9 @@ use crate::hive::types::{StringKind, hive_type};
 /// A value that would end its field or its row early is an error: a separator or line end in a table without escape, a
 /// line end in OpenCSVSerde, a character that `serialization.encoding` does not have.
 ///
-/// Not the same after reading, because Hive text cannot say it: collections with one element that is written as nothing
-/// or as the null sequence (`['']` becomes `[]`, `[NULL]` becomes NULL); text that equals a null sequence without an
-/// escape to help (`''` where the null sequence is empty); NULL in OpenCSVSerde (becomes `''`); timestamps beyond the
+/// Hive text cannot express these values, so they differ after reading: collections with one element that is written as
+/// nothing or as the null sequence (`['']` becomes `[]`, `[NULL]` becomes NULL); text that equals a null sequence if no
+/// escape can help (`''` if the null sequence is empty); NULL in OpenCSVSerde (becomes `''`); timestamps beyond the
 /// year 9999; nanoseconds.
 #[derive(Debug)]
 pub struct HiveTextWriter<W: io::Write> {
@@ -47,15 +47,16 @@ pub struct HiveTextWriter<W: io::Write> {
     row: Vec<u8>,
     buffer: Vec<u8>,
     begun: bool,
-    /// Nothing reached the output yet.
+    /// Whether nothing has reached the output yet.
     at_start: bool,
 }
 
 impl<W: io::Write> HiveTextWriter<W> {
-    /// A writer of files with these columns.
+    /// Creates a writer of files with these columns.
     ///
     /// # Errors
-    /// `Options` for types that Hive does not have, nesting deeper than there are separators, an unknown encoding.
+    /// `Options` if Hive does not have a type, a type nests deeper than there are separators, or the encoding is
+    /// unknown.
     pub fn try_new(out: W, dialect: HiveDialect, schema: SchemaRef) -> Result<Self, TextError> {
         let csv = matches!(dialect.serde, HiveSerde::OpenCsv { .. });
         for field in schema.fields() {
@@ -63,7 +64,7 @@ impl<W: io::Write> HiveTextWriter<W> {
             if !known {
                 return Err(unsupported(field.data_type()).in_column(field.name()));
             }
-            // NULL of no type is that of any.
+            // An untyped NULL fits any type.
             if !csv && field.data_type() != &DataType::Null {
                 hive_type(field).map_err(|error| TextError::from(error).in_column(field.name()))?;
                 let needed = 1 + levels(field.data_type());
@@ -99,7 +100,7 @@ impl<W: io::Write> HiveTextWriter<W> {
     /// Writes the rows of `batch`.
     ///
     /// # Errors
-    /// `Options` for a batch with other columns, `BadValue` for a value that the table cannot hold, `Io`.
+    /// `Options` if the batch has other columns, `BadValue` if the table cannot hold a value, `Io` if writing fails.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<(), TextError> {
         check_batch(&self.schema, batch)?;
         self.begin()?;
@@ -125,10 +126,10 @@ impl<W: io::Write> HiveTextWriter<W> {
         self.flush_at(1)
     }
 
-    /// Writes what is left and gives the output back.
+    /// Writes the buffered rows and the footer, and returns the output.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// `Io` if writing fails.
     pub fn finish(mut self) -> Result<W, TextError> {
         self.begin()?;
         for _ in 0..self.dialect.skip_footer {
@@ -158,7 +159,7 @@ impl<W: io::Write> HiveTextWriter<W> {
         }
         for line in 0..self.dialect.skip_header {
             if line == 0 {
-                // Names with line ends in them would be more lines; the header is for people only.
+                // Names with line ends would make more lines; the header is for people only.
                 let clean = |field: &Field| field.name().replace(['\n', '\r'], " ");
                 let names: Vec<String> = self.schema.fields().iter().map(|field| clean(field)).collect();
                 self.row.clear();
@@ -173,7 +174,7 @@ impl<W: io::Write> HiveTextWriter<W> {
         Ok(())
     }
 
-    /// Encodes the row, checks that it is one line, and puts it behind the others.
+    /// Encodes the row, checks that it is one line, and appends it to the buffer.
     fn end_row(&mut self) -> Result<(), TextError> {
         let encoded = self.charset.encode(&self.row).map_err(|c| {
             let encoding = self.dialect.encoding.as_deref().unwrap_or("UTF-8");
@@ -181,7 +182,8 @@ impl<W: io::Write> HiveTextWriter<W> {
                 .with_value(&self.row)
         })?;
         let cut = match &self.dialect.line_end {
-            // Single bytes that end lines were looked for in the fields; several may have come together only now.
+            // Single bytes that end lines were checked in the fields; a line end of several bytes may have come
+            // together only here.
             LineEnd::Bytes(end) if end.len() > 1 => {
                 let mut line = encoded.to_vec();
                 line.extend_from_slice(end);
@@ -217,7 +219,7 @@ impl<W: io::Write> HiveTextWriter<W> {
                 self.cells(array, field, 1, out)?;
                 let mut joined = Vec::new();
                 for row in 0..out.len() {
-                    // The delimiter must be found first where it stands, not across the end of the value.
+                    // The delimiter's first occurrence must be the real one, not one across the end of the value.
                     joined.clear();
                     joined.extend_from_slice(out.get(row));
                     let own = (!last).then_some(joined.len());
@@ -235,7 +237,8 @@ impl<W: io::Write> HiveTextWriter<W> {
         }
     }
 
-    /// The texts of a column or of what is nested in it. `level`: the separator that an array takes here.
+    /// Makes the texts of a column or of the columns nested in it. `level`: index of the separator for an array at this
+    /// level.
     fn cells(&self, array: &dyn Array, field: &Field, level: usize, out: &mut Cells) -> Result<(), TextError> {
         let separator = |level: usize| self.dialect.separators.get(level).copied().unwrap_or_default();
         let null = &self.dialect.null_format;
@@ -345,7 +348,7 @@ impl<W: io::Write> HiveTextWriter<W> {
     }
 }
 
-/// Separators that a type takes below the one between the fields.
+/// Returns the number of separators that a type takes below the one between the fields.
 fn levels(data_type: &DataType) -> usize {
     let deepest = |fields: &arrow_schema::Fields| fields.iter().map(|f| levels(f.data_type())).max().unwrap_or(0);
     match data_type {
@@ -361,12 +364,12 @@ fn levels(data_type: &DataType) -> usize {
     }
 }
 
-/// What keeps the bytes of a value from being taken for structure.
+/// Rules that keep the bytes of a value from being taken for structure.
 struct Shield<'a> {
     null: &'a [u8],
-    /// `Some`: bytes are hidden behind it.
+    /// The escape that hides bytes, if there is one.
     escape: Option<u8>,
-    /// Bytes that get an escape.
+    /// Bytes that are written with an escape.
     hidden: [bool; 256],
     /// Bytes that no value may hold.
     refused: [bool; 256],
@@ -378,7 +381,7 @@ struct Shield<'a> {
 impl<'a> Shield<'a> {
     fn new(dialect: &'a HiveDialect, leaf: &DataType, level: usize) -> Self {
         let (mut hidden, mut refused) = ([false; 256], [false; 256]);
-        // Separators that cut at this depth; MultiDelimitSerDe's own delimiter is looked for elsewhere.
+        // Separators that cut at this depth; MultiDelimitSerDe's own delimiter is checked elsewhere.
         let first = usize::from(matches!(dialect.serde, HiveSerde::MultiDelimit { .. }));
         let used = dialect.separators.get(first..level).unwrap_or_default();
         let text = is_free_text(leaf) && !is_binary(leaf);
@@ -389,7 +392,7 @@ impl<'a> Shield<'a> {
             LineEnd::Bytes(_) => b"",
             _ => b"\n\r",
         };
-        // Behind an escape, these two mean line ends.
+        // Behind an escape, these two letters mean line ends.
         let codes = b"nr";
         match escape {
             Some(escape) => {
@@ -418,7 +421,7 @@ impl<'a> Shield<'a> {
 
     #[inline]
     fn cell(&self, value: &[u8], out: &mut Cells) -> Result<(), TextError> {
-        // Nearly all values hold nothing special: one look at each byte, then a copy.
+        // Nearly all values hold nothing special: one test per byte, then a copy.
         let special = self.any && value.iter().any(|byte| self.special[usize::from(*byte)]);
         if special && let Some(byte) = value.iter().find(|byte| self.refused[usize::from(**byte)]) {
             return Err(self.refusal(*byte, value));
@@ -427,7 +430,7 @@ impl<'a> Shield<'a> {
             out.push(value);
             return Ok(());
         };
-        // Text that reads as NULL needs one escape more, before a byte that means itself behind it.
+        // Text that reads as NULL needs one more escape, before a byte that keeps its meaning behind an escape.
         let marked = (!special).then(|| value.iter().position(|byte| !matches!(byte, b'n' | b'r'))).flatten();
         out.push_with(|text| {
             for (at, &byte) in value.iter().enumerate() {
@@ -460,7 +463,7 @@ impl<'a> Shield<'a> {
     }
 }
 
-/// A field of OpenCSVSerde: everything in quotes, NULL as nothing.
+/// Writes a field of OpenCSVSerde: everything in quotes, NULL as nothing.
 fn csv_cell(
     value: Option<&[u8]>,
     (separator, quote, escape): (char, char, char),

@@ -1,4 +1,4 @@
-//! Arrays, maps and structs as JSON, which is what CSV has for them.
+//! Arrays, maps and structs as JSON, their form in CSV.
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
@@ -21,7 +21,7 @@ pub(super) fn is_json(data_type: &DataType) -> bool {
     }
 }
 
-/// One JSON text a row; `null` for NULL.
+/// Writes one JSON text per row; `null` for NULL.
 pub(super) fn json(array: &dyn Array, out: &mut Cells) -> Result<(), TextError> {
     match array.data_type() {
         DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {
@@ -82,7 +82,7 @@ pub(super) fn json(array: &dyn Array, out: &mut Cells) -> Result<(), TextError> 
             leaf_texts(array, Style::Csv, &mut |value| {
                 out.push_with(|text| match value {
                     None => text.extend_from_slice(b"null"),
-                    // JSON has no words for what is no number.
+                    // JSON has no words for NaN and infinity.
                     Some(value) if bare && !value.ends_with(b"y") && !value.ends_with(b"N") => {
                         text.extend_from_slice(value);
                     }

@@ -1,9 +1,9 @@
-//! Rows back to text: what these writers write, the readers of the same dialect read as the same rows.
+//! Rows back to text: the readers of a dialect read the text that these writers write as the same rows.
 //!
-//! Both work a column at a time: the cells of a column are formatted into one buffer, with quotes, escapes and NULL
-//! markers in place, then the columns are laid side by side row by row. What a dialect cannot say so that it reads back
-//! the same is an error that names column and value where it would damage other fields, and documented with the writer
-//! where it would not.
+//! Both writers work a column at a time: the cells of a column are formatted into one buffer, with quotes, escapes and
+//! NULL markers in place, then the columns are laid side by side row by row. A value that a dialect cannot express is
+//! an error, which names column and value, if it would damage other fields; if not, the writer's documentation mentions
+//! it.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -10,12 +10,12 @@ use arrow_schema::{ArrowError, DataType, TimeUnit};
 use crate::error::{ErrorKind, TextError};
 use crate::hive::datetime::{two, write_date, write_timestamp};
 
-/// How numbers look.
+/// The form of floating point numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Style {
     /// Plain digits up to 16 of them, else `1.5e23`.
     Csv,
-    /// As Java prints: `1.0E7`, `1.5E-4`, plain in between.
+    /// Java's form: `1.0E7`, `1.5E-4`, plain in between.
     Java,
 }
 
@@ -32,7 +32,7 @@ pub(super) fn is_leaf(data_type: &DataType) -> bool {
     }
 }
 
-/// Whether values of the type are bytes that the user chose, and not digits, signs and letters of a fixed form.
+/// Whether values of the type are bytes that the user chose, as opposed to digits, signs and letters of a fixed form.
 pub(super) fn is_free_text(data_type: &DataType) -> bool {
     use DataType::*;
     match data_type {
@@ -51,15 +51,15 @@ pub(super) fn is_binary(data_type: &DataType) -> bool {
     }
 }
 
-/// What Arrow says about arrays that should not exist.
+/// Converts Arrow's error about an inconsistent array.
 pub(super) fn broken(error: ArrowError) -> TextError {
     TextError::new(ErrorKind::BadValue, format!("cannot be read from its array: {error}"))
 }
 
-/// Takes the text of a value, `None` for NULL.
+/// Callback that receives the text of a value, `None` for NULL.
 pub(super) type Each<'a> = dyn FnMut(Option<&[u8]>) -> Result<(), TextError> + 'a;
 
-/// Calls `each` with the text of every value of a leaf column, `None` for NULL. Text lives until the next call only.
+/// Calls `each` with the text of every value of a leaf column, `None` for NULL. The text is valid only during the call.
 pub(super) fn leaf_texts(array: &dyn Array, style: Style, each: &mut Each<'_>) -> Result<(), TextError> {
     let mut text = Vec::with_capacity(48);
     macro_rules! numbers {
@@ -146,7 +146,7 @@ pub(super) fn leaf_texts(array: &dyn Array, style: Style, each: &mut Each<'_>) -
         DataType::Date32 => numbers!(Date32Type, |v, out| write_date(i64::from(v), out)),
         DataType::Date64 => numbers!(Date64Type, |v, out| write_date(v.div_euclid(86_400_000), out)),
         DataType::Timestamp(unit, zone) => {
-            // With a zone it is an instant, shown in UTC.
+            // A timestamp with a zone is an instant, shown in UTC.
             let suffix: &[u8] = if zone.is_some() { b"Z" } else { b"" };
             let per_second = per_second(*unit);
             macro_rules! timestamps {
@@ -187,7 +187,8 @@ pub(super) fn leaf_texts(array: &dyn Array, style: Style, each: &mut Each<'_>) -
     Ok(())
 }
 
-/// The children of lists of any offset width, with the ends of each row's children among them. NULL rows have none.
+/// Returns the children of lists of any offset width, and the end of each row's children among them. For variable
+/// lists, NULL rows usually have none.
 pub(super) fn list_children(array: &dyn Array) -> Result<(ArrayRef, Vec<usize>), TextError> {
     fn variable<O: arrow_array::OffsetSizeTrait>(array: &dyn Array) -> (ArrayRef, Vec<usize>) {
         let list = array.as_list::<O>();
@@ -206,7 +207,7 @@ pub(super) fn list_children(array: &dyn Array) -> Result<(ArrayRef, Vec<usize>),
     })
 }
 
-/// The error for types that have no text.
+/// Returns the error for types that have no text.
 pub(super) fn unsupported(data_type: &DataType) -> TextError {
     TextError::new(ErrorKind::Options, format!("is {data_type}, which has no text form here"))
         .with_hint("cast the column to a string")
@@ -244,7 +245,7 @@ fn write_digits(mut value: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&buffer[at..]);
 }
 
-/// An unscaled number with all digits of its scale.
+/// Writes an unscaled number with all digits of its scale.
 fn write_decimal(negative: bool, digits: &dyn std::fmt::Display, scale: i8, out: &mut Vec<u8>) {
     let scale = scale.max(0) as usize;
     let digits = format!("{digits}");
@@ -264,9 +265,9 @@ fn write_time(ticks: i64, per_second: i64, out: &mut Vec<u8>) {
     let mut shown = Vec::with_capacity(32);
     write_timestamp(ticks, per_second, &mut shown);
     match ticks.div_euclid(per_second) {
-        // `1970-01-01 ` goes.
+        // Without the leading `1970-01-01 `.
         0..86_400 => out.extend_from_slice(&shown[11..]),
-        // MySQL's times go beyond a day.
+        // MySQL's times may exceed a day.
         seconds => {
             let hours = (seconds.abs() / 3600) as u32;
             if seconds < 0 {
@@ -282,7 +283,8 @@ fn write_time(ticks: i64, per_second: i64, out: &mut Vec<u8>) {
     }
 }
 
-/// A float from its shortest digits in the form `-1.25e-7`; `NaN` and `inf` become Java's words, which everybody reads.
+/// Writes a float from its shortest digits in the form `-1.25e-7`; `NaN` and `inf` become Java's words, which all
+/// readers know.
 fn write_float(shown: &str, style: Style, out: &mut Vec<u8>) {
     let (sign, number) = match shown.strip_prefix('-') {
         Some(number) => ("-", number),
