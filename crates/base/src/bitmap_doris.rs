@@ -1,4 +1,4 @@
-//! BITMAP values in the bytes that Doris writes, which BITMAP_TO_BASE64 shows.
+//! BITMAP values in Doris's binary form, which BITMAP_TO_BASE64 shows.
 //!
 //! ```text
 //! 0               the empty set
@@ -22,7 +22,7 @@ const BITMAP_64: u8 = 4;
 const SET: u8 = 5;
 const SET_2: u8 = 10;
 
-/// A set in Doris's bytes.
+/// Returns a set in Doris's binary form.
 pub fn to_doris(set: &RoaringTreemap) -> Vec<u8> {
     let mut out = Vec::new();
     match (set.len(), set.min()) {
@@ -65,7 +65,7 @@ fn write(out: &mut Vec<u8>, map: &RoaringBitmap) {
     let _ = map.serialize_into(&mut *out);
 }
 
-/// The set of Doris's bytes; `None` if they are none.
+/// Parses Doris's binary form of a set; `None` if the bytes are malformed.
 pub fn from_doris(bytes: &[u8]) -> Option<RoaringTreemap> {
     let (form, mut rest) = bytes.split_first()?;
     let set = match *form {

@@ -1,16 +1,17 @@
 //! Operations on BITMAP values of many containers.
 //!
-//! `roaring` puts the containers of one set into the other one by one, and each moves all containers behind it: of n containers
-//! in both, n times n are moved. Where that would take longer, all containers of the result are made in one pass over both.
+//! `roaring` inserts the containers of one set into the other one by one, and each insertion moves all containers
+//! behind it: for n containers in both, n times n are moved. If that would take longer, all containers of the result
+//! are made in one pass over both sets.
 
 use std::collections::BTreeMap;
 
 use roaring::{RoaringBitmap, RoaringTreemap};
 
-/// Bytes that one container which is put between others moves on average, for each of these.
+/// Average number of bytes moved per existing container when one container is inserted.
 const MOVED: usize = 12;
 
-/// What it costs to make a container, in bytes that could be copied meanwhile.
+/// Cost of making a container, in bytes that could be copied in the same time.
 const MADE: usize = 256;
 
 /// Adds the members of another set.
@@ -21,7 +22,7 @@ pub fn unite(set: &mut RoaringTreemap, other: &RoaringTreemap) {
     }
 }
 
-/// Leaves the members that one of the two sets has and the other has not.
+/// Replaces the set by the members that exactly one of the two sets has.
 pub fn exclude(set: &mut RoaringTreemap, other: &RoaringTreemap) {
     match moves_much(set, other) {
         true => *set = merged(set, other, |left, right| left ^ right),
@@ -29,7 +30,7 @@ pub fn exclude(set: &mut RoaringTreemap, other: &RoaringTreemap) {
     }
 }
 
-/// The set of these members, in any order.
+/// Returns the set of these members, which may be in any order.
 pub fn set_of(mut members: Vec<u64>) -> RoaringTreemap {
     members.sort_unstable();
     members.dedup();
@@ -40,14 +41,14 @@ fn containers(set: &RoaringTreemap) -> usize {
     set.bitmaps().map(|(_, part)| part.statistics().n_containers as usize).sum()
 }
 
-/// Whether putting the containers of `other` into `set` takes longer than making all containers.
+/// Whether inserting the containers of `other` into `set` takes longer than making all containers.
 fn moves_much(set: &RoaringTreemap, other: &RoaringTreemap) -> bool {
     let (here, there) = (containers(set), containers(other));
     let moved = here.saturating_mul(there).saturating_mul(MOVED);
     moved > set.serialized_size() + other.serialized_size() + (here + there) * MADE
 }
 
-/// The parts of both sets; where both have one, what `both` makes of the two.
+/// Merges the parts of both sets; if both have a part, `both` combines the two.
 fn merged(
     left: &RoaringTreemap,
     right: &RoaringTreemap,

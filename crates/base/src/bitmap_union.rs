@@ -1,27 +1,27 @@
 //! The union of many BITMAP values, most of which have few members.
 //!
-//! Ids of users are spread over their whole range, and each value of `to_bitmap(id)` is one of them. To put one into a set of
-//! many containers moves all containers behind it. So members of small values are collected, sorted, and put into the set
-//! together, no more often than the set doubles.
+//! User ids are spread over their whole range, and each value of `to_bitmap(id)` has one member. Inserting one into a
+//! set of many containers moves all containers behind it. Therefore the members of small values are collected, sorted,
+//! and inserted together, no more often than the set doubles.
 
 use roaring::RoaringTreemap;
 
 use crate::bitmap_ops::unite;
 use crate::sketch::{SketchError, bitmap_from_bytes};
 
-/// Members that are collected at least.
+/// Minimum number of members that are collected before they are inserted.
 const FEWEST: usize = 1 << 16;
 
-/// A set with more members is put into the union by itself.
+/// A set with more members than this is united directly.
 const SMALL: u64 = 64;
 
-/// A union that grows.
+/// A growing union of sets.
 #[derive(Debug, Default)]
 pub struct BitmapUnion {
     set: RoaringTreemap,
-    /// Members that may not be in the set yet, some of them more than once.
+    /// Members that may not be in the set yet, possibly with repetitions.
     members: Vec<u64>,
-    /// How many are collected before they are sorted.
+    /// Number of members that are collected before they are sorted.
     limit: usize,
 }
 
@@ -37,7 +37,7 @@ impl BitmapUnion {
     /// Adds the members of a BITMAP value.
     ///
     /// # Errors
-    /// `value` is no set.
+    /// [`SketchError::Bitmap`] if `value` is not a serialised set.
     pub fn add(&mut self, value: &[u8]) -> Result<(), SketchError> {
         if let Some(member) = only_member(value) {
             self.insert(member);
@@ -52,13 +52,13 @@ impl BitmapUnion {
         Ok(())
     }
 
-    /// The union of all that was added.
+    /// Returns the union of all added values.
     pub fn set(&mut self) -> &mut RoaringTreemap {
         self.settle();
         &mut self.set
     }
 
-    /// Bytes that it takes.
+    /// Returns its size in bytes.
     pub fn memory(&self) -> usize {
         self.set.serialized_size() + self.members.capacity() * size_of::<u64>()
     }
@@ -82,7 +82,8 @@ impl BitmapUnion {
     }
 }
 
-/// The BITMAP value of one member: one bitmap of 32 bits with one container of one value, in Roaring's portable format.
+/// Returns the BITMAP value of one member: one bitmap of 32 bits with one container of one value, in Roaring's portable
+/// format.
 pub fn bitmap_of_one(member: u64) -> [u8; 30] {
     let mut bytes = ONE;
     bytes[8..12].copy_from_slice(&((member >> 32) as u32).to_le_bytes());
@@ -91,14 +92,15 @@ pub fn bitmap_of_one(member: u64) -> [u8; 30] {
     bytes
 }
 
-/// The value of the member 0. Number of bitmaps; upper half of the member; cookie; number of containers; key of the
-/// container and its values less one; where the values begin; the value.
+/// The value of the member 0: number of bitmaps; upper half of the member; cookie; number of containers; key of the
+/// container and its number of values less one; offset of the values; the value.
 const ONE: [u8; 30] = [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x3A, 0x30, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0];
 
-/// Puts the members of a BITMAP value behind `members` if it has few. False, and nothing is put there, if it has more.
+/// Appends the members of a BITMAP value to `members` if there are few, and returns true. Returns false, and appends
+/// none, if there are more.
 ///
 /// # Errors
-/// `value` is no set.
+/// [`SketchError::Bitmap`] if `value` is not a serialised set.
 pub fn few_members(value: &[u8], members: &mut Vec<u64>) -> Result<bool, SketchError> {
     if let Some(member) = only_member(value) {
         members.push(member);
@@ -112,7 +114,7 @@ pub fn few_members(value: &[u8], members: &mut Vec<u64>) -> Result<bool, SketchE
     Ok(few)
 }
 
-/// The member of a value that [`bitmap_of_one`] makes.
+/// Returns the member of a value made by [`bitmap_of_one`].
 fn only_member(value: &[u8]) -> Option<u64> {
     let value: &[u8; 30] = value.try_into().ok()?;
     let two = |at: usize| u64::from(u16::from_le_bytes([value[at], value[at + 1]]));

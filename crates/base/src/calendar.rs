@@ -1,21 +1,21 @@
 //! Days and dates of the proleptic Gregorian calendar, which has a year 0.
 //!
-//! Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms". Years begin in March there, so that the leap day is a
-//! year's last, and 400 of them are an era of always as many days.
+//! Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms". There, years begin in March, so that the leap
+//! day is the last day of a year, and 400 years are an era with a constant number of days.
 
-/// Days of 400 years.
+/// Days in an era of 400 years.
 const ERA: i64 = 146_097;
 /// Days from 0000-03-01 to 1970-01-01.
 const EPOCH: i64 = 719_468;
 
-/// Days from 1970-01-01 to a day, `None` if the calendar has no such day. Years within +-2^47.
+/// Returns the days from 1970-01-01 to a date, `None` if the calendar has no such date. Years within +-2^47.
 #[inline]
 pub fn day_number(year: i64, month: u32, day: u32) -> Option<i64> {
     ((1..=12).contains(&month) && (1..=month_days(year, month)).contains(&day))
         .then(|| days_from_civil(year, month, day))
 }
 
-/// Days from 1970-01-01 to a day that must exist. Years within +-2^47.
+/// Returns the days from 1970-01-01 to a date that must exist. Years within +-2^47.
 #[inline]
 pub fn days_from_civil(year: i64, month: u32, day: u32) -> i64 {
     debug_assert!((1..=12).contains(&month) && (1..=31).contains(&day), "{year}-{month}-{day}");
@@ -26,7 +26,7 @@ pub fn days_from_civil(year: i64, month: u32, day: u32) -> i64 {
     year.div_euclid(400) * ERA + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - EPOCH
 }
 
-/// Year, month (1 to 12) and day (1 to 31) of a number of days from 1970-01-01. `days` lies within +-2^56.
+/// Returns year, month (1 to 12) and day (1 to 31) of a number of days from 1970-01-01. `days` lies within +-2^56.
 #[inline]
 pub fn civil_from_days(days: i64) -> (i64, u32, u32) {
     let days = days + EPOCH;
@@ -45,7 +45,7 @@ pub fn is_leap(year: i64) -> bool {
     year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
 }
 
-/// Days of a month, 1 to 12.
+/// Returns the number of days in a month, 1 to 12.
 #[inline]
 pub fn month_days(year: i64, month: u32) -> u32 {
     match month {

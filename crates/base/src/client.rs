@@ -1,8 +1,8 @@
-//! Who a session is for, and what a statement warns its client about.
+//! Identity of a session's client, and the warnings of a statement.
 
 use crate::names::DEFAULT_DATABASE;
 
-/// Who a session is for.
+/// The client of a session.
 #[derive(Debug, Clone)]
 pub struct ClientInfo {
     /// Number of the connection; no two connections of a process share a number.
@@ -16,7 +16,7 @@ pub struct ClientInfo {
 }
 
 impl ClientInfo {
-    /// The user of this process itself, as in `dipper sql`.
+    /// Returns the user of this process itself, as in `dipper sql`.
     pub fn local(connection_id: u32) -> Self {
         ClientInfo {
             connection_id,
@@ -27,12 +27,12 @@ impl ClientInfo {
     }
 }
 
-/// How serious a [`Warning`] is.
+/// Severity of a [`Warning`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
     /// Worth knowing.
     Note,
-    /// Something was not done as asked.
+    /// Something was done differently than asked.
     Warning,
     /// The statement failed.
     Error,
@@ -41,7 +41,7 @@ pub enum Level {
 /// A line of SHOW WARNINGS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
-    /// How serious.
+    /// Severity.
     pub level: Level,
     /// MySQL code.
     pub code: u16,

@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Identity of a column in its table; survives RENAME, never used twice. Objects name their columns by it.
+/// Identity of a column in its table; it survives RENAME and is never reused. Objects name their columns by it.
 pub type ColumnId = u32;
 
-/// What happens to rows with equal keys.
+/// Table model: the treatment of rows with equal keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Model {
@@ -13,11 +13,11 @@ pub enum Model {
     Duplicate,
     /// The last one is kept (merge-on-write).
     Unique,
-    /// They are merged, column by column.
+    /// The rows are merged, column by column.
     Aggregate,
 }
 
-/// How a value column of an AGGREGATE table is merged.
+/// The way in which a value column of an AGGREGATE table is merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Aggregate {
@@ -31,8 +31,8 @@ pub enum Aggregate {
     Replace,
     /// REPLACE_IF_NOT_NULL: the last value that is not NULL.
     ReplaceIfNotNull,
-    /// The value of the row with the greatest value of this column, NULL being the smallest; of equal ones the last. No
-    /// statement has a word for it: `sequence_mapping` of UNIQUE tables means it.
+    /// The value of the row with the greatest value of this column, NULL being the smallest; the last one if they are
+    /// equal. No statement names it: it is the meaning of `sequence_mapping` of UNIQUE tables.
     ReplaceBySequence(ColumnId),
     /// HLL_UNION.
     HllUnion,
@@ -40,13 +40,13 @@ pub enum Aggregate {
     BitmapUnion,
 }
 
-/// What a column gets where a row does not say.
+/// The value of a column that a row does not give.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DefaultValue {
     /// A literal, as text that is cast to the column's type; `None` is NULL.
     Literal(Option<String>),
-    /// CURRENT_TIMESTAMP, with digits of the second.
+    /// CURRENT_TIMESTAMP, with this number of fractional digits.
     CurrentTimestamp(u8),
     /// CURRENT_DATE.
     CurrentDate,

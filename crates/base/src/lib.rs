@@ -1,7 +1,7 @@
-//! What two or more crates of dipper exchange: types, names, values of users and clients.
+//! Types, names and values that two or more crates of dipper exchange.
 //!
-//! Invariants: nothing here reads or writes anything, and a value that is stored ([`types::SqlType`], [`definition`], [`privileges`],
-//! [`policy`], [`sketch`]) keeps its stored form.
+//! Invariants: nothing here reads or writes anything, and a value that is stored ([`types::SqlType`], [`definition`],
+//! [`privileges`], [`policy`], [`sketch`]) keeps its stored form.
 //!
 //! This crate must not know I/O, tokio, parquet and DataFusion.
 

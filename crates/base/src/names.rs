@@ -3,7 +3,7 @@
 /// The catalog of dipper's own databases.
 pub const CATALOG: &str = "internal";
 
-/// The database that always exists, and that `dipper sql` begins in.
+/// The database that always exists, and with which `dipper sql` begins.
 pub const DEFAULT_DATABASE: &str = "default";
 
 /// StarRocks' name of the storage volume that holds the catalog itself.

@@ -1,7 +1,7 @@
-//! "Did you mean": the existing name that a wrong one was probably meant to be.
+//! "Did you mean": the existing name that a wrong name was probably meant to be.
 
-/// The nearest of `names`, if one is near enough to be a slip of the pen: one edit in short words, two in longer ones.
-/// Upper and lower case are one.
+/// Returns the nearest of `names` if it is near enough to be a typing error: one edit in short words, two in longer
+/// ones. Case is ignored.
 pub fn closest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let limit = if wrong.len() <= 4 { 1 } else { 2 };
     let wrong = wrong.to_ascii_lowercase();
@@ -13,7 +13,7 @@ pub fn closest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
         .map(|(_, name)| name)
 }
 
-/// Edits between two words: insert, delete, replace, swap neighbours (optimal string alignment).
+/// Returns the number of edits between two words: insert, delete, replace, swap neighbours (optimal string alignment).
 fn edits(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(64).collect(), b.chars().take(64).collect());
     let width = b.len() + 1;

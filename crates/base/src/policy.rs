@@ -1,11 +1,11 @@
-//! What a statement says about the rules for a user's password.
+//! Changes of the rules for a user's password.
 
 use serde::{Deserialize, Serialize};
 
 /// PASSWORD_LOCK_TIME UNBOUNDED, in seconds.
 pub const UNBOUNDED: u64 = u64::MAX;
 
-/// What a statement says of a policy; `None` leaves a rule as it is.
+/// A statement's changes of a policy; `None` leaves a rule as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PolicyChange {
@@ -23,13 +23,13 @@ pub struct PolicyChange {
     pub history: Option<u64>,
     /// ACCOUNT_UNLOCK.
     pub unlock: bool,
-    /// ACCOUNT_LOCK; not both.
+    /// ACCOUNT_LOCK; not together with `unlock`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub lock: bool,
 }
 
 impl PolicyChange {
-    /// Whether it leaves everything as it is.
+    /// Whether it changes nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

@@ -1,20 +1,21 @@
-//! Places where a thread that computes gives way to those that answer look-ups.
+//! Points at which a computing thread gives way to the threads that answer look-ups.
 //!
-//! Who is woken on Linux takes the core at once only where it has had less than its share of it (EEVDF: where it is
-//! eligible), whatever its niceness. One that has just answered many look-ups has not, and the scheduler looks again at its
-//! next tick (4 ms at 250 Hz), although microseconds later it would be. Seen by `perf sched`: beside a scan 99 of 100 look-ups
-//! took less than 6 ms. Two things help, each alone and more so together, and both are done only while look-ups are asked
-//! for:
+//! Linux lets a woken thread preempt the running one only if it has had less than its share of the core (EEVDF: only
+//! while it is eligible), whatever its niceness. A thread that has just answered many look-ups has had its share, and
+//! the scheduler checks again at its next tick (4 ms at 250 Hz), although the thread would be eligible microseconds
+//! later. Measured with `perf sched`: beside a scan, 99 of 100 look-ups took less than 6 ms. Two measures help, each
+//! alone and more so together, and both are taken only while look-ups arrive:
 //!
-//! - Threads that compute yield: where the scan does, 99 of 100 look-ups take less than 1 ms. The scheduler counts that as a
-//!   whole slice of CPU (kernel 6.18), so beside a thread that never yields there is little left (5%, measured).
-//! - They take the policy `SCHED_IDLE`: whoever is not of it takes the core from them at once. It needs the right to come back
-//!   from it ([`may_idle`]). Alone it helps loads (1.3 instead of 2.1 ms beside them) and not scans (4 ms): that a core runs
-//!   an idle thread keeps it from pulling those that wait for the other core.
+//! - Computing threads yield: if the scan does, 99 of 100 look-ups take less than 1 ms. The scheduler counts a yield as
+//!   a whole slice of CPU (kernel 6.18), so beside a thread that never yields, little CPU is left (5%, measured).
+//! - Computing threads take the policy `SCHED_IDLE`: any thread of another policy preempts them at once. This needs the
+//!   right to return from the policy ([`may_idle`]). Alone it helps loads (1.3 instead of 2.1 ms beside them) and not
+//!   scans (4 ms): a core that runs an idle thread does not pull threads that wait for the other core.
 //!
-//! By both they run only while nobody else wants to, and others may always want to, of this process or not: two loops on
-//! two cores made each load take 15 s. So a thread that had less than a twentieth of the time in which it could have run
-//! goes as others do for a while ([`Turn`]). Where that is not known no thread takes the policy.
+//! With both measures, computing threads run only while no other thread wants to, and others may always want to, in
+//! this process or another: two loops on two cores made each load take 15 s. Therefore a thread that had less than a
+//! twentieth of the time in which it could have run competes normally for a while ([`Turn`]). If a thread cannot find
+//! out how much it had, it does not take the policy.
 
 #![allow(unsafe_code)]
 
@@ -23,55 +24,56 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long who was woken waits for the core, about, beside the piece of work that is under way.
+/// Approximate time that a woken thread waits for the core, in addition to the current piece of work.
 const INTERVAL: Duration = Duration::from_micros(50);
-/// How long after a look-up was noted others are expected, in milliseconds. See [`look_ups`].
+/// Milliseconds for which more look-ups are expected after one was noted. See [`look_ups`].
 const EXPECTED: u64 = 300;
-/// Of so much time in which a thread that gives way could have run, it looks how much it had; and so often at most.
+/// Runnable time over which a thread that gives way measures its share, and minimum time between two measurements.
 const WINDOW: Duration = Duration::from_millis(20);
-/// It should have had this part of a core, 1 in so many.
+/// A thread should have had at least one `SHARE`-th of a core.
 const SHARE: u32 = 20;
-/// What it computes without giving way where it had less.
+/// Time that a thread computes without giving way if it had less than its share.
 const BOOST: Duration = Duration::from_millis(1);
 
 static BEGUN: LazyLock<Instant> = LazyLock::new(Instant::now);
-/// Until when look-ups are expected, in milliseconds since `BEGUN`.
+/// End of the time for which look-ups are expected, in milliseconds since `BEGUN`.
 static EXPECTED_UNTIL: AtomicU64 = AtomicU64::new(0);
-/// See [`may_idle`].
+/// Whether [`may_idle`] was called.
 static MAY_IDLE: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// When this thread last came to a [`yield_point`].
+    /// Time at which this thread was last at a [`yield_point`].
     static LAST: Cell<Option<Instant>> = const { Cell::new(None) };
-    /// See [`answers`].
+    /// Whether [`answers`] was called by this thread.
     static ANSWERS: Cell<bool> = const { Cell::new(false) };
     static TURN: Cell<Turn> = const { Cell::new(Turn::Usual) };
-    /// This thread is of `SCHED_IDLE`.
+    /// Whether this thread has the policy `SCHED_IDLE`.
     static IS_IDLE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// How a thread takes part in the competition for cores.
+/// The way in which a thread competes for cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Turn {
-    /// As its niceness says.
+    /// By its niceness.
     Usual,
-    /// When nobody else wants to. The thread was last looked at then, and its window began when it had had that.
+    /// Only when no other thread wants to. Holds the time of the last measurement and the counters at the start of the
+    /// window.
     Idle(Instant, Option<Had>),
-    /// As its niceness says, and without giving way, until it has run for so long altogether.
+    /// By its niceness, and without giving way, until its total running time reaches this value.
     Boosted(Duration),
 }
 
-/// What a thread has had since it began.
+/// CPU time and waiting time of a thread since it began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Had {
     ran: Duration,
-    /// It could have run, and others did. Sleep is no part of it.
+    /// Time in which it was runnable while other threads ran. Sleep is not counted.
     waited: Duration,
 }
 
 impl Had {
-    /// Of this thread, which takes about a microsecond; `None` where the system does not say. A thread that goes on without
-    /// a break is seen to run at the scheduler's next tick only.
+    /// Reads the counters of this thread, which takes about a microsecond; `None` if the system does not provide them.
+    /// The running time of a thread that runs without a break is updated only at the scheduler's ticks.
     fn now() -> Option<Had> {
         #[cfg(target_os = "linux")]
         {
@@ -89,14 +91,15 @@ impl Had {
             let mut numbers = std::str::from_utf8(&text[..length]).ok()?.split_ascii_whitespace();
             let mut nanoseconds = || numbers.next()?.parse().ok().map(Duration::from_nanos);
             let had = Had { ran: nanoseconds()?, waited: nanoseconds()? };
-            // Kernels that do not count say 0.
+            // Kernels that do not count report 0.
             (!had.ran.is_zero()).then_some(had)
         }
         #[cfg(not(target_os = "linux"))]
         None
     }
 
-    /// Whether it had less than its share of a core since `before`; `None` as long as it wanted one for less than a window.
+    /// Whether the thread had less than its share of a core since `before`; `None` until it was runnable for a whole
+    /// window.
     fn too_little_since(self, before: Had) -> Option<bool> {
         let (ran, waited) = (self.ran.saturating_sub(before.ran), self.waited.saturating_sub(before.waited));
         (ran + waited >= WINDOW).then_some(ran * SHARE < ran + waited)
@@ -104,7 +107,7 @@ impl Had {
 }
 
 impl Turn {
-    /// The next one at a point `now`, for a thread that `had` that.
+    /// Returns the next turn at a yield point at `now`; `had` reads the thread's counters.
     fn next(self, now: Instant, expected: bool, had: impl Fn() -> Option<Had>) -> Turn {
         match self {
             _ if !expected => Turn::Usual,
@@ -126,24 +129,24 @@ impl Turn {
     }
 }
 
-/// Notes that there are look-ups. To be called every 100 ms or so while there are any.
+/// Records that look-ups arrive. To be called about every 100 ms while they do.
 pub fn look_ups() {
     EXPECTED_UNTIL.store(BEGUN.elapsed().as_millis() as u64 + EXPECTED, Ordering::Relaxed);
 }
 
-/// This thread is one of those that answer look-ups: it never gives way.
+/// Marks this thread as one that answers look-ups: it never gives way.
 pub fn answers() {
     ANSWERS.set(true);
 }
 
-/// Threads of this process may come back from `SCHED_IDLE`. Linux allows that to those that may take a lower niceness
-/// (`CAP_SYS_NICE`, `RLIMIT_NICE`).
+/// Records that threads of this process may return from `SCHED_IDLE`. Linux allows that to threads that may lower their
+/// niceness (`CAP_SYS_NICE`, `RLIMIT_NICE`).
 pub fn may_idle() {
     MAY_IDLE.store(true, Ordering::Relaxed);
 }
 
-/// Gives way, if look-ups are asked for and this thread has not done so for a while; else it takes some 30 ns. To be called
-/// between pieces of work of about 10 to 100 microseconds, without locks.
+/// Gives way if look-ups arrive and this thread has not done so for a while; otherwise takes some 30 ns. To be called
+/// between pieces of work of about 10 to 100 microseconds, without holding locks.
 pub fn yield_point() {
     let now = Instant::now();
     if LAST.get().is_some_and(|last| now.duration_since(last) < INTERVAL) || ANSWERS.get() {
@@ -162,7 +165,7 @@ pub fn yield_point() {
     LAST.set(Some(now));
 }
 
-/// Competes for cores in this way from now on.
+/// Makes this thread compete for cores in this way.
 fn take(turn: Turn) {
     TURN.set(turn);
     #[cfg(target_os = "linux")]
@@ -173,10 +176,10 @@ fn take(turn: Turn) {
         }
         let policy = if idle { libc::SCHED_IDLE } else { libc::SCHED_OTHER };
         let priority = libc::sched_param { sched_priority: 0 };
-        // SAFETY: 0 is the calling thread; the kernel reads one structure, which outlives the call. Niceness stays.
+        // SAFETY: 0 is the calling thread; the kernel reads one structure, which outlives the call. Niceness is kept.
         match unsafe { libc::sched_setscheduler(0, policy, &priority) } {
             0 => IS_IDLE.set(idle),
-            // Refused, as under a filter for system calls: no thread takes it any more.
+            // Refused, for example by a filter for system calls: no thread tries again.
             _ => MAY_IDLE.store(false, Ordering::Relaxed),
         }
     }

@@ -1,4 +1,4 @@
-//! What an account may do, as a set of bits.
+//! Privileges of an account, as a set of bits.
 
 use std::fmt;
 use std::ops::{BitAnd, BitOr, BitOrAssign, Sub};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Privileges(u32);
 
-/// Privileges by the name they are stored under, in the order in which they are listed.
+/// Privileges by their stored names, in the order in which they are listed.
 const NAMES: &[(&str, Privileges)] = &[
     ("select", Privileges::SELECT),
     ("insert", Privileges::INSERT),
@@ -31,7 +31,7 @@ const NAMES: &[(&str, Privileges)] = &[
 ];
 
 impl Privileges {
-    /// Nothing but logging in.
+    /// No privilege beyond logging in.
     pub const NONE: Self = Self(0);
     /// Read rows.
     pub const SELECT: Self = Self(1);
@@ -51,13 +51,13 @@ impl Privileges {
     pub const ALTER: Self = Self(1 << 7);
     /// See the definition of views.
     pub const SHOW_VIEW: Self = Self(1 << 8);
-    /// Pass on what one may do.
+    /// Pass on one's own privileges.
     pub const GRANT: Self = Self(1 << 9);
     /// Read and write files and addresses outside of the database.
     pub const FILE: Self = Self(1 << 10);
-    /// See what others run.
+    /// See the statements of other users.
     pub const PROCESS: Self = Self(1 << 11);
-    /// End what others run, set global variables.
+    /// End the statements of other users, set global variables.
     pub const SUPER: Self = Self(1 << 12);
     /// Make, change and drop users and roles.
     pub const CREATE_USER: Self = Self(1 << 13);
@@ -66,16 +66,16 @@ impl Privileges {
     /// Change the nodes of a cluster.
     pub const NODE: Self = Self(1 << 15);
 
-    /// What can be granted on one database or table, passing it on excepted.
+    /// Privileges that can be granted on one database or table, except passing them on.
     pub const OBJECT: Self = Self(0x1ff);
     /// Doris's LOAD_PRIV.
     pub const LOAD: Self = Self(Self::INSERT.0 | Self::UPDATE.0 | Self::DELETE.0);
-    /// ALL PRIVILEGES on everything: passing them on, and what rules over all accounts, is granted by name only.
+    /// ALL PRIVILEGES on everything. Passing them on, and privileges over all accounts, are granted by name only.
     pub const ALL: Self = Self(Self::OBJECT.0 | 0x3c00);
-    /// What root has.
+    /// The privileges of root.
     pub const EVERYTHING: Self = Self(0xffff);
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -90,17 +90,17 @@ impl Privileges {
         self.0 & other.0 != 0
     }
 
-    /// Each privilege of the set by itself, in the order in which they are listed.
+    /// Iterates over the privileges of the set, in the order in which they are listed.
     pub fn iter(self) -> impl Iterator<Item = Self> {
         NAMES.iter().map(|(_, p)| *p).filter(move |p| self.contains(*p))
     }
 
-    /// The names of the set, as they are stored: `create_view`.
+    /// Returns the stored names of the set's privileges, such as `create_view`.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         NAMES.iter().filter(move |(_, p)| self.contains(*p)).map(|(name, _)| *name)
     }
 
-    /// The privilege with this stored name.
+    /// Returns the privilege with this stored name.
     pub fn from_name(name: &str) -> Option<Self> {
         NAMES.iter().find(|(n, _)| *n == name).map(|(_, p)| *p)
     }
@@ -139,7 +139,7 @@ impl fmt::Debug for Privileges {
     }
 }
 
-/// A list of names, so that a bit's place is nobody's business but this file's.
+/// Stored as a list of names, so that a bit's position is private to this file.
 impl Serialize for Privileges {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.collect_seq(self.names())

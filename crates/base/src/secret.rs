@@ -4,22 +4,22 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A key or password. It never prints: what formats it gets [`Secret::MASK`]. It is stored in the catalog, as it must be
+/// A key or password. It never prints: formatting it yields [`Secret::MASK`]. The catalog stores it, because it must be
 /// used again.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
 
 impl Secret {
-    /// What is shown in its place.
+    /// The text that is shown instead of the secret.
     pub const MASK: &str = "******";
 
-    /// Keeps a text secret.
+    /// Makes a secret from a text.
     pub fn new(text: impl Into<String>) -> Self {
         Secret(text.into())
     }
 
-    /// The text, to be given to whom it is for.
+    /// Returns the text, to be given only to its recipient.
     pub fn reveal(&self) -> &str {
         &self.0
     }

@@ -1,11 +1,11 @@
 //! Sets in a few bytes: HyperLogLog for counts of distinct values, Roaring bitmaps for exact sets of integers.
 //!
-//! HyperLogLog (Flajolet et al., 2007) keeps, for each of `2^p` registers, the largest number of leading zeros seen in
+//! HyperLogLog (Flajolet et al., 2007) keeps, for each of `2^p` registers, the largest number of leading zeros in the
 //! hashes that fall to it. The estimate is Ertl's ("New cardinality estimation algorithms for HyperLogLog sketches",
-//! 2017, algorithm 6): right for small and large sets alike, without tables of corrections. Its standard error is
+//! 2017, algorithm 6): it is right for small and large sets alike, without tables of corrections. Its standard error is
 //! `1.04 / sqrt(2^p)`: 3.3 % at p = 10, 1.6 % at 12, 0.8 % at 14.
 //!
-//! Bytes of a sketch, the same for equal sets in whatever order they came:
+//! Binary form of a sketch, which is identical for equal sets regardless of the order of insertion:
 //!
 //! ```text
 //! 0    0x48
@@ -23,12 +23,12 @@
 
 pub use crate::bitmap_doris::{from_doris, to_doris};
 pub use crate::bitmap_ops::{exclude, set_of, unite};
-/// A set of 64-bit integers, as in BITMAP values.
 pub use crate::bitmap_union::{BitmapUnion, bitmap_of_one, few_members};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, downcast_primitive_array};
 use arrow_buffer::{ArrowNativeType, ToByteSlice};
 use arrow_schema::DataType;
+/// A set of 64-bit integers, as in BITMAP values.
 pub use roaring::RoaringTreemap;
 use twox_hash::XxHash3_64;
 
@@ -45,12 +45,13 @@ const REGISTERS: u8 = 2;
 const HEADER: usize = 4;
 /// Largest set that is kept as its hashes.
 const HASHES_MAX: usize = 160;
-/// Smallest precision whose small sets are kept as their hashes; below, sketches are for statistics and shall be short.
+/// Smallest precision at which small sets are kept as their hashes; below it, sketches serve statistics and must be
+/// short.
 const HASHES_PRECISION_MIN: u8 = 14;
-/// Stands for a register that does not fit 4 bits.
+/// Marks a register that does not fit 4 bits.
 const ESCAPE: u8 = 15;
 
-/// Why bytes are not a sketch or set.
+/// Reason why bytes are not a sketch or set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SketchError {
@@ -59,9 +60,9 @@ pub enum SketchError {
     Hll {
         /// Length of the value.
         bytes: usize,
-        /// What should be there.
+        /// The expected content.
         expected: &'static str,
-        /// What is there.
+        /// The actual content.
         found: String,
     },
     /// Not a bitmap.
@@ -69,17 +70,18 @@ pub enum SketchError {
     Bitmap {
         /// Length of the value.
         bytes: usize,
-        /// What is there.
+        /// The actual content.
         found: String,
     },
 }
 
-/// Hash of a value's bytes: XXH3, 64 bits. Never changes, since sketches are stored.
+/// Returns the hash of a value's bytes: XXH3, 64 bits. It never changes, since sketches are stored.
 pub fn hash_bytes(bytes: &[u8]) -> u64 {
     XxHash3_64::oneshot(bytes)
 }
 
-/// Hash of an integer, the same for all integer types: SplitMix64's step. Never changes, since sketches are stored.
+/// Returns the hash of an integer, which is the same for all integer types: SplitMix64's step. It never changes, since
+/// sketches are stored.
 pub fn hash_integer(value: i64) -> u64 {
     let mut z = (value as u64).wrapping_add(0x9E37_79B9_7F4A_7C15);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -103,7 +105,7 @@ enum Form {
 }
 
 impl HyperLogLog {
-    /// The empty set.
+    /// Creates a sketch of the empty set.
     ///
     /// # Panics
     /// Unless `precision` is 4 to 16.
@@ -134,7 +136,7 @@ impl HyperLogLog {
         }
     }
 
-    /// Adds all values of an array that are not NULL. False, and nothing added, for lists, maps and structs.
+    /// Adds all values of an array that are not NULL. Returns false, and adds none, for lists, maps and structs.
     pub fn add_array(&mut self, array: &dyn Array) -> bool {
         let data_type = array.data_type();
         let is_value = data_type.is_primitive()
@@ -179,7 +181,8 @@ impl HyperLogLog {
                     ours.iter_mut().zip(theirs).for_each(|(a, b)| *a = (*a).max(*b));
                     return;
                 }
-                // The bits that distinguished their registers are the first ones behind our shorter register number.
+                // The bits that distinguish the other set's registers are the first ones behind our shorter register
+                // number.
                 for (i, value) in theirs.iter().enumerate().filter(|(_, v)| **v > 0) {
                     let low = (i & ((1 << extra) - 1)) as u32;
                     let value = if low == 0 {
@@ -194,7 +197,7 @@ impl HyperLogLog {
         }
     }
 
-    /// Estimated number of distinct values.
+    /// Returns the estimated number of distinct values.
     pub fn estimate(&self) -> u64 {
         let registers = match &self.form {
             Form::Hashes(hashes) => return hashes.len() as u64,
@@ -214,7 +217,7 @@ impl HyperLogLog {
         (m * m / (2.0 * std::f64::consts::LN_2 * z)).round() as u64
     }
 
-    /// The sketch as bytes, in the shortest form.
+    /// Returns the sketch as bytes, in the shortest form.
     pub fn to_bytes(&self) -> Vec<u8> {
         let header = |form| [MAGIC, VERSION, self.precision, form];
         let registers = match &self.form {
@@ -243,10 +246,10 @@ impl HyperLogLog {
         bytes
     }
 
-    /// The sketch of [`to_bytes`](Self::to_bytes).
+    /// Reads a sketch from the bytes of [`to_bytes`](Self::to_bytes).
     ///
     /// # Errors
-    /// The bytes are none.
+    /// [`SketchError::Hll`] if the bytes are not a sketch.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, SketchError> {
         let bad = |expected, found: String| SketchError::Hll { bytes: bytes.len(), expected, found };
         let Some((&[magic, version, precision, form], body)) = bytes.split_first_chunk::<HEADER>() else {
@@ -317,7 +320,7 @@ impl HyperLogLog {
         Ok(Self { precision, form: Form::Registers(registers) })
     }
 
-    /// Bytes of memory behind the sketch.
+    /// Returns the number of bytes of memory behind the sketch.
     pub fn memory(&self) -> usize {
         match &self.form {
             Form::Hashes(hashes) => hashes.capacity() * size_of::<u64>(),
@@ -338,9 +341,9 @@ impl HyperLogLog {
     }
 }
 
-/// Enters a hash: its first bits name the register, the zeros that follow are its value.
+/// Adds a hash: its first bits select the register, and the number of zeros behind them gives its value.
 fn raise(registers: &mut [u8], precision: u8, hash: u64) {
-    // The bit set behind the hash ends the zeros of one that has no other.
+    // The bit set behind the hash ends the run of zeros if the hash has no other set bit.
     let zeros = (hash << precision | 1 << (precision - 1)).leading_zeros() as u8;
     let register = &mut registers[(hash >> (64 - precision)) as usize];
     *register = (*register).max(zeros + 1);
@@ -378,10 +381,10 @@ fn tau(mut x: f64) -> f64 {
     }
 }
 
-/// HLL_UNION: the sketch of all values of these sketches; the empty one of [`HLL_PRECISION`] for none.
+/// HLL_UNION: returns the sketch of all values of these sketches; the empty one of [`HLL_PRECISION`] if there are none.
 ///
 /// # Errors
-/// One of the values is no sketch.
+/// [`SketchError::Hll`] if one of the values is not a sketch.
 pub fn hll_union<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<u8>, SketchError> {
     let mut union = HyperLogLog::new(HLL_PRECISION);
     for value in values {
@@ -390,10 +393,10 @@ pub fn hll_union<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<u
     Ok(union.to_bytes())
 }
 
-/// The set in a BITMAP value.
+/// Reads the set in a BITMAP value.
 ///
 /// # Errors
-/// The bytes are none, or more follow.
+/// [`SketchError::Bitmap`] if the bytes are not a serialised set, or if more bytes follow.
 pub fn bitmap_from_bytes(bytes: &[u8]) -> Result<RoaringTreemap, SketchError> {
     let bad = |found: String| SketchError::Bitmap { bytes: bytes.len(), found };
     let mut rest = bytes;
@@ -401,17 +404,17 @@ pub fn bitmap_from_bytes(bytes: &[u8]) -> Result<RoaringTreemap, SketchError> {
     if rest.is_empty() { Ok(map) } else { Err(bad(format!("{} bytes behind it", rest.len()))) }
 }
 
-/// The BITMAP value of a set: Roaring's portable format for 64-bit sets.
+/// Returns the BITMAP value of a set: Roaring's portable format for 64-bit sets.
 pub fn bitmap_to_bytes(map: &RoaringTreemap) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(map.serialized_size());
     map.serialize_into(&mut bytes).expect("a vector takes all bytes");
     bytes
 }
 
-/// BITMAP_UNION: the set of all members of these sets; the empty one for none.
+/// BITMAP_UNION: returns the set of all members of these sets; the empty one if there are none.
 ///
 /// # Errors
-/// One of the values is no set.
+/// [`SketchError::Bitmap`] if one of the values is not a serialised set.
 pub fn bitmap_union<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<u8>, SketchError> {
     let mut union = BitmapUnion::default();
     for value in values {

@@ -1,4 +1,4 @@
-//! SQL types by name: Hive's, Doris's and MySQL's spellings in one enum, and what they are in Arrow.
+//! SQL types by name: the spellings of Hive, Doris and MySQL in one enum, and their Arrow types.
 //!
 //! Definitions of native tables store these types; statements name them.
 
@@ -61,8 +61,8 @@ pub enum SqlType {
 }
 
 impl SqlType {
-    /// The Arrow type of a column of this type. Strings are `Utf8View`; DATETIME is `Timestamp(Microsecond, None)`;
-    /// LARGEINT is `Decimal256(39, 0)`; list items and struct fields are nullable; map keys are not.
+    /// Returns the Arrow type of a column of this type. Strings are `Utf8View`; DATETIME is `Timestamp(Microsecond,
+    /// None)`; LARGEINT is `Decimal256(39, 0)`; list items and struct fields are nullable; map keys are not.
     pub fn to_arrow(&self) -> DataType {
         match self {
             SqlType::Boolean => DataType::Boolean,
@@ -97,7 +97,7 @@ impl SqlType {
 }
 
 impl fmt::Display for SqlType {
-    /// Hive's and Doris's common spelling, lower case: `array<map<string,int>>`, `decimal(10,2)`.
+    /// Writes the common spelling of Hive and Doris, in lower case: `array<map<string,int>>`, `decimal(10,2)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SqlType::Boolean => f.write_str("boolean"),

@@ -1,6 +1,7 @@
 //! Escape sequences in the delimiters of text files.
 
-/// The bytes that a delimiter stands for: `\t`, `\n`, `\r`, `\\`, `\0`, `\x01` in delimiters, as Doris writes them.
+/// Returns the bytes that a delimiter stands for: `\t`, `\n`, `\r`, `\\`, `\0`, `\x01` in delimiters, as Doris writes
+/// them.
 pub fn unescape(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let bytes = text.as_bytes();

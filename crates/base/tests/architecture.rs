@@ -1,5 +1,5 @@
-//! What ARCHITECTURE.md says about the crates: which may use which, what each must not know, and how far the modules of a
-//! crate hang together in circles.
+//! Checks the statements of ARCHITECTURE.md about the crates: which may use which, what each must not know, and how
+//! large the import circles among the modules of a crate are.
 //!
 //! Reads the sources as text; nothing of the other crates is built.
 
@@ -63,8 +63,8 @@ const UNKNOWN: &[(&str, &[&str])] = &[
     ("server", &["datafusion", "parquet", "sqlparser"]),
 ];
 
-/// The largest circle of modules that import each other in a crate, not counting a module's parents and children. The number of
-/// engine is that of today: it may fall and not rise.
+/// The largest circle of modules in a crate that import each other, not counting a module's parents and children. The
+/// number of engine is today's: it may fall and not rise.
 const CIRCLES: &[(&str, usize)] = &[
     ("dialect", 12),
     ("sql", 12),
@@ -76,7 +76,7 @@ const CIRCLES: &[(&str, usize)] = &[
     ("engine", 12),
 ];
 
-/// The most lines that the sources of a crate may have, without tests.
+/// Maximum number of lines of a crate's sources, without tests.
 const LINES: &[(&str, usize)] = &[("engine", 26_000)];
 
 fn crates() -> PathBuf {
@@ -123,7 +123,7 @@ fn crates_know_no_more_than_they_may() {
     }
 }
 
-/// Each module of a crate, as its path, with its text. Tests are no modules of the product.
+/// Returns each module of a crate, as its path, with its text. Tests are not modules of the product.
 fn modules(name: &str) -> BTreeMap<Vec<String>, String> {
     fn read(directory: &Path, path: &[String], out: &mut BTreeMap<Vec<String>, String>) {
         for entry in fs::read_dir(directory).unwrap() {
@@ -180,7 +180,7 @@ fn imports(own: &[String], text: &str, all: &BTreeMap<Vec<String>, String>) -> B
     out
 }
 
-/// The largest set of modules of which each reaches each other by imports.
+/// Returns the largest set of modules each of which reaches every other by imports.
 fn largest_circle(name: &str) -> Vec<String> {
     let all = modules(name);
     let keys: Vec<&Vec<String>> = all.keys().collect();
@@ -216,7 +216,7 @@ fn circles_of_imports_are_small() {
     }
 }
 
-/// The lines of a crate's sources, without modules of tests.
+/// Counts the lines of a crate's sources, without modules of tests.
 fn lines(directory: &Path) -> usize {
     let mut sum = 0;
     for entry in fs::read_dir(directory).unwrap() {
