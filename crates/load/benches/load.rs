@@ -1,13 +1,14 @@
 //! A file of Hive text into synced objects, with the time of each stage, page faults and allocations.
 //!
 //! ```text
-//! cargo bench -p dipper-load --bench load -- FILE [--threads 2] [--runs 3] [--body] [--buckets 1] [--codec zstd|lz4|none]
-//!                                            [--reuse no] [--directory DIR] [--model duplicate|unique]
+//! cargo bench -p dipper-load --bench load -- FILE [--threads 2] [--runs 3] [--body] [--buckets 1]
+//!                                            [--codec zstd|lz4|none] [--reuse no] [--directory DIR]
+//!                                            [--model duplicate|unique]
 //! ```
 //!
-//! Without FILE, a few rows of its own: so that it does not rot. `--body` sends the file through a channel, as a request
-//! does. `--reuse no` lets the allocator give every large buffer back to the system, as it does by default: what the load
-//! costs then beside the usual run is what reusing memory saves.
+//! Without FILE, the benchmark loads a few rows of its own, so that it does not rot. `--body` sends the file through a
+//! channel, as a request does. `--reuse no` lets the allocator return every large buffer to the system, as it does by
+//! default: the difference to the usual run is the saving by reusing memory.
 
 #![allow(unsafe_code)]
 

@@ -12,7 +12,7 @@ use dipper_text::Source;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 
-/// Chunks that wait to be read; those of HTTP have 8 KiB to some 100 KiB.
+/// Number of chunks that may wait to be read; HTTP's have 8 KiB to some 100 KiB.
 const CHUNKS: usize = 64;
 
 /// The sending side of a body.
@@ -21,7 +21,7 @@ pub struct BodySender {
     chunks: mpsc::Sender<io::Result<Bytes>>,
 }
 
-/// The reader has gone: the load has ended, and what follows of the body is of no use.
+/// Error: the reader has gone. The load has ended, and the rest of the body is useless.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the load has ended, the rest of its body is not read")]
 pub struct ReaderGone;
@@ -30,22 +30,22 @@ impl BodySender {
     /// Hands over the next bytes; waits while the load is behind.
     ///
     /// # Errors
-    /// The reading side was dropped.
+    /// [`ReaderGone`] if the reading side was dropped.
     ///
     /// # Cancellation
-    /// If dropped while it waits, the bytes are not sent.
+    /// If the future is dropped while it waits, the bytes are not sent.
     pub async fn send(&self, chunk: Bytes) -> Result<(), ReaderGone> {
         if chunk.is_empty() {
-            // It would say that the body has ended.
+            // An empty chunk would mean that the body has ended.
             return Ok(());
         }
         self.chunks.send(Ok(chunk)).await.map_err(|_| ReaderGone)
     }
 
-    /// Ends the body: it was whole. A sender that is dropped without it makes reading fail with `UnexpectedEof`.
+    /// Ends a complete body. If the sender is dropped without this call, reading fails with `UnexpectedEof`.
     ///
     /// # Errors
-    /// The reading side was dropped.
+    /// [`ReaderGone`] if the reading side was dropped.
     pub async fn end(self) -> Result<(), ReaderGone> {
         self.chunks.send(Ok(Bytes::new())).await.map_err(|_| ReaderGone)
     }
@@ -53,7 +53,7 @@ impl BodySender {
     /// Ends the body with an error, which the reader gets.
     ///
     /// # Errors
-    /// The reading side was dropped.
+    /// [`ReaderGone`] if the reading side was dropped.
     pub async fn fail(self, error: io::Error) -> Result<(), ReaderGone> {
         self.chunks.send(Err(error)).await.map_err(|_| ReaderGone)
     }
@@ -63,7 +63,7 @@ impl BodySender {
 pub struct BodySource {
     state: Mutex<Reading>,
     received: AtomicU64,
-    /// The same in whole MiB, for who waits for them.
+    /// `received` in whole MiB, for tasks that wait for it to grow.
     received_mib: watch::Sender<u64>,
     waited_ns: AtomicU64,
 }
@@ -75,7 +75,7 @@ struct Reading {
     ended: bool,
 }
 
-/// A body of which nothing was sent yet.
+/// Creates a body of which nothing has been sent yet.
 pub fn body() -> (BodySender, BodySource) {
     let (sender, chunks) = mpsc::channel(CHUNKS);
     let state = Reading { chunks, current: Bytes::new(), position: 0, ended: false };
@@ -89,18 +89,18 @@ pub fn body() -> (BodySender, BodySource) {
 }
 
 impl BodySource {
-    /// Bytes read so far.
+    /// Returns the number of bytes read so far.
     pub fn bytes_read(&self) -> u64 {
         self.received.load(Ordering::Relaxed)
     }
 
-    /// Waits until that many MiB were read: for ever, if the body is shorter.
+    /// Waits until that many MiB have been read: for ever, if the body is shorter.
     pub async fn reaches_mib(&self, mib: u64) {
-        // It fails when the sender is gone, which is here.
+        // Fails only if the watch's sender is gone, and `self` owns it.
         let _ = self.received_mib.subscribe().wait_for(|read| *read >= mib).await;
     }
 
-    /// Nanoseconds that readers waited for bytes: long when the client, not the load, is what takes time.
+    /// Returns the nanoseconds that readers waited for bytes: long if the client, and not the load, is slow.
     pub fn waited_ns(&self) -> u64 {
         self.waited_ns.load(Ordering::Relaxed)
     }

@@ -21,46 +21,46 @@ pub(crate) struct Part {
 /// Rows of one tablet that are to become a segment.
 #[derive(Debug)]
 pub(crate) struct Chunk {
-    /// Counts the chunks of a load.
+    /// Number of the chunk within the load, from 0.
     pub number: u64,
     pub tablet: Tablet,
-    /// In the order of the input.
+    /// The rows, in the order of the input.
     pub parts: Vec<RecordBatch>,
     pub bytes: u64,
 }
 
 #[derive(Debug, Default)]
 struct Buffer {
-    /// With the number of their push.
+    /// Batches with the number of their push.
     parts: Vec<(u64, RecordBatch)>,
     rows: usize,
     bytes: u64,
 }
 
-/// When buffers are cut.
+/// Limits at which buffers are cut.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// Rows of a buffer.
+    /// Rows of one buffer.
     pub rows: usize,
-    /// Bytes of a buffer.
+    /// Bytes of one buffer.
     pub bytes: u64,
-    /// Bytes of all.
+    /// Bytes of all buffers together.
     pub total: u64,
 }
 
-/// All rows that no thread works on.
+/// All rows that no thread is working on.
 #[derive(Debug)]
 pub(crate) struct Buffers {
     limits: Limits,
     tablets: HashMap<Tablet, Buffer>,
     /// Bytes in `tablets`.
     pub bytes: u64,
-    /// The push that enters next, and those that wait for it; only where the order matters.
+    /// Number of the push that enters next, and the pushes that wait for it; used only if the order matters.
     pub next: u64,
     early: BTreeMap<u64, Vec<Part>>,
     /// Bytes in `early`.
     pub early_bytes: u64,
-    /// Chunks that nobody works on yet.
+    /// Chunks that no thread has taken yet.
     pub ready: VecDeque<Chunk>,
     chunks: u64,
 }
@@ -79,7 +79,7 @@ impl Buffers {
         }
     }
 
-    /// Takes a push whose place in the order does not matter.
+    /// Takes a push whose position in the order does not matter.
     pub fn take(&mut self, order: u64, parts: Vec<Part>) {
         for part in parts {
             let buffer = self.tablets.entry(part.tablet).or_default();
@@ -97,7 +97,7 @@ impl Buffers {
         }
     }
 
-    /// Takes a push in its turn; one that is early waits.
+    /// Takes a push in its turn; an early one waits.
     pub fn take_in_order(&mut self, order: u64, parts: Vec<Part>) {
         if order != self.next {
             self.early_bytes += parts.iter().map(|p| p.bytes).sum::<u64>();
@@ -113,7 +113,7 @@ impl Buffers {
         }
     }
 
-    /// The lowest push that still waits.
+    /// Returns the number of the lowest push that still waits.
     pub fn first_early(&self) -> Option<u64> {
         self.early.keys().next().copied()
     }
@@ -134,16 +134,16 @@ impl Buffers {
         tablets.into_iter().for_each(|t| self.cut(t));
     }
 
-    /// Forgets everything.
+    /// Drops all rows.
     pub fn clear(&mut self) {
         *self = Buffers::new(self.limits);
     }
 }
 
-/// Bytes that a batch holds on to; buffers that several columns share count once.
+/// Returns the bytes of memory that a batch keeps alive; buffers shared by several columns count once.
 ///
-/// Every batch of a load is asked, often some rows of a hundred columns: columns of numbers and strings are counted
-/// without an allocation.
+/// Called for every batch of a load, often for some rows of a hundred columns: columns of numbers and strings are
+/// counted without an allocation.
 pub fn memory_of(batch: &RecordBatch) -> u64 {
     fn of_data(data: &ArrayData, seen: &mut Vec<*const u8>) -> u64 {
         let bytes: u64 = data.buffers().iter().map(|b| once(b, seen)).sum();
@@ -151,7 +151,7 @@ pub fn memory_of(batch: &RecordBatch) -> u64 {
             + data.nulls().map_or(0, |n| n.len() as u64 / 8)
             + data.child_data().iter().map(|d| of_data(d, seen)).sum::<u64>()
     }
-    // Few buffers are shared: blocks of text, and those of strings.
+    // Few buffers are shared: blocks of text, and the buffers of strings.
     fn once(buffer: &Bytes, seen: &mut Vec<*const u8>) -> u64 {
         if buffer.is_empty() || seen.contains(&buffer.as_ptr()) {
             return 0;
@@ -179,7 +179,7 @@ pub fn memory_of(batch: &RecordBatch) -> u64 {
     bytes
 }
 
-/// Rows of a batch, their long strings copied: what is kept of a batch must not hold on to the rest of it.
+/// Copies rows of a batch, including their long strings: the kept rows must not keep the rest of the batch alive.
 pub(crate) fn gather(
     batch: &RecordBatch,
     rows: &arrow_array::UInt32Array,
@@ -196,7 +196,7 @@ fn compact(array: ArrayRef) -> ArrayRef {
     match array.data_type() {
         DataType::Utf8View => std::sync::Arc::new(array.as_string_view().gc()),
         DataType::BinaryView => std::sync::Arc::new(array.as_binary_view().gc()),
-        // Nested strings hold on to their batch; blocks are a MiB, and a tablet's share of rows is usually large.
+        // Nested strings keep their batch alive; blocks are a MiB, and a tablet's share of rows is usually large.
         _ => array,
     }
 }

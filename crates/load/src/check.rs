@@ -1,4 +1,4 @@
-//! Do the values fit their columns? A column at a time; only what fails is looked at row by row.
+//! Checks whether values fit their columns, a column at a time; only a failing column is examined row by row.
 
 use std::sync::Arc;
 
@@ -14,19 +14,19 @@ use dipper_store::table::schema::TableSchema;
 
 use crate::LoadError;
 
-/// What a column's values must be.
+/// Condition on a column's values.
 #[derive(Debug, Clone, Copy)]
 enum Rule {
     Any,
-    /// CHAR(n), VARCHAR(n): at most n bytes. Where loads are not strict, longer ones are first cut to n characters.
+    /// CHAR(n), VARCHAR(n): at most n bytes. Unless the load is strict, longer values are first cut to n characters.
     Length(usize),
-    /// STRING, BINARY: at most so many bytes.
+    /// STRING, BINARY: at most this number of bytes.
     Bytes(usize),
-    /// JSON: a document of at most so many bytes. Where loads are not strict, other text is NULL.
+    /// JSON: a document of at most this number of bytes. Unless the load is strict, other text becomes NULL.
     Json(usize),
     /// DECIMAL(p, s) in 128 bits: below 10^p.
     Decimal(u8),
-    /// In 256 bits.
+    /// DECIMAL(p, s) in 256 bits: below 10^p.
     WideDecimal(u8),
     LargeInt,
     /// HLL: a sketch.
@@ -40,7 +40,7 @@ struct Column {
     name: String,
     nullable: bool,
     rule: Rule,
-    /// Why a field of text is NULL.
+    /// Reason for a NULL in a field of text.
     null: String,
 }
 
@@ -51,13 +51,13 @@ pub(crate) struct Checks {
     arrow: SchemaRef,
 }
 
-/// A row that was refused, by its place in the batch.
+/// A rejected row, by its position in the batch.
 pub(crate) struct Refused {
     pub row: u32,
     pub reason: String,
 }
 
-/// Rows with this many bytes of text are shown in reasons.
+/// Number of bytes of a text that reasons show.
 const SHOWN_BYTES: usize = 32;
 
 impl Checks {
@@ -85,7 +85,7 @@ impl Checks {
         Checks { columns: schema.columns.iter().map(column).collect(), arrow: schema.arrow() }
     }
 
-    /// The batch with the table's schema, as far as its rows are right, and the rows that are not.
+    /// Returns the rows that pass, with the table's schema, and the rows that do not.
     pub fn check(&self, batch: &RecordBatch, strict: bool) -> Result<(RecordBatch, Vec<Refused>), LoadError> {
         let fields = self.arrow.fields();
         let fits = batch.num_columns() == fields.len()
@@ -110,7 +110,7 @@ impl Checks {
         if refused.is_empty() {
             return Ok((RecordBatch::try_new(Arc::clone(&self.arrow), columns)?, refused));
         }
-        // The first reason of each row, by column.
+        // Keep the first reason of each row, by column.
         refused.sort_by_key(|r| r.row);
         refused.dedup_by_key(|r| r.row);
         let mut keep = vec![true; batch.num_rows()];
@@ -120,8 +120,8 @@ impl Checks {
         Ok((RecordBatch::try_new(Arc::clone(&self.arrow), columns)?, refused))
     }
 
-    /// The keys of a table with so many key columns as rows that are not strict have them when they were checked: long ones
-    /// are cut.
+    /// Cuts the keys of a table with `keys` key columns as the check does for rows that are not strict: long ones are
+    /// cut.
     pub fn cut_keys(&self, keys: usize, batch: &RecordBatch) -> Result<RecordBatch, LoadError> {
         let mut columns = batch.columns().to_vec();
         for (array, column) in columns[..keys].iter_mut().zip(&self.columns) {
@@ -225,7 +225,7 @@ impl Checks {
     }
 }
 
-/// Values of which some have more than `max` bytes.
+/// Treats a column in which some values have more than `max` bytes.
 fn lengths(values: &StringViewArray, max: usize, strict: bool, refuse: &mut impl FnMut(usize, String)) -> ArrayRef {
     let mut out = StringViewBuilder::with_capacity(values.len());
     for (row, value) in values.iter().enumerate() {
@@ -242,13 +242,13 @@ fn lengths(values: &StringViewArray, max: usize, strict: bool, refuse: &mut impl
     Arc::new(out.finish())
 }
 
-/// Every value that is not NULL, with its row.
+/// Calls `f` for every value that is not NULL, with its row.
 fn each(array: &ArrayRef, mut f: impl FnMut(usize, &[u8])) {
     let values = array.as_binary_view();
     values.iter().enumerate().for_each(|(row, value)| value.into_iter().for_each(|v| f(row, v)));
 }
 
-/// Bytes of the longest value; views of NULLs count too, so it may be too large.
+/// Returns the length of the longest value in bytes; views of NULLs count too, so it may be too large.
 fn longest(views: &[u128]) -> usize {
     views.iter().map(|v| *v as u32).max().unwrap_or(0) as usize
 }

@@ -1,4 +1,4 @@
-//! What ends a load.
+//! Errors that end a load.
 
 use arrow_schema::ArrowError;
 use dipper_store::merge::MergeError;
@@ -6,23 +6,23 @@ use dipper_store::route::RouteError;
 use dipper_store::segment::SegmentError;
 use dipper_store::table::TableError;
 
-/// Why a load ended. Rows that are refused are no errors: they are [rejected](crate::RejectedRow).
+/// Reason why a load ended. Refused rows are not errors: they are [rejected](crate::RejectedRow).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// Partitions or buckets.
+    /// Partitions or buckets cannot be used.
     #[error(transparent)]
     Route(#[from] RouteError),
-    /// Encoding.
+    /// Encoding or reading a segment failed.
     #[error(transparent)]
     Segment(#[from] SegmentError),
-    /// Aggregation of rows with equal keys.
+    /// Aggregation of rows with equal keys failed.
     #[error(transparent)]
     Merge(#[from] MergeError),
-    /// Making partitions, or values of AUTO_INCREMENT.
+    /// Making partitions, or reserving values of AUTO_INCREMENT, failed.
     #[error(transparent)]
     Table(#[from] TableError),
-    /// Writing.
+    /// Writing an object failed.
     #[error("cannot write object {path}: {source}; nothing of the load is visible")]
     Store {
         /// The object.
@@ -30,15 +30,15 @@ pub enum LoadError {
         /// The store's error.
         source: object_store::Error,
     },
-    /// A batch that is not of the table's columns.
+    /// A batch does not have the table's columns.
     #[error("a batch for the table: expected {expected}, found {found}")]
     Batch {
-        /// What the table has.
+        /// The table's columns.
         expected: String,
-        /// What came.
+        /// The batch's columns.
         found: String,
     },
-    /// Numbers of pushes are missing: their rows would be lost.
+    /// A push is missing: its rows would be lost.
     #[error("the load ends while push {expected} is missing and push {found} is there")]
     Gap {
         /// The number that is missing.
@@ -46,26 +46,26 @@ pub enum LoadError {
         /// The lowest number that waits for it.
         found: u64,
     },
-    /// AUTO PARTITION would make too many.
+    /// AUTO PARTITION would make too many partitions.
     #[error(
         "AUTO PARTITION: the table has {there} partitions and the rows need {more} more, expected {limit} in all at \
          most; partition by a coarser unit, or by a column of fewer values"
     )]
     Partitions {
-        /// Partitions that are there.
+        /// Number of existing partitions.
         there: usize,
-        /// Partitions that a batch lacks.
+        /// Number of partitions that a batch needs in addition.
         more: usize,
-        /// Most there may be.
+        /// Maximum number of partitions.
         limit: usize,
     },
-    /// Only some columns, where that cannot be.
+    /// A load of some columns is not possible.
     #[error("{0}")]
     Partial(String),
     /// The load has failed in another thread, was aborted, or is finished.
     #[error("the load has ended: {0}")]
     Ended(String),
-    /// Arrow refused.
+    /// Arrow refused an operation.
     #[error(transparent)]
     Arrow(#[from] ArrowError),
 }

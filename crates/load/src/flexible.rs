@@ -1,9 +1,9 @@
-//! Loads each of whose rows brings its own columns.
+//! Loads in which each row brings its own set of columns.
 //!
-//! A row is completed by what stands for its key: the row of the load before it, else the table's. So rows with equal keys
-//! add up, column by column, in the order of the load; where a sequence column decides, a row with a smaller value than
-//! what stands for its key changes nothing. What has been completed stays in memory until the load ends, because any later
-//! row may have one of its keys.
+//! A row is completed by the current row of its key: the load's previous row, else the table's. So rows with equal keys
+//! add up, column by column, in the order of the load. With a sequence column, a row with a smaller value than the
+//! current row of its key changes nothing. Completed rows stay in memory until the load ends, because any later row may
+//! have one of their keys.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -29,16 +29,16 @@ pub type Given = Vec<BooleanArray>;
 #[derive(Debug)]
 pub struct Flexible {
     partial: Partial,
-    /// Place of the sequence column, and its values in a form that compares.
+    /// Index of the sequence column, and the encoder that makes its values comparable.
     sequence: Option<(usize, KeyEncoder)>,
     sign: Option<usize>,
     known: Mutex<Known>,
 }
 
-/// What the load has brought so far.
+/// The rows that the load has brought so far.
 #[derive(Debug)]
 struct Known {
-    /// As given, to be completed anew on another state of the table.
+    /// The rows as given, to be completed anew on another state of the table.
     given: Vec<(RecordBatch, Given)>,
     /// The given rows, completed.
     filled: Vec<RecordBatch>,
@@ -53,7 +53,7 @@ impl Drop for Known {
     }
 }
 
-/// What stands for a key, of the rows that the load has brought.
+/// The current row of a key among the rows that the load has brought.
 #[derive(Debug, Clone, Copy)]
 struct Latest {
     batch: usize,
@@ -62,14 +62,14 @@ struct Latest {
     deletes: bool,
 }
 
-/// Bytes of a key in the map beside its own.
+/// Bytes that a key takes in the map in addition to its own length.
 const KEY_BYTES: usize = 64;
 
 impl Flexible {
-    /// Completes rows by what `partial` finds, which is made for a load that brings the keys alone.
+    /// Creates a completer that looks rows up with `partial`, which must be made for a load that brings the keys alone.
     ///
     /// # Errors
-    /// A sequence column of a type without an order.
+    /// [`LoadError::Segment`] if the type of the sequence column has no order.
     pub fn try_new(partial: Partial, memory: Arc<dyn Memory>) -> Result<Self, LoadError> {
         let schema = partial.schema();
         let sequence = match schema.sequence.and_then(|id| schema.position(id)) {
@@ -84,29 +84,30 @@ impl Flexible {
         Ok(Flexible { partial, sequence, sign, known: Mutex::new(known) })
     }
 
-    /// What the rowset has to say of the rows that were read.
+    /// Returns the rowset's statement about the rows that were read.
     pub fn reads(&self) -> Reads {
         self.partial.reads()
     }
 
-    /// The rows with all their columns. The batch has all columns of the table ([`Load::input_schema`]); where a row does
-    /// not bring one it holds what a new row gets. Blocking; not on async threads.
+    /// Completes the rows. The batch has all columns of the table ([`Load::input_schema`]); a column that a row does
+    /// not bring holds the value for a new row. Blocks; must not be called on async threads.
     ///
     /// # Errors
-    /// The store's, damage, too little memory.
+    /// [`LoadError::Segment`] if an object cannot be read or is damaged; [`LoadError::Partial`] if the memory does not
+    /// suffice.
     pub fn fill(&self, batch: &RecordBatch, given: Given) -> Result<Filled, LoadError> {
         let mut known = self.known.lock();
         let LookedUp { keys, valid, found } = self.partial.look_up(batch)?;
         let old = self.partial.read(&found)?;
         let sources = Sources::new(self, batch, &old, &known.filled)?;
         let columns = batch.num_columns();
-        // Where each value comes from: row by row, column by column.
+        // Source of each value: row by row, column by column.
         let mut from: Vec<(usize, usize)> = Vec::with_capacity(batch.num_rows() * columns);
         let mut here: HashMap<&[u8], (usize, bool)> = HashMap::new();
         let mut is_new = Vec::with_capacity(batch.num_rows());
         for row in 0..batch.num_rows() {
             let key = keys.get(row);
-            // What stands for the key: a source's row, or a row of this batch, and whether it deletes.
+            // The current row of the key: a source's row, or a row of this batch, and whether it deletes.
             let stands = match (here.get(key), known.latest.get(key)) {
                 (Some((before, deletes)), _) => Some((Stands::Here(*before), *deletes)),
                 (None, Some(latest)) => Some((Stands::Source(sources.own(latest.batch), latest.row), latest.deletes)),
@@ -161,11 +162,11 @@ impl Flexible {
         Ok(Filled { batch: filled, is_new: is_new.into_iter().map(Some).collect() })
     }
 
-    /// Pushes the rows of the load, completed anew, into another load. `partial` is made on a newer state, `load` is of a
-    /// transaction of its own. Blocking; not on async threads.
+    /// Pushes the rows of the load, completed anew, into another load. `partial` is made on a newer state, and `load`
+    /// has a transaction of its own. Blocks; must not be called on async threads.
     ///
     /// # Errors
-    /// As of [`fill`](Self::fill) and [`Load::push`].
+    /// [`LoadError::Partial`] if the definition has changed; the errors of [`fill`](Self::fill) and [`Load::push`].
     pub fn again(&self, partial: Partial, load: &Load) -> Result<Reads, LoadError> {
         let known = self.known.lock();
         if partial.schema().version != self.partial.schema().version {
@@ -180,7 +181,7 @@ impl Flexible {
     }
 }
 
-/// What stands for a row's key.
+/// The current row of a row's key.
 #[derive(Debug, Clone, Copy)]
 enum Stands {
     /// A row of the same batch.
@@ -189,13 +190,13 @@ enum Stands {
     Source(usize, usize),
 }
 
-/// Where values come from: the batch, segments of the table, batches of the load before it.
+/// Sources of values: the batch, segments of the table, earlier batches of the load.
 struct Sources<'a> {
     batch: &'a RecordBatch,
-    /// Those of segments, without the keys.
+    /// Columns of segments, without the keys.
     segments: Vec<&'a RecordBatch>,
     own: &'a [RecordBatch],
-    /// The places of segments.
+    /// Source numbers of segments.
     old: BTreeMap<dipper_store::table::data::SegmentId, usize>,
     keys: usize,
     /// Sequence values, by source.
@@ -226,7 +227,7 @@ impl<'a> Sources<'a> {
         Ok(sources)
     }
 
-    /// The place of a batch of the load.
+    /// Returns the source number of a batch of the load.
     fn own(&self, batch: usize) -> usize {
         1 + self.segments.len() + batch
     }
@@ -239,7 +240,7 @@ impl<'a> Sources<'a> {
         }
     }
 
-    /// All arrays of a column. Keys, which every row brings, are the batch's.
+    /// Returns all arrays of a column. Keys, which every row brings, come from the batch.
     fn column(&self, column: usize) -> Vec<&dyn Array> {
         if column < self.keys {
             return vec![self.batch.column(column).as_ref()];
@@ -253,7 +254,7 @@ impl<'a> Sources<'a> {
 }
 
 impl Known {
-    /// Keeps a batch, and what stands for its keys from now on.
+    /// Keeps a batch, and the current rows of its keys.
     fn keep(
         &mut self,
         batch: &RecordBatch,

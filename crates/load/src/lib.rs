@@ -7,18 +7,18 @@
 //!                       └─► ...                       ┘     │             (one at a time)
 //! ```
 //!
-//! [`Load`] takes typed batches from as many threads as push them. A buffer that is full (128K rows, or its share of the
-//! memory) is cut, and the thread that cut it sorts and encodes it: whoever brings rows too fast is busy with them. Encoded
-//! segments go one behind the other into an open object, whose parts are written while the load runs.
+//! [`Load`] takes typed batches from any number of threads. A full buffer (128K rows, or its share of the memory) is
+//! cut, and the thread that cut it sorts and encodes it, so that threads that bring rows too fast are kept busy.
+//! Encoded segments are appended to an open object, whose parts are written while the load runs.
 //!
-//! Where later rows win (UNIQUE, or AGGREGATE with REPLACE), pushes enter the buffers in the order of their numbers, and
-//! segments enter objects in the order in which they were cut: so among equal keys the higher
-//! ([object, ordinal](dipper_store::table::data::SegmentId)) is the later row, however many threads parse.
+//! If later rows win (UNIQUE, or AGGREGATE with REPLACE), pushes enter the buffers in the order of their numbers, and
+//! segments enter objects in the order in which they were cut. So among equal keys the higher ([object,
+//! ordinal](dipper_store::table::data::SegmentId)) is the later row, however many threads parse.
 //!
-//! A load that brings only some columns goes through [`Partial`] first, one whose rows bring different ones through
+//! A load that brings only some columns goes through [`Partial`] first, one whose rows bring different columns through
 //! [`Flexible`].
 //!
-//! [`body`]: bytes that arrive, as a source for `dipper_text`.
+//! [`body`] makes bytes that arrive over time a source for `dipper_text`.
 
 pub mod body;
 mod buffer;

@@ -26,46 +26,48 @@ use crate::profile::{Counters, LoadProfile, add, add_time, timed};
 use crate::sort::sort_chunk;
 use crate::stats::Sketches;
 
-/// The table that is loaded, and as what.
+/// The table to load into, its state, and the transaction.
 #[derive(Debug, Clone)]
 pub struct LoadTarget {
     /// The table.
     pub table: Table,
-    /// The state that rows are typed and routed by.
+    /// The state by which rows are typed and routed.
     pub state: Arc<TableState>,
     /// The transaction that [`Table::begin`] gave.
     pub txn: TxnId,
 }
 
-/// How a load goes about it.
+/// Options of a load.
 #[derive(Debug, Clone)]
 pub struct LoadOptions {
-    /// Strings that are too long for CHAR(n) and VARCHAR(n) reject their row, instead of being cut to n characters.
+    /// Whether strings that are too long for CHAR(n) and VARCHAR(n) reject their row, instead of being cut to n
+    /// characters.
     pub strict: bool,
-    /// Only rows of these partitions are taken; others are rejected, and no partition is made.
+    /// Names of the partitions to load into. Rows of other partitions are rejected, and no partition is made.
     pub partitions: Option<Vec<String>>,
-    /// `partitions` names temporary ones.
+    /// Whether `partitions` names temporary partitions.
     pub temporary_partitions: bool,
-    /// Where buckets are random, all rows of a partition go to one.
+    /// Whether all rows of a partition go to one bucket if buckets are random.
     pub single_tablet: bool,
-    /// Bytes that rows may take up while they wait and are encoded, about; encoded segments on their way to the store
-    /// come on top (at most some 80 MiB).
+    /// Approximate number of bytes that rows may take while they wait and are encoded. Encoded segments on their way to
+    /// the store come on top (at most some 80 MiB).
     pub memory_bytes: u64,
-    /// Threads that push, and that [`Load::finish`] uses.
+    /// Number of threads that push, and that [`Load::finish`] uses.
     pub threads: usize,
-    /// Rows of a segment.
+    /// Maximum number of rows of a segment.
     pub segment_rows: usize,
-    /// Bytes at which an object is ended and the next one begun.
+    /// Size in bytes at which an object is ended and the next one begun.
     pub object_bytes: u64,
-    /// Most bytes of a STRING, JSON or BINARY value.
+    /// Maximum size in bytes of a STRING, JSON or BINARY value.
     pub string_bytes_max: usize,
-    /// Number of the first object. Loads that share a transaction name their objects apart by it.
+    /// Number of the first object. Loads that share a transaction distinguish the names of their objects by it.
     pub first_object: u32,
 }
 
 impl Default for LoadOptions {
     fn default() -> Self {
-        // Asked once: it reads the files of control groups, each load anew was 2% of what the store's threads did for one.
+        // Asked once: this call reads the files of control groups, which per load was 2% of the work of the store's
+        // threads for one.
         static CORES: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
         LoadOptions {
             strict: false,
@@ -82,25 +84,25 @@ impl Default for LoadOptions {
     }
 }
 
-/// A row that was refused.
+/// A row that was rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RejectedRow {
-    /// Which batch of the push.
+    /// Index of the batch in the push.
     pub batch: usize,
-    /// Its row in that batch.
+    /// Row in that batch.
     pub row: usize,
-    /// Why, in Doris's words.
+    /// Reason, in Doris's words.
     pub reason: String,
 }
 
-/// What became of a push.
+/// Result of a push.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PushReport {
-    /// Rows that were refused, in order. The caller decides how many are too many, and aborts.
+    /// Rejected rows, in order. The caller decides how many are too many, and then aborts.
     pub rejected: Vec<RejectedRow>,
-    /// The first value that was made for the AUTO_INCREMENT column.
+    /// The first value that was generated for the AUTO_INCREMENT column.
     pub generated: Option<i64>,
-    /// The value of the AUTO_INCREMENT column in the last row that was taken.
+    /// The value of the AUTO_INCREMENT column in the last accepted row.
     pub last: Option<i64>,
 }
 
@@ -108,11 +110,11 @@ pub struct PushReport {
 #[derive(Debug, Default)]
 pub struct Checked {
     parts: Vec<Part>,
-    /// What became of them.
+    /// Result of the check.
     pub report: PushReport,
 }
 
-/// A load that is going on; see the [crate](crate). Shared by the threads that push.
+/// A load in progress; see the [crate](crate). It is shared by the threads that push.
 ///
 /// Dropped without [`finish`](Load::finish) or [`abort`](Load::abort), it leaves objects that vacuum deletes.
 #[derive(Debug)]
@@ -123,22 +125,22 @@ pub struct Load {
     input: SchemaRef,
     write: Arc<WriteOptions>,
     checks: Checks,
-    /// Later rows win.
+    /// Whether later rows win.
     ordered: bool,
-    /// Place of the AUTO_INCREMENT column.
+    /// Index of the AUTO_INCREMENT column.
     auto_increment: Option<usize>,
     reserved: Mutex<std::ops::Range<i64>>,
     /// Largest value of the AUTO_INCREMENT column so far.
     largest: AtomicI64,
     router: RwLock<Arc<Router>>,
-    /// Held while partitions are made.
+    /// Held while partitions are being made.
     making: Mutex<()>,
     buffers: Mutex<Buffers>,
-    /// A push entered, or the load ended.
+    /// Signals that a push entered, or that the load ended.
     entered: Condvar,
     output: Output,
     sketches: Mutex<Sketches>,
-    /// Why the load ended.
+    /// Reason why the load ended.
     ended: Mutex<Option<String>>,
     is_ended: AtomicBool,
     working_bytes: std::sync::atomic::AtomicU64,
@@ -146,18 +148,19 @@ pub struct Load {
     runtime: Handle,
 }
 
-/// Most values of AUTO_INCREMENT that are reserved at a time.
+/// Maximum number of AUTO_INCREMENT values reserved at a time, unless one batch needs more.
 const RESERVED_MAX: u64 = 1 << 20;
-/// Partitions of a table up to which AUTO PARTITION makes new ones; that of Doris (`max_auto_partition_num`).
+/// Maximum number of partitions up to which AUTO PARTITION makes new ones; Doris's limit (`max_auto_partition_num`).
 const PARTITIONS_MAX: usize = 2000;
-/// Bytes of rows that are worth a thread: to begin one costs as much as to encode some thousand rows.
+/// Minimum number of bytes of rows per thread: starting a thread costs as much as encoding some thousand rows.
 const THREAD_BYTES: u64 = 1 << 20;
 
 impl Load {
     /// Begins a load. `runtime` runs the writing; the methods block and must not be called on its async threads.
     ///
     /// # Errors
-    /// Named partitions that do not exist, properties of the table that are none.
+    /// [`LoadError::Route`] if a named partition does not exist; an error of the store if a property of the table is
+    /// invalid.
     pub fn begin(target: LoadTarget, options: LoadOptions, runtime: Handle) -> Result<Arc<Self>, LoadError> {
         let schema = Arc::clone(target.state.schema());
         let partitions = partitions(&target.state);
@@ -211,32 +214,33 @@ impl Load {
         }))
     }
 
-    /// What [`push`](Self::push) takes: all columns of the table, hidden ones too, all of them nullable (a NULL in a NOT
-    /// NULL column rejects its row; in the AUTO_INCREMENT column it asks for a value).
+    /// Returns the schema of the batches that [`push`](Self::push) takes: all columns of the table, including hidden
+    /// ones, all of them nullable (a NULL in a NOT NULL column rejects its row; in the AUTO_INCREMENT column it asks
+    /// for a value).
     pub fn input_schema(&self) -> &SchemaRef {
         &self.input
     }
 
-    /// Its transaction.
+    /// Returns the transaction.
     pub fn txn(&self) -> TxnId {
         self.target.txn
     }
 
-    /// The definition that rows are typed by.
+    /// Returns the definition by which rows are typed.
     pub fn schema(&self) -> &Arc<TableSchema> {
         &self.schema
     }
 
-    /// The tablets that rows go to, as far as they exist.
+    /// Returns the number of existing tablets that rows can go to.
     pub fn tablets(&self) -> usize {
         self.router.read().tablets() as usize
     }
 
-    /// The batch with its keys as they will be stored: [`push`](Self::push) cuts long ones where the load is not strict. Who
-    /// looks keys up before that asks for this first.
+    /// Returns the batch with its keys as they will be stored: [`push`](Self::push) cuts long ones unless the load is
+    /// strict. A caller that looks keys up before pushing must look up these.
     ///
     /// # Errors
-    /// None for batches of the [input's schema](Self::input_schema).
+    /// None for batches of the [input schema](Self::input_schema).
     pub fn with_stored_keys(&self, batch: &RecordBatch) -> Result<RecordBatch, LoadError> {
         if self.options.strict { Ok(batch.clone()) } else { self.checks.cut_keys(self.schema.keys, batch) }
     }
@@ -246,15 +250,16 @@ impl Load {
         self.ordered
     }
 
-    /// Takes the rows of one piece of the input. Blocking, from many threads at once.
+    /// Takes the rows of one piece of the input. Blocks; may be called from many threads at once.
     ///
-    /// `order` is the piece's place in the input. Where [rows with equal keys compete](Self::is_ordered), pieces are
-    /// numbered 0, 1, 2, ... without gaps (an empty piece is pushed too), and a thread pushes its own in ascending order:
-    /// a piece far ahead waits for those before it. Otherwise numbers only serve to keep the order of the input where
-    /// that costs nothing.
+    /// `order` is the piece's position in the input. If [rows with equal keys compete](Self::is_ordered), pieces are
+    /// numbered 0, 1, 2, ... without gaps (an empty piece is pushed too), and a thread pushes its own pieces in
+    /// ascending order: a piece far ahead waits for earlier ones. Otherwise numbers only serve to keep the order of the
+    /// input where that costs nothing.
     ///
     /// # Errors
-    /// The load has failed, here or in another thread; it takes nothing more, and should be [aborted](Self::abort).
+    /// The error that ended the load, or [`LoadError::Ended`] if it ended in another thread. The load takes no further
+    /// rows, and should be [aborted](Self::abort).
     pub fn push(&self, order: u64, batches: &[RecordBatch]) -> Result<PushReport, LoadError> {
         let _guard = EndOnPanic(self);
         let result = self.try_push(order, batches);
@@ -271,11 +276,12 @@ impl Load {
         Ok(report)
     }
 
-    /// The first half of a [`push`](Self::push): checks and routes rows, which do not belong to the load before they
-    /// [enter](Self::enter). So who asked for them can still say no. `strict`: as [`LoadOptions::strict`], for these rows.
+    /// Does the first half of a [`push`](Self::push): checks and routes rows, which do not belong to the load before
+    /// they [enter](Self::enter). So the caller can still discard them. `strict`: like [`LoadOptions::strict`], for
+    /// these rows.
     ///
     /// # Errors
-    /// As of [`push`](Self::push), but the load goes on.
+    /// The errors of [`push`](Self::push), but they do not end the load.
     pub fn check(&self, order: u64, batches: &[RecordBatch], strict: bool) -> Result<Checked, LoadError> {
         self.check_not_ended()?;
         let mut checked = Checked::default();
@@ -286,10 +292,10 @@ impl Load {
         Ok(checked)
     }
 
-    /// The second half of a [`push`](Self::push), with what [`check`](Self::check) gave for that `order`.
+    /// Does the second half of a [`push`](Self::push), with the result of [`check`](Self::check) for that `order`.
     ///
     /// # Errors
-    /// As of [`push`](Self::push).
+    /// The errors of [`push`](Self::push).
     pub fn enter(&self, order: u64, checked: Checked) -> Result<(), LoadError> {
         let _guard = EndOnPanic(self);
         let result = self.try_enter(order, checked.parts);
@@ -303,7 +309,7 @@ impl Load {
         {
             let mut buffers = self.buffers.lock();
             if self.ordered {
-                // What waits too early counts; the piece that all wait for enters always.
+                // Pieces that wait for their turn count; the piece that all others wait for always enters.
                 let begin = Instant::now();
                 let limit = self.options.memory_bytes / 4;
                 while order > buffers.next && buffers.early_bytes > limit && !self.is_ended() {
@@ -393,12 +399,13 @@ impl Load {
         Ok(())
     }
 
-    /// Which bucket a push goes to where buckets are random. Loads begin with different ones.
+    /// Returns the number by which a push selects its bucket if buckets are random. Different loads begin with
+    /// different ones.
     fn turn(&self, order: u64) -> u64 {
         (self.target.txn.0 as u64).wrapping_add(order)
     }
 
-    /// Routes a batch; makes the partitions that it lacks.
+    /// Routes a batch, and makes the partitions that it lacks.
     fn route(&self, batch: &RecordBatch, turn: u64) -> Result<(Arc<Router>, Routed), LoadError> {
         let router = Arc::clone(&self.router.read());
         let routed = router.route(batch, turn)?;
@@ -406,7 +413,7 @@ impl Load {
             return Ok((router, routed));
         }
         let _one = self.making.lock();
-        // Another thread may have made them meanwhile.
+        // Another thread may have made them in the meantime.
         let router = Arc::clone(&self.router.read());
         let routed = router.route(batch, turn)?;
         let missing = router.missing(batch, &routed)?;
@@ -437,7 +444,8 @@ impl Load {
         Ok((router, routed))
     }
 
-    /// Gives NULLs of the AUTO_INCREMENT column their values; the first of them comes with the batch.
+    /// Fills NULLs of the AUTO_INCREMENT column with values. Returns the batch and the first value; `None` if there
+    /// were none.
     fn fill_auto_increment(&self, batch: &RecordBatch) -> Result<Option<(RecordBatch, i64)>, LoadError> {
         let Some(at) = self.auto_increment else { return Ok(None) };
         let Some(column) = batch.columns().get(at).filter(|c| c.null_count() > 0) else { return Ok(None) };
@@ -445,7 +453,7 @@ impl Load {
             let mut reserved = self.reserved.lock();
             let wanted = column.null_count() as u64;
             if (reserved.end - reserved.start) < wanted as i64 {
-                // Twice as many each time: a big load asks seldom, a small one wastes few.
+                // Twice as many each time: a big load asks seldom, a small one wastes few values.
                 let most = self.counters.rows_pushed.load(Ordering::Relaxed).clamp(wanted, RESERVED_MAX.max(wanted));
                 *reserved = self.runtime.block_on(self.target.table.reserve_auto_increment(most))?;
             }
@@ -493,10 +501,10 @@ impl Load {
         timed(&self.counters.write_ns, || self.output.append(number, encoded, &self.counters))
     }
 
-    /// Encodes what is left, and returns when all objects are durable. The rowset can then be published.
+    /// Encodes the remaining rows, and returns when all objects are durable. The rowset can then be published.
     ///
     /// # Errors
-    /// As [`push`](Self::push), and numbers of pushes that are missing where they must not be.
+    /// The errors of [`push`](Self::push); [`LoadError::Gap`] if a push is missing in a load that needs all numbers.
     pub fn finish(&self) -> Result<Rowset, LoadError> {
         let _ended = EndOnPanic(self);
         let result = self.try_finish();
@@ -533,7 +541,7 @@ impl Load {
             stats,
             replaces: Default::default(),
             label: None,
-            // Values that are generated later do not meet those that were given.
+            // Generated values must not collide with the given ones.
             auto_increment: Some(self.largest.load(Ordering::Relaxed))
                 .filter(|l| *l > i64::MIN)
                 .map(|l| l.saturating_add(1)),
@@ -541,7 +549,7 @@ impl Load {
         })
     }
 
-    /// Ends the load and deletes what it wrote, as far as it can; the rest is vacuum's.
+    /// Ends the load and deletes the written objects if possible; vacuum deletes the rest.
     pub fn abort(&self) {
         self.end("it was aborted");
         self.buffers.lock().clear();
@@ -551,7 +559,7 @@ impl Load {
     fn end(&self, why: &str) {
         self.ended.lock().get_or_insert_with(|| why.to_string());
         self.is_ended.store(true, Ordering::Release);
-        // Under the lock, so that nobody looks just before and waits just after.
+        // Notified under the lock, so that no thread checks just before and waits just after.
         let _buffers = self.buffers.lock();
         self.entered.notify_all();
     }
@@ -567,13 +575,13 @@ impl Load {
         Err(LoadError::Ended(self.ended.lock().clone().unwrap_or_default()))
     }
 
-    /// What it did so far.
+    /// Returns the profile so far.
     pub fn profile(&self) -> LoadProfile {
         self.counters.profile()
     }
 }
 
-/// Ends a load where its thread panics: others may wait for the piece that this one had.
+/// Ends a load if its thread panics: others may wait for the piece that this thread had.
 pub(crate) struct EndOnPanic<'a>(pub(crate) &'a Load);
 
 impl Drop for EndOnPanic<'_> {
@@ -588,7 +596,7 @@ fn partitions(state: &TableState) -> Vec<Arc<Partition>> {
     state.partitions().chain(state.temporary_partitions()).cloned().collect()
 }
 
-/// The row in the pushed batch of a row of the batch without the rows `gone`, which are ascending.
+/// Returns the row in the pushed batch for a row of the batch without the rows `gone`, which are ascending.
 fn original(gone: &[u32], row: usize) -> usize {
     let mut at = row;
     for g in gone {
@@ -601,7 +609,7 @@ fn original(gone: &[u32], row: usize) -> usize {
     at
 }
 
-/// A row as `(1, abc, NULL)`, for messages.
+/// Formats a row as `(1, abc, NULL)`, for messages.
 fn tuple_text(batch: &RecordBatch, row: usize) -> String {
     let text = |c: &ArrayRef| match dipper_store::route::text_of(c.as_ref(), row) {
         Ok(Some(text)) => text,

@@ -1,4 +1,4 @@
-//! Encoded segments into objects, objects into the store, while the load goes on.
+//! Puts encoded segments into objects, and objects into the store, while the load goes on.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,12 +21,13 @@ use tokio::task::JoinHandle;
 use crate::profile::{Counters, add, timed};
 use crate::{LoadError, stats};
 
-/// Parts that are on their way at a time.
+/// Maximum number of parts of an object that are uploaded at the same time.
 const PARTS_IN_FLIGHT: usize = 4;
-/// Segments that wait for the store before their threads do.
+/// Number of messages that may wait for the store before the threads that send them wait.
 const SEGMENTS_QUEUED: usize = 2;
 
-/// The objects of a load. One is open; segments are appended in turn, its parts go to the store behind.
+/// The objects of a load. One object is open: segments are appended to it in turn while its earlier parts go to the
+/// store.
 #[derive(Debug)]
 pub(crate) struct Output {
     table: Table,
@@ -55,7 +56,7 @@ struct State {
     writers: Vec<JoinHandle<Result<(), LoadError>>>,
 }
 
-/// The way to the task that writes an object.
+/// The channel to the task that writes an object, and the task.
 #[derive(Debug)]
 struct Upload {
     parts: mpsc::Sender<Message>,
@@ -65,12 +66,13 @@ struct Upload {
 #[derive(Debug)]
 enum Message {
     Bytes(Vec<Bytes>),
-    /// The object is whole. A channel that closes without it means that the load has failed.
+    /// The object is complete. If the channel closes without this message, the load has failed.
     End,
 }
 
 impl Output {
-    /// `objects`: the number of the first one, and the bytes at which one is ended.
+    /// Creates the output. `objects`: the number of the first object, and the size in bytes at which an object is
+    /// ended.
     pub fn new(
         table: Table,
         txn: TxnId,
@@ -84,7 +86,7 @@ impl Output {
         Output { table, txn, options, first_object, object_bytes, ordered, runtime, state }
     }
 
-    /// Puts a segment into the open object; waits where the store is too slow.
+    /// Appends a segment to the open object; waits if the store is too slow.
     pub fn append(&self, number: u64, segment: EncodedSegment, counters: &Counters) -> Result<(), LoadError> {
         let mut state = self.state.lock();
         if !self.ordered {
@@ -122,7 +124,7 @@ impl Output {
         if sent.is_err() { self.broken(state) } else { Ok(()) }
     }
 
-    /// The error of the open object's writer, which is gone.
+    /// Returns the error of the open object's writer, which has ended.
     fn broken(&self, state: &mut State) -> Result<(), LoadError> {
         match state.open.take() {
             Some((_, upload)) => self.runtime.block_on(joined(upload.writer)),
@@ -154,24 +156,24 @@ impl Output {
         Upload { parts, writer }
     }
 
-    /// Ends the last object and waits until all are durable. Statistics come without sketches.
+    /// Ends the last object and waits until all objects are durable. The statistics have no sketches.
     pub fn finish(&self, counters: &Counters) -> Result<(Vec<Arc<DataObject>>, Vec<ColumnStats>), LoadError> {
         let mut state = self.state.lock();
         self.end_object(&mut state, counters)?;
         let writers = std::mem::take(&mut state.writers);
         timed(&counters.sync_ns, || {
-            // All of them, also behind one that failed: none may go on writing once the load has answered.
+            // Wait for all writers, even if one has failed: none may go on writing once the load has answered.
             let results = self.runtime.block_on(futures::future::join_all(writers.into_iter().map(joined)));
             results.into_iter().collect::<Result<Vec<()>, LoadError>>()
         })?;
         Ok((std::mem::take(&mut state.finished), std::mem::take(&mut state.stats)))
     }
 
-    /// Stops writing and deletes the objects that are whole already.
+    /// Stops writing and deletes the objects that were written.
     pub fn abort(&self) {
         let mut state = self.state.lock();
         let open = state.open.take().map(|(builder, upload)| {
-            // Its writer sees the channel close without an end, and takes back what it wrote.
+            // Its writer sees the channel close without `End`, and removes what it wrote.
             drop(upload.parts);
             drop(builder);
             upload.writer
@@ -184,7 +186,7 @@ impl Output {
         let store = Arc::clone(self.table.store());
         self.runtime.block_on(async move {
             for writer in writers {
-                // The load has failed already, and the object goes whatever this says.
+                // The load has failed already, and the object is deleted whatever this result is.
                 let _ = joined(writer).await;
             }
             let paths = futures::stream::iter(written.into_iter().map(Ok)).boxed();
@@ -207,7 +209,7 @@ async fn joined(writer: JoinHandle<Result<(), LoadError>>) -> Result<(), LoadErr
     }
 }
 
-/// Writes one object as its bytes come: small ones by one put, others in parts.
+/// Writes one object as its bytes come: a small one by one put, a larger one in parts.
 async fn write(
     store: Arc<dyn ObjectStore>,
     path: Path,
@@ -249,7 +251,7 @@ async fn write(
                         Result::map_err(done, failed)?;
                     }
                 }
-                // Polled by its own task: parts go on while this one waits for segments.
+                // Polled by its own task: the upload of parts continues while this task waits for segments.
                 let part = tokio::spawn(target.put_part(part));
                 flying.push(async move { part.await.unwrap_or_else(|e| Err(e.into())) });
             }

@@ -1,10 +1,12 @@
-//! Loads that bring only some columns: rows whose key is there keep the values of the others.
+//! Loads that bring only some columns: rows whose key exists keep their values in the other columns.
 //!
-//! Values are read on one state of the table. The rowset then says so ([`Rowset::reads`]): if one of the rows has changed
-//! when it is to be published, it is refused, and [`Partial::rebase`] makes it anew on the state that there is then.
+//! Values are read at one state of the table, and the rowset names that state ([`Rowset::reads`]). If one of the rows
+//! has changed by the time of publishing, the rowset is refused, and [`Partial::rebase`] makes it anew from the current
+//! state.
 //!
-//! A sequence column is a column like others: a row that does not bring it keeps the old one, and so replaces the old row;
-//! one that brings a smaller value than the table has loses to the old row when it is published, as whole rows do.
+//! A sequence column is an ordinary column: a row that does not bring it keeps the old value, and so replaces the old
+//! row; a row that brings a smaller value than the table has loses to the old row when it is published, as whole rows
+//! do.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,10 +28,10 @@ use tokio::runtime::Handle;
 
 use crate::{Load, LoadError};
 
-/// Keys that are looked up at a time.
+/// Number of keys that are looked up concurrently.
 const LOOKUPS: usize = 32;
 
-/// Fills the columns that a load does not bring. Shared by the threads that push.
+/// Fills the columns that a load does not bring. It is shared by the threads that push.
 #[derive(Debug)]
 pub struct Partial {
     table: Table,
@@ -39,9 +41,9 @@ pub struct Partial {
     runtime: Handle,
     keys: KeyEncoder,
     router: Router,
-    /// Places of the columns that are filled.
+    /// Indexes of the columns that are filled.
     missing: Vec<usize>,
-    /// Old rows whose values went into the load.
+    /// Old rows whose values were used by the load.
     read: Mutex<BTreeMap<SegmentId, RoaringBitmap>>,
 }
 
@@ -54,26 +56,27 @@ pub struct Filled {
     pub is_new: BooleanArray,
 }
 
-/// Where an old row is.
+/// Address of a row: its segment and its number in it.
 pub(crate) type Address = (SegmentId, u32);
 
-/// What is known of the keys of some rows.
+/// Result of looking up the keys of some rows.
 pub(crate) struct LookedUp {
     pub(crate) keys: Keys,
-    /// Whether the key has no NULL where there must be none.
+    /// Whether each key has no NULL in a NOT NULL column.
     pub(crate) valid: Vec<bool>,
-    /// The living row of the table with that key.
+    /// The living row of the table with each key.
     pub(crate) found: Vec<Option<Address>>,
 }
 
-/// Rows of segments with the columns that a load does not bring, in the order of their numbers.
+/// Rows of segments with the columns that a load does not bring, in the order of row numbers.
 pub(crate) type Old = BTreeMap<SegmentId, (RoaringBitmap, RecordBatch)>;
 
 impl Partial {
-    /// For a load that brings the columns at `given` (places in the table's schema), computed on `state`.
+    /// Creates the filler for a load that brings the columns at `given` (indexes in the table's schema), computed on
+    /// `state`.
     ///
     /// # Errors
-    /// [`LoadError::Partial`] for tables that are not UNIQUE, and key columns that are missing.
+    /// [`LoadError::Partial`] if the table is not UNIQUE or a key column is missing.
     pub fn try_new(
         table: Table,
         state: Arc<TableState>,
@@ -104,11 +107,12 @@ impl Partial {
         })
     }
 
-    /// The rows with the missing columns of those that the table has. The batch has all columns of the table
-    /// ([`Load::input_schema`]); in the missing ones it holds what a new row gets. Blocking; not on async threads.
+    /// Completes rows by the missing columns of the table's rows. The batch has all columns of the table
+    /// ([`Load::input_schema`]); the missing ones hold the values for new rows. Blocks; must not be called on async
+    /// threads.
     ///
     /// # Errors
-    /// The store's, and damage.
+    /// [`LoadError::Segment`] if an object cannot be read or is damaged.
     pub fn fill(&self, batch: &RecordBatch) -> Result<Filled, LoadError> {
         let LookedUp { found, .. } = self.look_up(batch)?;
         let old = self.read(&found)?;
@@ -118,7 +122,7 @@ impl Partial {
             .iter()
             .enumerate()
             .map(|(row, at)| match at {
-                // Rows are in ascending order, so a row's place is its rank.
+                // Rows are in ascending order, so a row's position is its rank.
                 Some((segment, n)) => (place[segment], old[segment].0.rank(*n) as usize - 1),
                 None => (0, row),
             })
@@ -133,7 +137,7 @@ impl Partial {
         Ok(Filled { batch: RecordBatch::try_new(batch.schema(), columns)?, is_new })
     }
 
-    /// The missing columns of rows that were found, which from now on are rows that the load was computed from.
+    /// Reads the missing columns of rows that were found, and records that the load was computed from these rows.
     pub(crate) fn read(&self, found: &[Option<Address>]) -> Result<Old, LoadError> {
         let mut wanted: BTreeMap<SegmentId, RoaringBitmap> = BTreeMap::new();
         for (segment, row) in found.iter().flatten() {
@@ -147,16 +151,17 @@ impl Partial {
         Ok(old)
     }
 
-    /// The table's definition.
+    /// Returns the table's definition.
     pub(crate) fn schema(&self) -> &Arc<TableSchema> {
         &self.schema
     }
 
-    /// Which rows have keys that the table does not have and that `is_first` has not met, which is asked row by row. A row
-    /// whose key has a NULL that may not be there is new: it gets a value, or is refused. Blocking; not on async threads.
+    /// Returns which rows have keys that neither the table has nor `is_first` has seen; it is asked row by row. A row
+    /// whose key has a NULL in a NOT NULL column counts as new: it gets a value, or is rejected. Blocks; must not be
+    /// called on async threads.
     ///
     /// # Errors
-    /// The store's, and damage.
+    /// [`LoadError::Segment`] if an object cannot be read or is damaged.
     pub fn unseen(
         &self,
         batch: &RecordBatch,
@@ -167,17 +172,17 @@ impl Partial {
         Ok((0..batch.num_rows()).map(is_new).map(Some).collect())
     }
 
-    /// What the rowset has to say of the rows that were read.
+    /// Returns the rowset's statement about the rows that were read.
     pub fn reads(&self) -> Reads {
         Reads { seq: self.state.seq(), rows: self.read.lock().values().map(RoaringBitmap::len).sum() }
     }
 
-    /// Pushes the rows of a rowset that was refused into another load, filled anew. `self` is made on a newer state, `load`
-    /// is of a transaction of its own. Blocking; not on async threads.
+    /// Pushes the rows of a refused rowset into another load, completed anew. `self` is made on a newer state, and
+    /// `load` has a transaction of its own. Blocks; must not be called on async threads.
     ///
     /// # Errors
-    /// [`LoadError::Partial`] where it must be repeated by the caller: keys are not there (any more), or the definition
-    /// is another one. The store's, and those of [`Load::push`].
+    /// [`LoadError::Partial`] if the caller must repeat the load, because a key does not exist or the definition has
+    /// changed; [`LoadError::Segment`] if an object cannot be read; the errors of [`Load::push`].
     pub fn rebase(&self, rowset: &Rowset, load: &Load) -> Result<(), LoadError> {
         if rowset.objects.iter().any(|o| o.schema_version != self.schema.version) {
             return Err(LoadError::Partial("the table's definition was changed meanwhile; repeat the load".into()));
@@ -192,7 +197,7 @@ impl Partial {
                 for batch in self.runtime.block_on(reader.scan_group(group, &scan, None))? {
                     let batch = RecordBatch::try_new(Arc::clone(load.input_schema()), batch?.columns().to_vec())?;
                     let filled = self.fill(&batch)?;
-                    // Whether a row is new, or was there when it was filled and is gone, cannot be told any more.
+                    // It cannot be told whether a row is new, or existed when it was filled and has been deleted.
                     if filled.is_new.true_count() > 0 {
                         return Err(LoadError::Partial(
                             "rows that it completes were deleted meanwhile, or it brings new keys while others changed rows; repeat the load".into(),
@@ -224,7 +229,7 @@ impl Partial {
         Ok(LookedUp { keys, valid, found })
     }
 
-    /// The tablet of each row, and whether its key has no NULL where there must be none.
+    /// Returns the tablet of each row, and whether its key has no NULL in a NOT NULL column.
     fn tablets(&self, batch: &RecordBatch) -> Result<(Vec<Option<Tablet>>, Vec<bool>), LoadError> {
         let rows = batch.num_rows();
         let tablet = |n: u32| (n != NOWHERE).then(|| self.router.tablet(n));
@@ -241,7 +246,7 @@ impl Partial {
         Ok((tablets, valid))
     }
 
-    /// The living row with that key. There is at most one.
+    /// Finds the living row with that key. There is at most one.
     async fn find(&self, tablet: Tablet, key: &[u8]) -> Result<Option<Address>, LoadError> {
         let mut segments: Vec<SegmentRef<'_>> = self.state.tablet_segments(tablet).collect();
         segments.sort_by_key(|s| std::cmp::Reverse(s.seq));
@@ -263,11 +268,11 @@ impl Partial {
         Ok(self.readers.get(&self.table.data_path(segment.id.object), segment.object).await?)
     }
 
-    /// The missing columns of some rows, by segment, in the order of rows.
+    /// Reads the missing columns of some rows, by segment, in the order of rows.
     async fn values(&self, wanted: &BTreeMap<SegmentId, RoaringBitmap>) -> Result<Old, LoadError> {
         let mut all = BTreeMap::new();
         for (id, rows) in wanted {
-            // Found in this state a moment ago.
+            // The segment was found in this state a moment ago.
             let Some(segment) = self.state.segment(*id) else { continue };
             let reader = self.reader(&segment).await?;
             let mut batches = Vec::new();

@@ -1,31 +1,31 @@
-//! Where a load's time goes.
+//! Profile of a load.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-/// What a load did so far. Times are summed over threads, in nanoseconds.
+/// Work of a load so far. Times are summed over threads, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct LoadProfile {
-    /// Rows pushed, the rejected ones too.
+    /// Rows pushed, including rejected ones.
     pub rows_pushed: u64,
-    /// Rows that were refused.
+    /// Rows that were rejected.
     pub rows_rejected: u64,
-    /// Rows in segments: fewer than were pushed where rows with equal keys were merged.
+    /// Rows in segments: fewer than were pushed if rows with equal keys were merged.
     pub rows_written: u64,
     /// Bytes of the pushed columns in memory.
     pub bytes_pushed: u64,
-    /// Bytes of objects.
+    /// Bytes of the written objects.
     pub bytes_written: u64,
-    /// Segments.
+    /// Number of segments.
     pub segments: u64,
-    /// Segments whose rows came in order.
+    /// Number of segments whose rows came in order.
     pub segments_sorted: u64,
-    /// Objects.
+    /// Number of objects.
     pub objects: u64,
-    /// Most bytes that waited in buffers or were being encoded.
+    /// Largest number of bytes that waited in buffers or were being encoded.
     pub memory_peak: u64,
     /// Time for checks of values.
     pub check_ns: u64,
@@ -37,9 +37,9 @@ pub struct LoadProfile {
     pub stats_ns: u64,
     /// Time for encoding and compressing.
     pub encode_ns: u64,
-    /// Time in which encoded segments were handed to the writer; long when the store is slower than the load.
+    /// Time for handing encoded segments to the writer; long if the store is slower than the load.
     pub write_ns: u64,
-    /// Time in which threads waited for rows before theirs, or for memory.
+    /// Time that threads waited for earlier rows, or for memory.
     pub wait_ns: u64,
     /// Time from the last segment until everything was durable.
     pub sync_ns: u64,

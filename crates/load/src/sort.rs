@@ -1,4 +1,4 @@
-//! One chunk of a tablet's rows in the order of the key, with what the model makes of equal keys.
+//! Sorts one chunk of a tablet's rows by the key, and applies the table model to equal keys.
 
 use std::cmp::Ordering;
 
@@ -17,16 +17,16 @@ use crate::LoadError;
 
 /// The keys of a chunk's rows, in a form that compares fast.
 enum Keys {
-    /// One integer column without NULLs: its values with the sign bit turned over.
+    /// One integer column without NULLs: its values with the sign bit inverted.
     Integers(Vec<u64>),
     /// Anything else.
     Rows(Rows),
 }
 
-/// The rows of a chunk as the segment holds them, and whether they came in order.
+/// Returns the rows of a chunk as the segment holds them, and whether they came in order.
 ///
-/// `parts` are in order of age. Equal keys of a UNIQUE table: the last stays, or the last of those with the highest
-/// sequence (NULL is below every value).
+/// `parts` are in order of age. Of rows with equal keys of a UNIQUE table, the last stays, or the last of those with
+/// the highest sequence (NULL is below every value).
 pub(crate) fn sort_chunk(schema: &TableSchema, parts: Vec<RecordBatch>) -> Result<(Vec<RecordBatch>, bool), LoadError> {
     if schema.keys == 0 {
         return Ok((parts, true));
@@ -76,7 +76,7 @@ fn keys(schema: &TableSchema, parts: &[RecordBatch]) -> Result<Keys, LoadError> 
     Ok(Keys::Rows(all))
 }
 
-/// Appends a column's values as numbers in their order; false if it is no integer or has NULLs.
+/// Appends a column's values as numbers that order like them; false if the column is no integer or has NULLs.
 fn integers(column: &ArrayRef, all: &mut Vec<u64>) -> bool {
     if column.null_count() > 0 {
         return false;
@@ -99,7 +99,7 @@ fn integers(column: &ArrayRef, all: &mut Vec<u64>) -> bool {
     true
 }
 
-/// Row numbers in the order of keys; equal keys in the order of rows.
+/// Returns the row numbers in the order of keys; equal keys in the order of rows.
 fn sorted(keys: &Keys) -> Vec<u32> {
     match keys {
         Keys::Integers(values) => {
@@ -120,7 +120,7 @@ fn sorted(keys: &Keys) -> Vec<u32> {
     }
 }
 
-/// The first eight bytes as a number that orders like them; fewer bytes are followed by zeros.
+/// Returns the first eight bytes as a number that orders like them; fewer bytes are padded with zeros.
 fn prefix(bytes: &[u8]) -> u64 {
     match bytes.first_chunk() {
         Some(eight) => u64::from_be_bytes(*eight),
@@ -132,7 +132,7 @@ fn prefix(bytes: &[u8]) -> u64 {
     }
 }
 
-/// Keeps the row that wins of each run of equal keys.
+/// Keeps the winning row of each run of equal keys.
 fn keep_last(keys: &Keys, sequence: Option<&ArrayRef>, order: &mut Vec<u32>) -> Result<(), LoadError> {
     let same = |a: u32, b: u32| match keys {
         Keys::Integers(v) => v[a as usize] == v[b as usize],

@@ -1,4 +1,4 @@
-//! What is known of the loaded columns: bounds and NULLs from the objects, distinct values from sketches.
+//! Statistics of the loaded columns: bounds and NULLs from the objects, distinct values from sketches.
 
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::DataType;
@@ -17,19 +17,19 @@ pub(crate) struct Sketches {
 struct Column {
     /// `None` for types that have no hash.
     sketch: Option<HyperLogLog>,
-    /// Rows looked at.
+    /// Number of rows sampled.
     rows: u64,
-    /// One row of so many is looked at.
+    /// One row of `step` is sampled.
     step: usize,
 }
 
-/// Rows that decide how a column is sampled.
+/// Number of rows after which the sampling of a column is decided.
 const DECIDED_ROWS: u64 = 1 << 14;
-/// A column with fewer distinct values than this share of its rows: those that a part of the rows lacks are few.
+/// A column with fewer distinct values than one `FEW`-th of its rows: a sample lacks only few of them.
 const FEW: u64 = 16;
 const FEW_STEP: usize = 8;
-/// Strings of which at least half are distinct: hashing them all would cost as much as the rest of the statistics. Their
-/// number comes out up to four times too low, which is enough to know that they are many.
+/// Strings of which at least half are distinct: hashing all of them would cost as much as the rest of the statistics.
+/// The estimate comes out up to four times too low, which is enough to know that there are many.
 const MANY_STRINGS: u64 = 2;
 const MANY_STEP: usize = 4;
 
@@ -39,7 +39,7 @@ impl Sketches {
         Sketches { columns: vec![column; columns] }
     }
 
-    /// An empty one that samples as this one has found it to be enough.
+    /// Returns empty sketches that sample as these have found to be enough.
     pub fn fresh(&self) -> Self {
         let mut columns = self.columns.clone();
         for column in &mut columns {
@@ -71,7 +71,7 @@ impl Sketches {
         }
     }
 
-    /// Adds what another one has seen.
+    /// Adds the rows that another sampler has seen.
     pub fn union(&mut self, other: &Sketches) {
         for (mine, theirs) in self.columns.iter_mut().zip(&other.columns) {
             match (&mut mine.sketch, &theirs.sketch) {
@@ -83,7 +83,7 @@ impl Sketches {
         }
     }
 
-    /// Puts the sketches into statistics.
+    /// Writes the sketches into the statistics.
     pub fn fill(&self, schema: &TableSchema, stats: &mut [ColumnStats]) {
         for one in stats {
             let sketch =
@@ -93,7 +93,7 @@ impl Sketches {
     }
 }
 
-/// Adds the statistics of one more object; `rows` are those of all so far and of the new one.
+/// Merges the statistics of one more object. `rows`: the number of rows of all objects so far, and of the new one.
 pub(crate) fn merge(schema: &TableSchema, all: &mut Vec<ColumnStats>, more: Vec<ColumnStats>, rows: (u64, u64)) {
     let (rows_before, rows_more) = rows;
     if rows_before == 0 {

@@ -1,4 +1,4 @@
-//! What was pushed is what the objects hold, for each model, however many threads push.
+//! The objects hold the pushed rows, for each table model, however many threads push.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -6,9 +6,9 @@ use dipper_store::table::schema::TableSchema;
 
 use crate::stats::merge;
 
-/// What loads of one transaction bring, in their order: of rows with equal keys those of the later load win. The loads have
-/// [numbered their objects apart](crate::LoadOptions::first_object), ascending. What else rowsets have (label, reads, what
-/// they take the place of) is the caller's.
+/// Combines the rowsets of loads of one transaction, in their order: of rows with equal keys, those of the later load
+/// win. The loads must have [numbered their objects apart](crate::LoadOptions::first_object), ascending. The caller
+/// fills in the other parts of the rowset (label, reads, the rowsets that it replaces).
 pub fn together(schema: &TableSchema, txn: TxnId, loads: impl IntoIterator<Item = Rowset>) -> Rowset {
     let mut all = Rowset {
         txn,
@@ -23,7 +23,7 @@ pub fn together(schema: &TableSchema, txn: TxnId, loads: impl IntoIterator<Item 
     for load in loads {
         let more: u64 = load.objects.iter().flat_map(|o| &o.segments).map(|s| u64::from(s.rows)).sum();
         if more > 0 {
-            // Of a column that one of them does not describe nothing is known.
+            // A column that one of the loads does not describe has no statistics.
             all.stats.retain(|old| load.stats.iter().any(|new| new.column == old.column));
             merge(schema, &mut all.stats, load.stats, (rows, more));
             rows += more;
