@@ -51,7 +51,7 @@ impl std::error::Error for FilterError {}
 /// NULL or fix the row`.
 #[derive(Debug)]
 pub struct TextError {
-    /// What to do about it.
+    /// Class of the error.
     pub kind: ErrorKind,
     /// Name of the file, empty when no file is concerned.
     pub file: String,
@@ -63,9 +63,9 @@ pub struct TextError {
     pub column: Option<String>,
     /// The field's text, cut at 100 bytes.
     pub value: Option<String>,
-    /// What was expected and what was found; follows the value in the message.
+    /// The expected and the actual content; follows the value in the message.
     pub reason: String,
-    /// What would work.
+    /// A way to avoid the error.
     pub hint: Option<String>,
     /// The error of the layer below.
     pub source: Option<io::Error>,

@@ -400,7 +400,7 @@ mod tests {
         });
     }
 
-    /// What is not in memory is not touched, also by those to whom the kernel does not say so.
+    /// Pages that are not in memory are not touched, even if the kernel does not tell this user which ones they are.
     #[test]
     fn what_is_not_in_memory_is_not_seen() {
         const LEN: usize = 16 << 20;

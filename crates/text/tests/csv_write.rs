@@ -1,4 +1,4 @@
-//! What the CSV writer writes, the CSV reader reads as the same rows.
+//! The CSV reader reads the output of the CSV writer as the same rows.
 
 mod support;
 

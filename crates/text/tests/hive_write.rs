@@ -1,4 +1,4 @@
-//! What the Hive writer writes, the reader reads as the same rows.
+//! The reader reads the output of the Hive writer as the same rows.
 
 mod support;
 
@@ -34,8 +34,8 @@ fn rows(dialect: &HiveDialect, batch: &RecordBatch) -> Vec<Vec<Value>> {
     (0..batch.num_rows()).map(shown).collect()
 }
 
-/// A collection of one NULL is written as the null sequence; text equal to a null sequence that no escape can tell apart
-/// is NULL.
+/// A collection of one NULL is written as the null sequence; text that equals a null sequence is NULL if no escape can
+/// tell them apart.
 fn plain(value: Value, data_type: &DataType, dialect: &HiveDialect) -> Value {
     match (value, data_type) {
         (Value::Array(items), DataType::List(item)) => {

@@ -110,7 +110,7 @@ fn guesses_as_duckdb_does_or_says_why_not() {
     assert!(agreed * 100 >= cases.len() * 80, "{agreed} of {}", cases.len());
 }
 
-/// Whatever is guessed, the scan reads all rows of the sample with it.
+/// The scan reads all rows of the sample with the guessed dialect.
 #[test]
 fn what_is_guessed_can_be_read() {
     for case in cases() {

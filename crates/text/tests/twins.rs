@@ -1,6 +1,6 @@
 //! Random bytes through both dialects: no panic, and every way to read them agrees.
 //!
-//! What a fuzzer does with coverage, this does with luck and in seconds; `fuzz/` has the targets for the real thing.
+//! A fuzzer does this with coverage; this test does it with luck and in seconds. `fuzz/` has the fuzz targets.
 
 #[path = "../../../tests/support/input.rs"]
 mod input;

@@ -162,7 +162,7 @@ fn claimed_lengths_are_not_allocated() {
     assert!(error.to_string().contains("a chunk of 200 bytes in a block of 4"), "{error}");
 }
 
-/// What a writer makes out of zeros, without holding them.
+/// Returns a writer's output for `bytes` zeros, without holding all of them.
 fn bomb(compression: Compression, bytes: u64) -> Vec<u8> {
     let mut encoder = encoder(compression, Vec::new()).unwrap();
     let zeros = vec![0; 1 << 20];

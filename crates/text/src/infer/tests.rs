@@ -289,7 +289,7 @@ fn types_for_all_columns_name_them_where_nothing_else_does() {
     assert_eq!(of("a,b\n3,4\n").unwrap(), [("x".into(), "INT".into()), ("y".into(), "STRING".into())]);
 }
 
-/// As the readers of all types but text have it.
+/// An empty field in quotes is NULL, as for the readers of all types but text.
 #[test]
 fn quoted_empty_fields_are_null() {
     let bare = guess("\"1\",\"2\"\n\"\",\"5\"\n\"3\",\"\"\n");
@@ -365,7 +365,7 @@ fn no_input_panics() {
     }
 }
 
-/// What is given names the columns of a file that does not.
+/// Given types name the columns of a file without a header.
 #[test]
 fn a_first_record_that_names_no_given_column_is_data() {
     let columns_of = |text: &str, types: Vec<FieldRef>| {

@@ -406,7 +406,7 @@ mod tests {
         }
     }
 
-    /// What masks can tell is looked at once, whatever lies between the quotes.
+    /// Bytes that the masks can resolve are scanned once, whatever lies between the quotes.
     #[test]
     fn quoted_records_are_looked_at_once() {
         let record = "1,\"a line\nend\",\"\"\"doubled\"\"\",\n";

@@ -316,7 +316,7 @@ pub fn same(data_type: &DataType, expected: &Value, found: &Value) -> bool {
     }
 }
 
-/// What differs between the expected rows and the batches, if anything does.
+/// Returns the first difference between the expected rows and the batches, if there is one.
 pub fn difference(expected: &[Value], schema: &Schema, batches: &[RecordBatch]) -> Option<String> {
     let mut rows = 0;
     for batch in batches {

@@ -1,4 +1,4 @@
-//! The same rows whatever the instruction set, the cuts and the number of workers.
+//! Rows do not depend on the instruction set, the cuts and the number of workers.
 
 use proptest::prelude::*;
 
@@ -115,7 +115,7 @@ fn same(rows: &[Row], expected: &[Row], how: &str) {
     assert_eq!(rows.get(first), expected.get(first), "row {first}, {how}");
 }
 
-/// The same bytes compressed: they are read as a stream.
+/// Compresses the bytes; the result is read as a stream.
 fn gzipped(bytes: &[u8]) -> FileInput {
     let mut encoder = crate::encoder(Compression::Gzip, Vec::new()).expect("memory");
     std::io::Write::write_all(&mut encoder, bytes).expect("memory");
@@ -154,7 +154,8 @@ fn large_blocks() {
             same(&rows, if workers > 1 { &sorted } else { &expected }, simd.name());
         }
     }
-    // Counted where it lies in the page cache: as it is, with lines that are no rows, and with all quotes the other way.
+    // Counted where it lies in the page cache: as it is, with lines that are no rows, and with all quotes the other
+    // way.
     let file = tempfile::NamedTempFile::new().expect("a temporary file");
     let mut blank = text.clone();
     blank.splice(3 << 20..3 << 20, *b"\"\n\n\n\"\n\r\n\n");
@@ -193,7 +194,7 @@ fn blanks_before_quotes_at_every_cut() {
     }
 }
 
-/// What a block begins with is told by a run of escapes that may be longer than what is read before the block.
+/// A block's start state may depend on a run of escapes that is longer than the bytes read before the block.
 #[test]
 fn escapes_before_line_ends_at_every_cut() {
     for (escapes, end) in (13..20).flat_map(|n| ["\n", "\r", "\r\n", "x\r\n"].map(|end| (n, end))) {

@@ -1,4 +1,4 @@
-//! What a scan asks of its sources, and what it says when one fails.
+//! Calls of a scan to its sources, and its errors when a source fails.
 
 use std::io;
 use std::sync::Mutex;
