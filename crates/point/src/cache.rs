@@ -1,9 +1,9 @@
-//! Rows that were read, by segment and key.
+//! The row cache: rows that were read, by segment and key.
 //!
-//! A table of the process's own, for the sake of how much memory a look-up touches: one line of the table, then the row.
-//! It is cut into shards, each under a lock for as long as that takes. Within a shard a row lies at the place that its hash
-//! names or behind it (linear probing), and a hand goes round: rows that were not asked for since it came by last go first
-//! (the clock algorithm of Corbató's "A paging experiment with the Multics system", 1968).
+//! It is a hash table of its own, so that a look-up touches little memory: one line of the table, then the row. It is
+//! divided into shards, each of which is locked during a look-up. Within a shard, a row lies at the slot that its hash
+//! selects or behind it (linear probing), and a clock hand goes round: rows that were not used since its last visit are
+//! evicted first (the clock algorithm of Corbató's "A paging experiment with the Multics system", 1968).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,20 +11,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use dipper_store::table::data::SegmentId;
 use parking_lot::Mutex;
 
-/// Bytes of an entry beside its row and key: its place in the table, and those of the allocation.
+/// Bytes of an entry in addition to its row and key: its slot in the table, and the allocation's overhead.
 const ENTRY_BYTES: usize = 64;
-/// Bytes in front of key and row: number of the row, length of the key, then [`RowKey`] without its hash.
+/// Bytes before key and row: number of the row, length of the key, then [`RowKey`] without its hash.
 const HEAD: usize = 8 + PLACE;
 const PLACE: usize = 28;
-/// Bytes of a shard, about. All of them grow at the same time where keys are asked for evenly, and each growth moves a shard's
-/// rows while look-ups wait: of 64 shards with 16,000 rows each that took up to 10 ms, most of it in huge pages that the
-/// kernel cleared.
+/// Approximate size of a shard in bytes. If keys are used evenly, all shards grow at the same time, and each growth
+/// moves a shard's rows while look-ups wait: with 64 shards of 16,000 rows each that took up to 10 ms, most of it in
+/// huge pages that the kernel cleared.
 const SHARD_BYTES: u64 = 1 << 20;
-/// At least so many, so that a small cache is not one lock.
+/// Minimum number of shards, so that a small cache is not one lock.
 const SHARDS_MIN: u64 = 16;
-/// At most so many: an empty shard takes memory, too.
+/// Maximum number of shards, because an empty shard takes memory too.
 const SHARDS_MAX: u64 = 1 << 14;
-/// Places of a shard that has any.
+/// Minimum number of slots of a shard that is not empty.
 const PLACES_MIN: usize = 64;
 
 /// A row of a segment. Clones share it.
@@ -32,7 +32,7 @@ const PLACES_MIN: usize = 64;
 pub struct Row(Arc<[u8]>);
 
 impl Row {
-    /// `put` appends the row, of about `len` bytes.
+    /// Creates a row: `put` appends its bytes, about `len` of them.
     pub(crate) fn try_new<E>(
         at: &RowKey,
         number: u32,
@@ -53,7 +53,7 @@ impl Row {
         u32::from_le_bytes([self.0[at], self.0[at + 1], self.0[at + 2], self.0[at + 3]])
     }
 
-    /// Its number in its segment.
+    /// Returns its number in its segment.
     pub(crate) fn number(&self) -> u32 {
         self.word(0)
     }
@@ -62,12 +62,12 @@ impl Row {
         HEAD + self.word(4) as usize
     }
 
-    /// Whether it is that key's row, in that segment and shape.
+    /// Whether it is the row of that key, in that segment and shape.
     fn is(&self, at: &RowKey, key: &[u8]) -> bool {
         self.0[8..HEAD] == at.place() && &self.0[HEAD..self.key_end()] == key
     }
 
-    /// A binary row of the MySQL protocol with the columns of its shape: `00`, bitmap of NULLs, values.
+    /// Returns a binary row of the MySQL protocol with the columns of its shape: `00`, bitmap of NULLs, values.
     pub fn bytes(&self) -> &[u8] {
         &self.0[self.key_end()..]
     }
@@ -77,13 +77,13 @@ impl Row {
     }
 }
 
-/// What a row is known by: the row that a key has in a segment never changes.
+/// Identity of a row: the row that a key has in a segment never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RowKey {
     pub segment: SegmentId,
-    /// The shape that it was brought into.
+    /// The shape of the row.
     pub shape: u32,
-    /// Hash of the encoded key; the key itself is in the row, and compared.
+    /// Hash of the encoded key; the key itself is stored with the row, and compared.
     pub hash: u64,
 }
 
@@ -97,7 +97,7 @@ impl RowKey {
         place
     }
 
-    /// The hash of the key is good already; what tells segments apart is mixed in.
+    /// Mixes the segment into the hash of the key, which is of good quality by itself.
     fn mixed(&self) -> u64 {
         let object = self.segment.object;
         let place = u64::from(object.index) << 32 | u64::from(self.segment.ordinal);
@@ -110,9 +110,9 @@ impl RowKey {
 /// A part of the cache.
 #[derive(Debug, Default)]
 struct Shard {
-    /// None, or a power of two of them, at most three quarters taken: what is looked for ends at a free one.
+    /// No slots, or a power of two of them, of which at most three quarters are taken: a search ends at a free slot.
     places: Vec<Option<(u64, Row)>>,
-    /// A bit a place: its row was asked for since the hand came by.
+    /// One bit per slot: its row was used since the hand's last visit.
     used: Vec<u64>,
     rows: usize,
     bytes: u64,
@@ -129,13 +129,13 @@ impl Shard {
     }
 
     fn set_used(&mut self, at: usize, used: bool) {
-        // Read first: most are set, and memory that is not written is not sent to and fro between cores.
+        // Read before writing: most bits are set, and memory that is not written does not travel between cores.
         if self.is_used(at) != used {
             self.used[at / 64] ^= 1 << (at % 64);
         }
     }
 
-    /// Where the row is; `None` if it is not there.
+    /// Returns the slot of the row; `None` if it is not there.
     fn find(&self, hash: u64, at: &RowKey, key: &[u8]) -> Option<usize> {
         let mut i = hash as usize & self.places.len().checked_sub(1)?;
         loop {
@@ -153,7 +153,7 @@ impl Shard {
         self.places[i].as_ref().map(|(_, row)| row.clone())
     }
 
-    /// Puts a row that is not there.
+    /// Inserts a row that is not there.
     fn put(&mut self, hash: u64, row: Row, bytes_max: u64) {
         if row.weight() > bytes_max {
             return;
@@ -185,12 +185,12 @@ impl Shard {
         }
     }
 
-    /// Lets rows go until there are so many bytes at most.
+    /// Evicts rows until there are at most `bytes_max` bytes.
     fn shrink(&mut self, bytes_max: u64) {
         while self.bytes > bytes_max {
             let at = self.hand & self.mask();
             match self.places[at].is_some() && !self.is_used(at) {
-                // What comes into its place is looked at next.
+                // The row that moves into its slot is examined next.
                 true => self.remove(at),
                 false => {
                     self.set_used(at, false);
@@ -200,7 +200,7 @@ impl Shard {
         }
     }
 
-    /// Removes a row, and moves those behind it that would not be found any more.
+    /// Removes a row, and moves later rows that would not be found otherwise.
     fn remove(&mut self, at: usize) {
         if let Some((_, row)) = self.places[at].take() {
             self.rows -= 1;
@@ -221,7 +221,7 @@ impl Shard {
     }
 }
 
-/// Rows of all tables, bounded by bytes; those that are not asked for again go first.
+/// Cache of rows of all tables, bounded by bytes; rows that are not used again are evicted first.
 pub struct RowCache {
     shards: Box<[Mutex<Shard>]>,
     bytes_max: AtomicU64,
@@ -235,21 +235,21 @@ impl std::fmt::Debug for RowCache {
 }
 
 impl RowCache {
-    /// A cache of that many bytes. Rows of more than half a MiB may find no place in it; [`RowCache::set_bytes`] changes how much
-    /// its shards hold, not how many there are.
+    /// Creates a cache of that many bytes. A row must fit into a shard: a sixteenth of a small cache, at least half a
+    /// MiB of a larger one. [`RowCache::set_bytes`] changes the size of the shards, not their number.
     pub fn new(bytes: u64) -> Self {
         let shards = (bytes / SHARD_BYTES).clamp(SHARDS_MIN, SHARDS_MAX).next_power_of_two();
         let shards = (0..shards).map(|_| Mutex::default()).collect();
         RowCache { shards, bytes_max: AtomicU64::new(bytes), on: AtomicBool::new(true) }
     }
 
-    /// Changes its size; what is too much goes.
+    /// Changes the size; excess rows are evicted.
     pub fn set_bytes(&self, bytes: u64) {
         self.bytes_max.store(bytes, Ordering::Relaxed);
         self.shards.iter().for_each(|shard| shard.lock().shrink(self.shard_bytes()));
     }
 
-    /// Switches it on or off; switched off, it forgets everything.
+    /// Switches the cache on or off; switching it off removes all rows.
     pub fn set_on(&self, on: bool) {
         self.on.store(on, Ordering::Relaxed);
         if !on {
@@ -257,43 +257,43 @@ impl RowCache {
         }
     }
 
-    /// Whether it is on.
+    /// Whether the cache is on.
     pub fn is_on(&self) -> bool {
         self.on.load(Ordering::Relaxed)
     }
 
-    /// Bytes at most.
+    /// Returns the maximum number of bytes.
     pub fn capacity(&self) -> u64 {
         self.bytes_max.load(Ordering::Relaxed)
     }
 
-    /// Bytes held now.
+    /// Returns the number of bytes held.
     pub fn bytes(&self) -> u64 {
         self.shards.iter().map(|shard| shard.lock().bytes).sum()
     }
 
-    /// Rows held now.
+    /// Returns the number of rows held.
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().rows).sum()
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Forgets everything.
+    /// Removes all rows.
     pub fn clear(&self) {
         self.shards.iter().for_each(|shard| *shard.lock() = Shard::default());
     }
 
-    /// The upper bits name the shard, the lower ones the place in it.
+    /// Returns the shard of a hash: its upper bits select the shard, its lower bits the slot within the shard.
     fn shard(&self, hash: u64) -> &Mutex<Shard> {
-        // As many as a power of two.
+        // The number of shards is a power of two.
         &self.shards[(hash >> 32) as usize & (self.shards.len() - 1)]
     }
 
-    /// Bytes of a shard at most.
+    /// Returns the maximum number of bytes of a shard.
     fn shard_bytes(&self) -> u64 {
         self.capacity() / self.shards.len() as u64
     }

@@ -1,19 +1,19 @@
-//! Rows by their whole key, from memory at the speed of a hash table, without DataFusion and without a SQL parser.
+//! Look-ups of rows by their whole key, from memory at the speed of a hash table, without DataFusion and without a SQL
+//! parser.
 //!
-//! A look-up, in order: values of the key columns ([`bind`]) -> encoded key -> tablet ([`View::tablet`]) -> that tablet's
-//! segments, newest first: bounds, key filter, [row cache](RowCache), key index, delete vector -> a [`Row`], whose bytes are
-//! a binary row of the MySQL protocol.
+//! Steps of a look-up: values of the key columns ([`bind`]) -> encoded key -> tablet ([`View::tablet`]) -> that
+//! tablet's segments, newest first: bounds, key filter, [row cache](RowCache), key index, delete vector -> a [`Row`],
+//! whose bytes are a binary row of the MySQL protocol.
 //!
-//! [`PointTable::get_now`] never waits: it is pending where footer, block or page of an object are not in memory, and
-//! [`PointTable::get`] does the same while it may ask the store.
+//! [`PointTable::get_now`] never waits: it is pending if a footer, block or page of an object is not in memory.
+//! [`PointTable::get`] does the same and may ask the store.
 //!
-//! **Never stale by construction.** The cache holds what cannot change, the row that a key has in a segment. Which of a
-//! segment's rows are deleted is said by the delete vector of the snapshot that is asked, so there is nothing to
-//! invalidate.
+//! **Never stale by construction.** The cache holds only what cannot change: the row that a key has in a segment. The
+//! delete vector of the snapshot in use says which of a segment's rows are deleted, so nothing needs to be invalidated.
 //!
 //! **Rows.** A [`Shape`] says which columns a row has, in which order, under which version of the table's definition.
-//! What objects hold is brought into that shape when it is first read: columns that were added later get their default,
-//! integers that were widened are widened, columns that are not in the row store come from the pages of the columns.
+//! Stored rows are brought into that shape when they are first read: columns that were added later get their default,
+//! integers that were widened are widened, and columns that are not in the row store come from the column pages.
 
 mod cache;
 mod shape;
@@ -32,7 +32,7 @@ use dipper_store::route::RouteError;
 use dipper_store::segment::SegmentError;
 use dipper_store::segment::row::NotARow;
 
-/// Why a look-up failed.
+/// Reason why a look-up failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PointError {
@@ -50,19 +50,19 @@ pub enum PointError {
     Row {
         /// Path of the object.
         object: String,
-        /// Which of its segments.
+        /// Index of the segment in the object.
         ordinal: u32,
-        /// Which row of it.
+        /// Number of the row in the segment.
         row: u32,
-        /// What is wrong with it.
+        /// The damage.
         source: NotARow,
     },
-    /// A table that has no look-ups by key.
+    /// The table has no look-ups by key.
     #[error("table {table} has no look-ups by key: {reason}")]
     Table {
-        /// Its id.
+        /// Id of the table.
         table: String,
-        /// Why.
+        /// Reason.
         reason: &'static str,
     },
 }

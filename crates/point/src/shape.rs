@@ -1,4 +1,4 @@
-//! Which columns a row has, and how what an object holds becomes such a row.
+//! Shapes of rows, and the conversion of stored rows into them.
 
 use std::sync::Arc;
 
@@ -24,10 +24,10 @@ use crate::{PointError, Result};
 pub struct Shape {
     pub(crate) id: u32,
     schema: Arc<TableSchema>,
-    /// Places in the schema.
+    /// Indexes into the schema's columns.
     columns: Vec<usize>,
     layout: RowLayout,
-    /// What rows have that were written before the column was added; `None` is NULL.
+    /// Values for rows that were written before the column was added; `None` is NULL.
     defaults: Vec<Option<Box<[u8]>>>,
 }
 
@@ -38,7 +38,7 @@ fn a_row_of(columns: &[ArrayRef]) -> Result<Vec<u8>, NotARow> {
 }
 
 impl Shape {
-    /// `None` if a column is of a type that rows cannot hold: nested ones.
+    /// Creates the shape; `None` if rows cannot hold the type of a column, because it is nested.
     pub(crate) fn try_new(id: u32, schema: &Arc<TableSchema>, columns: Vec<usize>) -> Result<Option<Self>> {
         let Ok(layout) = RowLayout::try_new(columns.iter().map(|c| &schema.columns[*c].data_type)) else {
             return Ok(None);
@@ -52,17 +52,17 @@ impl Shape {
         Ok(Some(Shape { id, schema: Arc::clone(schema), columns, layout, defaults }))
     }
 
-    /// The definition that it is of.
+    /// Returns the definition to which the shape belongs.
     pub fn schema(&self) -> &Arc<TableSchema> {
         &self.schema
     }
 
-    /// Its columns, as places in [`schema`](Self::schema).
+    /// Returns its columns, as indexes into [`schema`](Self::schema).
     pub fn columns(&self) -> &[usize] {
         &self.columns
     }
 
-    /// The values of a [`Row`](crate::Row)'s bytes, in the order of columns; `None` is NULL.
+    /// Iterates over the values in a [`Row`](crate::Row)'s bytes, in the order of columns; `None` is NULL.
     pub fn values<'a>(&'a self, row: &'a [u8]) -> impl Iterator<Item = Result<Option<&'a [u8]>, NotARow>> + 'a {
         self.layout.values(row.get(1..).unwrap_or_default())
     }
@@ -70,32 +70,32 @@ impl Shape {
 
 #[derive(Debug)]
 enum Source {
-    /// Place in the stored row.
+    /// Index in the stored row.
     Stored(usize),
-    /// The same, an integer of fewer bytes than today.
+    /// Index in the stored row of an integer that was stored with fewer bytes, and its present size in bytes.
     Widened(usize, usize),
     Default,
-    /// Place among the columns that come from pages.
+    /// Index among the columns that come from pages.
     Pages(usize),
 }
 
-/// How rows of a segment become rows of a shape.
+/// Conversion of a segment's rows into a shape.
 #[derive(Debug)]
 pub(crate) struct RowMap {
     pub shape: u32,
-    /// Of the stored rows.
+    /// Layout of the stored rows.
     layout: RowLayout,
     sources: Vec<Source>,
-    /// Columns that come from pages, as places in the schema, and their layout.
+    /// Columns that come from pages, as indexes into the schema, and their layout.
     pages: Vec<usize>,
     pages_layout: RowLayout,
-    /// Stored rows are needed.
+    /// Whether stored rows are needed.
     pub stored: bool,
-    /// A stored row is the shape's as it is.
+    /// Whether a stored row is the shape's row without changes.
     same: bool,
 }
 
-/// A type of the size that values of an Arrow type have in rows.
+/// Returns a SQL type whose values have the same size in rows as those of the Arrow type.
 fn size_of(t: &DataType) -> SqlType {
     match t {
         DataType::Boolean => SqlType::Boolean,
@@ -166,12 +166,12 @@ impl RowMap {
         })
     }
 
-    /// Some columns have to be read from pages.
+    /// Whether some columns have to be read from pages.
     pub fn needs_pages(&self) -> bool {
         !self.pages.is_empty()
     }
 
-    /// The row of the columns that come from pages.
+    /// Reads the row of the columns that come from pages.
     pub async fn pages(&self, shape: &Shape, reader: &ObjectReader, ordinal: u32, row: u32) -> Result<Vec<u8>> {
         if self.pages.is_empty() {
             return Ok(vec![0; bitmap_len(0)]);
@@ -198,7 +198,7 @@ impl RowMap {
         Err(not_a_row())
     }
 
-    /// Appends the row of the shape.
+    /// Appends the row in the shape to `out`.
     pub fn put(&self, shape: &Shape, stored: &[u8], pages: &[u8], out: &mut Vec<u8>) -> Result<(), NotARow> {
         if self.same {
             self.layout.values(stored).try_for_each(|value| value.map(|_| ()))?;
@@ -242,16 +242,16 @@ pub(crate) fn row_error(reader: &ObjectReader, ordinal: u32, row: u32, source: N
 /// Some of a shape's columns, in any order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Projection {
-    /// All of them, as they are.
+    /// All columns, in order.
     All,
-    /// These places in the shape.
+    /// The columns at these indexes of the shape.
     Some(Vec<usize>),
-    /// These places, in the order of the shape, each once.
+    /// The columns at these indexes, in the order of the shape, each once.
     Ascending(Vec<usize>),
 }
 
 impl Projection {
-    /// Columns of a result; all of them in order need no work.
+    /// Creates the projection for the columns of a result; all columns in order need no work.
     pub fn new(shape: &Shape, places: Vec<usize>) -> Self {
         if places.iter().copied().eq(0..shape.columns.len()) {
             return Projection::All;
@@ -262,7 +262,7 @@ impl Projection {
         }
     }
 
-    /// The places; `None` for all of them.
+    /// Returns the indexes; `None` for all columns.
     pub fn places(&self) -> Option<&[usize]> {
         match self {
             Projection::All => None,
@@ -270,7 +270,7 @@ impl Projection {
         }
     }
 
-    /// Appends the binary row of the wanted columns.
+    /// Appends the binary row of the projected columns.
     ///
     /// # Errors
     /// [`NotARow`] if the bytes are no row of the shape.
@@ -286,7 +286,7 @@ impl Projection {
             None => out[bitmap + (i + 2) / 8] |= 1 << ((i + 2) % 8),
             Some(value) => out.extend_from_slice(value),
         };
-        // Few columns of a narrow row are the rule: what is behind the last wanted one is not looked at.
+        // Usually a few columns of a narrow row are wanted: bytes behind the last one are not parsed.
         if let Projection::Ascending(_) = self {
             let mut values = shape.values(row);
             let mut next = 0;
@@ -305,10 +305,10 @@ impl Projection {
     }
 }
 
-/// The columns of rows of a shape, as arrays of their types.
+/// Returns the columns of rows of a shape, as arrays of their types.
 ///
 /// # Errors
-/// [`NotARow`] if the bytes of one are no row of the shape.
+/// [`NotARow`] if the bytes of a row are no row of the shape.
 pub fn arrays<'a>(shape: &Shape, rows: impl Iterator<Item = &'a [u8]>) -> Result<Vec<ArrayRef>, NotARow> {
     let mut columns: Vec<Vec<Option<&[u8]>>> = vec![Vec::new(); shape.columns.len()];
     for row in rows {
@@ -371,7 +371,7 @@ fn array(t: &SqlType, values: &[Option<&[u8]>]) -> Result<ArrayRef, NotARow> {
 
 const DAY: i64 = 86_400_000_000;
 
-/// Microseconds since 1970 of a date or datetime in the protocol's form.
+/// Returns microseconds since 1970 of a date or datetime in the protocol's form.
 fn micros(value: &[u8]) -> Option<i64> {
     let (&len, rest) = value.split_first()?;
     if usize::from(len) != rest.len() || !matches!(len, 4 | 7 | 11) {
@@ -387,7 +387,7 @@ fn micros(value: &[u8]) -> Option<i64> {
     Some(days * DAY + clock * 1_000_000 + i64::from(fraction))
 }
 
-/// Microseconds of a time in the protocol's form.
+/// Returns microseconds of a time in the protocol's form.
 fn time(value: &[u8]) -> Option<i64> {
     let (&len, rest) = value.split_first()?;
     if usize::from(len) != rest.len() || !matches!(len, 0 | 8 | 12) {
@@ -401,7 +401,7 @@ fn time(value: &[u8]) -> Option<i64> {
     Some(if clock[0] != 0 { -size } else { size })
 }
 
-/// The digits of a decimal without its point: the unscaled value.
+/// Returns the digits of a decimal without its point: the unscaled value.
 fn digits(value: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(text(value).ok()?).ok()?;
     Some(text.replace('.', ""))

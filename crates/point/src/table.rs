@@ -1,4 +1,4 @@
-//! Tables as look-ups see them: snapshots with their tablets' segments at hand.
+//! Tables for look-ups: snapshots with quick access to their tablets' segments.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -21,10 +21,10 @@ use crate::cache::{Row, RowCache, RowKey};
 use crate::shape::{RowMap, Shape, row_error};
 use crate::{PointError, Result};
 
-/// Shapes that are remembered; above it all are forgotten, and made anew by who asks.
+/// Maximum number of remembered shapes; beyond it all are dropped, and made again on demand.
 const SHAPES_MAX: usize = 4096;
 
-/// What look-ups of a process share.
+/// State that the look-ups of a process share.
 #[derive(Debug)]
 pub struct Points {
     readers: Arc<Readers>,
@@ -35,7 +35,7 @@ pub struct Points {
 }
 
 impl Points {
-    /// Opens objects through `readers` and keeps rows in `row_cache_bytes`.
+    /// Creates the state. Objects are opened through `readers`, and the row cache has `row_cache_bytes`.
     pub fn new(readers: Arc<Readers>, row_cache_bytes: u64) -> Self {
         Points {
             readers,
@@ -46,12 +46,12 @@ impl Points {
         }
     }
 
-    /// The rows that are kept.
+    /// Returns the row cache.
     pub fn cache(&self) -> &RowCache {
         &self.cache
     }
 
-    /// The table, as look-ups see it.
+    /// Returns the table's state for look-ups.
     pub fn table(&self, table: &Table) -> Arc<PointTable> {
         if let Some(found) = self.tables.read().get(&table.id()) {
             return Arc::clone(found);
@@ -63,22 +63,22 @@ impl Points {
         Arc::clone(self.tables.write().entry(table.id()).or_insert_with(|| Arc::new(new)))
     }
 
-    /// Forgets a table that was dropped.
+    /// Removes the state of a table that was dropped.
     pub fn forget(&self, id: TableId) {
         self.tables.write().remove(&id);
         self.shapes.lock().retain(|(table, ..), _| *table != id);
     }
 
-    /// Tables that look-ups were made in.
+    /// Returns the tables in which look-ups were made.
     pub fn tables(&self) -> Vec<Arc<PointTable>> {
         self.tables.read().values().cloned().collect()
     }
 
-    /// The shape of rows with these columns (places in the schema, ascending); `None` if a column is of a type that rows
-    /// cannot hold.
+    /// Returns the shape of rows with these columns (indexes into the schema, ascending); `None` if rows cannot hold
+    /// the type of a column.
     ///
     /// # Errors
-    /// A column's default is not of its type.
+    /// [`PointError::Segment`] if a column's default does not have its type.
     pub fn shape(&self, id: TableId, schema: &Arc<TableSchema>, columns: &[usize]) -> Result<Option<Arc<Shape>>> {
         let mut shapes = self.shapes.lock();
         let key = (id, schema.version, columns.to_vec());
@@ -95,10 +95,10 @@ impl Points {
     }
 }
 
-/// One table, and the snapshot that look-ups used last.
+/// A table, and the snapshot that look-ups used last.
 #[derive(Debug)]
 pub struct PointTable {
-    /// Of this process: two stores can have tables of the same id.
+    /// Number within this process: two stores can have tables of the same id.
     number: u64,
     table: Table,
     readers: Arc<Readers>,
@@ -110,17 +110,17 @@ pub struct PointTable {
 pub struct View {
     /// Number of the [`PointTable`].
     table: u64,
-    /// The last version of the chain that had this state, as far as was seen.
+    /// The last known version of the chain that had this state.
     version: AtomicU64,
     state: Arc<TableState>,
     definition: Arc<Definition>,
-    /// By number of tablet; made when first asked for.
+    /// Tablets by number; made on first use.
     tablets: Vec<OnceLock<Tablet>>,
-    /// The tablets of the view before, while this one has not made its own: open objects are taken over.
+    /// The previous view, whose open objects the tablets of this one take over.
     before: Mutex<Option<Arc<View>>>,
 }
 
-/// What follows from a table's definition and partitions.
+/// Router and encoder derived from a table's definition and partitions.
 #[derive(Debug)]
 struct Definition {
     router: Router,
@@ -130,12 +130,13 @@ struct Definition {
 /// The segments of a tablet, newest first.
 #[derive(Debug)]
 struct Tablet {
-    /// Of each segment the [`head`]s of its smallest and its largest key: what most look-ups read of most segments.
+    /// [`head`]s of the smallest and the largest key of each segment: the only data of most segments that most look-ups
+    /// read.
     bounds: Box<[(u64, u64)]>,
     slots: Box<[Slot]>,
 }
 
-/// The first 8 bytes of a key, zeros behind its end. What is in the order of keys is in that of heads.
+/// Returns the first 8 bytes of a key, padded with zeros. The order of heads is consistent with the order of keys.
 fn head(key: &[u8]) -> u64 {
     let mut bytes = [0; 8];
     let n = key.len().min(8);
@@ -152,7 +153,7 @@ impl Tablet {
         Tablet { bounds: slots.iter().map(bounds).collect(), slots }
     }
 
-    /// The segments that the key is between the bounds of.
+    /// Iterates over the segments whose bounds include the key.
     fn spanning<'t>(&'t self, key: &'t [u8]) -> impl Iterator<Item = &'t Slot> {
         let wanted = head(key);
         self.bounds.iter().zip(&self.slots).filter_map(move |((min, max), slot)| {
@@ -182,7 +183,7 @@ impl Slot {
         }
     }
 
-    /// Whether the key is between the segment's bounds.
+    /// Whether the key is within the segment's bounds.
     fn spans(&self, key: &[u8]) -> bool {
         let segment = &self.object.segments[self.id.ordinal as usize];
         *segment.key_min <= *key && *key <= *segment.key_max
@@ -192,7 +193,7 @@ impl Slot {
         self.deleted.as_ref().is_some_and(|d| d.contains(row))
     }
 
-    /// How its rows become rows of a shape. One is kept: tables are mostly read in one shape.
+    /// Returns the conversion of its rows into a shape. One conversion is kept: most tables are read in one shape.
     fn map(&self, shape: &Shape, reader: &ObjectReader) -> Result<Arc<RowMap>> {
         if let Some(map) = self.map.get()
             && map.shape == shape.id
@@ -224,7 +225,7 @@ impl View {
             }
         };
         let tablets = (0..definition.router.tablets()).map(|_| OnceLock::new()).collect();
-        // Only what was made directly before is taken over: no chain of old views.
+        // Take over only from the directly preceding view, so that old views do not form a chain.
         if let Some(before) = &before {
             *before.before.lock() = None;
         }
@@ -233,16 +234,17 @@ impl View {
         Ok(View { table: of.number, version, state, definition, tablets, before: Mutex::new(before) })
     }
 
-    /// The snapshot.
+    /// Returns the snapshot.
     pub fn state(&self) -> &Arc<TableState> {
         &self.state
     }
 
-    /// Encodes a key of these values, one per key column, into `out`, and says in which tablet it would be; `None` if no
-    /// partition takes it.
+    /// Encodes a key of these values, one per key column, into `out`, and returns the number of its tablet; `None` if
+    /// no partition takes it.
     ///
     /// # Errors
-    /// Values of other types than the key columns'.
+    /// [`PointError::Key`] if a value does not have the type of its key column; [`PointError::Route`] if it cannot be
+    /// routed.
     pub fn tablet(&self, values: &[KeyValue<'_>], out: &mut Vec<u8>) -> Result<Option<u32>> {
         out.clear();
         self.definition.encoder.encode_row(values, out)?;
@@ -250,12 +252,13 @@ impl View {
         Ok(self.definition.router.route_one(self.state.schema(), value)?)
     }
 
-    /// The tablet of that number; `None` if there is none.
+    /// Returns the tablet of that number; `None` if there is none.
     fn segments(&self, tablet: u32) -> Option<&Tablet> {
         let cell = self.tablets.get(tablet as usize)?;
         Some(cell.get_or_init(|| {
             let mut segments: Vec<_> = self.state.tablet_segments(self.definition.router.tablet(tablet)).collect();
-            // Rows that are asked for are mostly new ones. The order does not decide: of a key's rows one is not deleted.
+            // Most look-ups ask for new rows. The order does not affect the result: of all rows of a key, only one is
+            // not deleted.
             segments.sort_by_key(|s| std::cmp::Reverse((s.seq, s.id)));
             let slots: Box<[Slot]> = segments.iter().map(Slot::new).collect();
             let before = self.before.lock().clone();
@@ -276,11 +279,11 @@ impl View {
     }
 }
 
-/// Views kept by a thread.
+/// Number of views kept by a thread.
 const HELD: usize = 8;
 
 thread_local! {
-    /// The views that this thread looked into last, by table: taking one touches no memory that other threads write.
+    /// The views that this thread used last, by table: taking one touches no memory that other threads write.
     static VIEWS: RefCell<[Option<Arc<View>>; HELD]> = const { RefCell::new([const { None }; HELD]) };
 }
 
@@ -304,24 +307,25 @@ impl Drop for HeldView {
     fn drop(&mut self) {
         let view = self.0.take();
         if let Some(at) = view.as_ref().map(|v| held_at(v.table)) {
-            // A thread that ends keeps nothing.
+            // A thread that is ending keeps no view.
             let _ = VIEWS.try_with(|views| views.borrow_mut()[at] = view);
         }
     }
 }
 
 impl PointTable {
-    /// The table.
+    /// Returns the table.
     pub fn table(&self) -> &Table {
         &self.table
     }
 
-    /// The newest snapshot that this process knows.
+    /// Returns the newest snapshot that this process knows.
     ///
     /// # Errors
-    /// The table has no look-ups by key, or a damaged definition.
+    /// [`PointError::Table`] if the table has no look-ups by key; [`PointError::Route`] or [`PointError::Key`] if its
+    /// definition is damaged.
     pub fn view(&self) -> Result<Arc<View>> {
-        // In this order: a state that came in between is newer than its number says, and is taken for an old one once.
+        // In this order: a state that came in between is newer than its version says, and only counts as outdated once.
         let version = self.table.version();
         let state = self.table.snapshot();
         let before = match &*self.view.read() {
@@ -336,10 +340,10 @@ impl PointTable {
         Ok(view)
     }
 
-    /// The same, kept by this thread: for look-ups at a high rate.
+    /// Returns the newest snapshot, kept by this thread between calls: for look-ups at a high rate.
     ///
     /// # Errors
-    /// As [`view`](Self::view).
+    /// The errors of [`view`](Self::view).
     pub fn held(&self) -> Result<HeldView> {
         let held = VIEWS.with_borrow_mut(|views| views[held_at(self.number)].take());
         match held
@@ -350,7 +354,7 @@ impl PointTable {
         }
     }
 
-    /// The slot's object, if it is open or can be opened without waiting.
+    /// Returns the slot's object if it is open or can be opened without waiting.
     fn open_now<'s>(&self, slot: &'s Slot) -> Result<Option<&'s Arc<ObjectReader>>> {
         if let Some(reader) = slot.reader.get() {
             return Ok(Some(reader));
@@ -367,11 +371,10 @@ impl PointTable {
         Ok(slot.reader.get_or_init(|| reader))
     }
 
-    /// The row of a key that [`View::tablet`] encoded, if there is one and nothing that it needs must be fetched;
-    /// pending otherwise.
+    /// Returns the row of a key that [`View::tablet`] encoded, if there is one; pending if data must be fetched for it.
     ///
     /// # Errors
-    /// An object is damaged.
+    /// [`PointError::Segment`] or [`PointError::Row`] if an object is damaged.
     pub fn get_now(
         &self,
         cache: &RowCache,
@@ -387,8 +390,9 @@ impl PointTable {
         while let Some(slot) = spanning.next() {
             let Some(reader) = self.open_now(slot)? else { return Ok(Poll::Pending) };
             let ordinal = slot.id.ordinal;
-            // Of several segments most do not have the key, and their filters say so for less than the cache would. One
-            // alone nearly always has it: the index asks its filter if the cache does not know.
+            // Of several segments, most do not have the key, and their filters tell that at a lower cost than the
+            // cache. A single segment nearly always has the key: if the cache does not have the row, the index asks its
+            // filter.
             alone &= spanning.peek().is_none();
             if !alone && !reader.may_have_key(ordinal, hash)? {
                 continue;
@@ -424,10 +428,10 @@ impl PointTable {
         Ok(Poll::Ready(None))
     }
 
-    /// [`get_now`](Self::get_now) that fetches what is not in memory.
+    /// Returns the row of a key like [`get_now`](Self::get_now), and fetches data that is not in memory.
     ///
     /// # Errors
-    /// An object is damaged or cannot be read.
+    /// [`PointError::Segment`] or [`PointError::Row`] if an object is damaged or cannot be read.
     pub async fn get(
         &self,
         cache: &RowCache,
@@ -460,7 +464,7 @@ impl PointTable {
     }
 }
 
-/// The row of a shape, from what a segment holds of it.
+/// Makes the row in a shape from the segment's stored row and pages.
 fn made(
     map: &RowMap,
     shape: &Shape,

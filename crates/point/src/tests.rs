@@ -110,13 +110,14 @@ impl Bench {
         self.points.shape(self.table.id(), state.schema(), columns).expect("a shape").expect("plain types")
     }
 
-    /// As a process sees it that has read nothing yet.
+    /// The table as seen by a process that has read nothing yet.
     fn cold(&self) -> Points {
         let store = Arc::clone(self.table.store());
         Points::new(Arc::new(Readers::new(Fetcher::local(store), PageCache::new(1 << 20), 1 << 20)), 1 << 20)
     }
 
-    /// What is found, by waiting; then by not waiting, with all in memory and with nothing, which must be the same.
+    /// Returns the row found by waiting; then without waiting, with all data in memory and with none, which must be the
+    /// same.
     fn get(&self, table: &PointTable, shape: &Shape, key: i64) -> Option<(i64, Option<i64>, Option<String>)> {
         let view = table.view().expect("a view");
         let mut encoded = Vec::new();

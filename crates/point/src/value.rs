@@ -1,11 +1,11 @@
-//! Values that clients give, as values of key columns.
+//! Values given by clients, as values of key columns.
 
 use arrow_buffer::i256;
 use dipper_base::calendar;
 use dipper_base::types::SqlType;
 use dipper_store::key::KeyValue;
 
-/// A constant of a statement or a value of its placeholder.
+/// A constant of a statement, or the value of a placeholder.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value<'a> {
     /// NULL.
@@ -50,22 +50,22 @@ pub enum Value<'a> {
     Other,
 }
 
-/// What `column = value` asks for.
+/// Result of binding the value in `column = value`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Bound<'a> {
-    /// Rows with this value; with [`KeyValue::Null`] none, but for `<=>`.
+    /// Rows with this value. With [`KeyValue::Null`], no rows, except for `<=>`.
     Is(KeyValue<'a>),
     /// A value that no column of this type can have: no rows.
     Never,
-    /// How these two compare is decided by the SQL layer.
+    /// The SQL layer must decide how the two compare.
     Unclear,
 }
 
-/// Doubles below this are integers exactly.
+/// Doubles with a smaller absolute value represent integers exactly.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// A value as one of a key column of type `t`, where that does not need the rules by which values of different types are
-/// compared.
+/// Converts a value to one of a key column of type `t`, if that does not need the rules by which values of different
+/// types are compared.
 pub fn bind<'a>(t: &SqlType, value: Value<'a>) -> Bound<'a> {
     if value == Value::Null {
         return Bound::Is(KeyValue::Null);
@@ -114,7 +114,7 @@ fn int(value: Value<'_>, least: i64, most: i64) -> Bound<'_> {
             Ok(v) => v,
             Err(_) => return Bound::Never,
         },
-        // What several clients send for every number.
+        // Several clients send every number as a double.
         Value::Double(v) if v.fract() == 0.0 && v.abs() < EXACT => v as i64,
         Value::Text(v) => match v.parse() {
             Ok(v) if (least..=most).contains(&v) => v,
@@ -129,7 +129,7 @@ fn int(value: Value<'_>, least: i64, most: i64) -> Bound<'_> {
     if (least..=most).contains(&number) { Bound::Is(KeyValue::Int(number)) } else { Bound::Never }
 }
 
-/// An exact number times 10^scale, if it has no more digits behind the point.
+/// Returns an exact number times 10^scale, if it has at most `scale` digits behind the point.
 fn unscaled(value: Value<'_>, scale: u32) -> Option<i128> {
     let text = match value {
         Value::Int(v) => return i128::from(v).checked_mul(10i128.checked_pow(scale)?),
@@ -152,7 +152,7 @@ fn unscaled(value: Value<'_>, scale: u32) -> Option<i128> {
         if digit > 9 {
             return None;
         }
-        // Downwards: the least LARGEINT has no positive twin.
+        // Accumulated downwards: the smallest LARGEINT has no positive counterpart.
         number = number.checked_mul(10)?.checked_sub(digit.into())?;
     }
     let number = number.checked_mul(10i128.checked_pow(scale - fraction.len() as u32)?)?;
@@ -166,7 +166,7 @@ fn valid_days(year: i64, month: i64, day: i64) -> Option<i64> {
     (0..=9999).contains(&year).then(|| calendar::day_number(year, month, day))?
 }
 
-/// Microseconds since 1970 of a date or datetime in the protocol's form or in the one full text form.
+/// Returns microseconds since 1970 of a date or datetime in the protocol's form or in its complete text form.
 fn micros(value: Value<'_>) -> Option<i64> {
     let at = |days: i64, hour: i64, minute: i64, second: i64, micros: i64| {
         (hour < 24 && minute < 60 && second < 60 && micros < 1_000_000)
