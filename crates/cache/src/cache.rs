@@ -1,4 +1,4 @@
-//! Memory and disk together, and the thread that fills them.
+//! The cache: memory and disk together, and the thread that fills them.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -16,29 +16,29 @@ use super::disk::{Disk, Key, Name};
 use super::index::{Facts, Index, Piece};
 use super::store::{CachedStore, Immutable};
 
-/// Bytes that may wait to be written to disk; what comes beyond is not kept.
+/// Maximum number of bytes that wait to be written to disk; further bytes are not kept.
 const PENDING_BYTES_MAX: u64 = 128 << 20;
-/// After a failed write, so long nothing is written.
+/// Time after a failed write during which nothing is written.
 const REST: Duration = Duration::from_secs(10);
-/// How often room is made on a full disk for one file.
+/// Number of attempts to make room for one file on a full disk.
 const FULL_TRIES: u32 = 4;
-/// A scan that missed more than one part in so many of the cache is large.
+/// A scan that missed more than one `LARGE_SHARE`-th of the cache is large.
 const LARGE_SHARE: u64 = 10;
-/// One part in so many of what is free on the disk is the cache's by default.
+/// One `FREE_SHARE`-th of the free disk space is the cache's default size.
 const FREE_SHARE: u64 = 2;
-/// The cache takes no more by default.
+/// Largest default size on disk, in bytes.
 const DISK_BYTES_DEFAULT_MAX: u64 = 100 << 30;
 
-/// How a cache is set up.
+/// Options of a cache.
 #[derive(Debug, Clone)]
 pub struct CacheOptions {
     /// Directory of its files; `None`: memory only.
     pub dir: Option<PathBuf>,
-    /// Bytes on disk; `None`: half of what is free there (with what the cache has), at most 100 GiB.
+    /// Bytes on disk; `None`: half of the free space there (including the cache's own files), at most 100 GiB.
     pub disk_bytes: Option<u64>,
     /// Bytes in memory.
     pub memory_bytes: u64,
-    /// Extents are cut at multiples of so many bytes of their object.
+    /// Block size in bytes: extents are cut at multiples of it in their object.
     pub block_bytes: u64,
 }
 
@@ -48,30 +48,30 @@ impl Default for CacheOptions {
     }
 }
 
-/// What a cache holds and did.
+/// Contents and counters of a cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CacheStats {
     /// Bytes in memory.
     pub memory_bytes: u64,
-    /// Bytes that may be in memory.
+    /// Maximum number of bytes in memory.
     pub memory_capacity: u64,
     /// Bytes that files take on disk.
     pub disk_bytes: u64,
-    /// Bytes that they may take.
+    /// Maximum number of bytes that files may take.
     pub disk_capacity: u64,
-    /// Pieces that are kept.
+    /// Number of extents.
     pub extents: u64,
     /// Bytes that wait to be written to disk.
     pub pending_bytes: u64,
     /// Files deleted to make room.
     pub evictions: u64,
-    /// Files that could not be read, or not as they were written; their bytes came from the store.
+    /// Files that could not be read or were damaged; their bytes came from the store.
     pub read_errors: u64,
-    /// Files that could not be written, those included that are not tried for a while after one.
+    /// Files that were not written, including those skipped for a while after a failure.
     pub write_errors: u64,
     /// Whether there is a directory to write to.
     pub has_disk: bool,
-    /// Whether the last file could not be written there.
+    /// Whether the last write there failed, so that writing is suspended.
     pub disk_fails: bool,
 }
 
@@ -80,12 +80,12 @@ enum Job {
     Settled(oneshot::Sender<()>),
 }
 
-/// The cache. All that it keeps is also elsewhere.
+/// The data cache. All bytes in it also exist elsewhere.
 #[derive(Debug)]
 pub struct DataCache {
     inner: Arc<Inner>,
     jobs: mpsc::Sender<Job>,
-    /// For the filling thread, which begins with the directory or with the first store.
+    /// Queue of the filling thread, which starts with the directory or with the first store.
     todo: Mutex<Option<mpsc::Receiver<Job>>>,
 }
 
@@ -104,8 +104,8 @@ pub(crate) struct Inner {
 }
 
 impl DataCache {
-    /// A cache. Its directory is read behind; one that cannot be used, also because another process uses it, makes a
-    /// cache in memory and a line in the log.
+    /// Opens a cache. Its directory is read in the background. If the directory cannot be used, for example because
+    /// another process uses it, the cache is in memory only, and a line is logged.
     pub fn open(options: &CacheOptions) -> Arc<Self> {
         let disk = options.dir.as_ref().filter(|_| options.disk_bytes != Some(0)).and_then(|dir| {
             Disk::open(dir)
@@ -145,15 +145,15 @@ impl DataCache {
     fn start_filling(&self) {
         let Some(todo) = self.todo.lock().take() else { return };
         let filler = Arc::clone(&self.inner);
-        // Without its thread the cache keeps nothing beyond memory's first fill: `admit` finds the channel closed.
+        // Without its thread, the cache keeps nothing beyond memory's first fill: `admit` finds the channel closed.
         let started = std::thread::Builder::new().name("cache-fill".into()).spawn(move || filler.fill(&todo));
         if let Err(e) = started {
             tracing::warn!(error = %e, "the data cache keeps nothing: its thread cannot be started");
         }
     }
 
-    /// The layer above a store. `identity` tells stores apart (endpoint and bucket); `immutable` says of which paths the
-    /// objects never change, so that they are kept though read without a tag.
+    /// Returns the caching layer above a store. `identity` distinguishes stores (endpoint and bucket). `immutable` says
+    /// which paths have objects that never change, so that they are kept although they are read without a tag.
     pub fn wrap(
         self: &Arc<Self>,
         store: Arc<dyn ObjectStore>,
@@ -164,12 +164,12 @@ impl DataCache {
         Arc::new(CachedStore::new(store, Arc::clone(self), identity, immutable))
     }
 
-    /// As [`wrap`](Self::wrap) for objects of which nothing is kept: their reads are counted alone.
+    /// Returns a layer like [`wrap`](Self::wrap) that keeps nothing and only counts reads.
     pub fn beside(self: &Arc<Self>, store: Arc<dyn ObjectStore>) -> Arc<CachedStore> {
         Arc::new(CachedStore::uncached(store, Arc::clone(self)))
     }
 
-    /// What it holds and did.
+    /// Returns the contents and counters.
     pub fn stats(&self) -> CacheStats {
         let inner = &self.inner;
         let get = |n: &AtomicU64| n.load(Ordering::Relaxed);
@@ -191,12 +191,12 @@ impl DataCache {
         }
     }
 
-    /// Reads and writes of all stores below, since the start.
+    /// Returns the counters of reads and writes of all stores below, since the start.
     pub fn io(&self) -> &IoStats {
         &self.inner.stats
     }
 
-    /// Returns when all that was given to it before is written (or could not be).
+    /// Returns when all bytes given to the cache before are written, or could not be.
     pub async fn settle(&self) {
         self.start_filling();
         let (done, wait) = oneshot::channel();
@@ -209,7 +209,7 @@ impl DataCache {
         &self.inner
     }
 
-    /// Keeps bytes that were fetched, as the context wants.
+    /// Keeps fetched bytes if the context allows it.
     pub(crate) fn admit(&self, context: Option<&IoContext>, key: Key, facts: Facts, start: u64, bytes: &Bytes) {
         let populate = context.map_or(Populate::Auto, |c| c.populate);
         if populate == Populate::Never {
@@ -255,8 +255,8 @@ impl Inner {
         &self.stats
     }
 
-    /// What is known of an object. Where only names of files say so, one of them is read first, for at most 64 KiB: a file
-    /// under a wrong name must not say how large an object is.
+    /// Returns the properties of an object. If only names of files have them, one file is read first, at most 64 KiB: a
+    /// file under a wrong name must not decide how large an object is.
     pub(crate) fn facts(&self, key: Key) -> Option<Facts> {
         loop {
             let name = {
@@ -266,7 +266,7 @@ impl Inner {
                     None => index.unproven(key)?,
                 }
             };
-            // One that is not what it says is forgotten by that.
+            // A damaged file is removed from the index by this read.
             if self.read_disk(&name, 0..1, &mut [0]) {
                 self.index.lock().proved(&name);
             }
@@ -278,7 +278,7 @@ impl Inner {
         self.index.lock().unproven(key).is_some()
     }
 
-    /// Forgets an object.
+    /// Removes an object.
     pub(crate) fn forget(&self, key: Key) {
         let files = self.index.lock().forget(key);
         if let Some(disk) = &self.disk {
@@ -290,13 +290,13 @@ impl Inner {
         self.index.lock().pieces(key, range)
     }
 
-    /// Reads part of an extent from disk; false if that cannot be done, and the extent is forgotten.
+    /// Reads part of an extent from disk. Returns false, and removes the extent, if that is not possible.
     pub(crate) fn read_disk(&self, name: &Name, part: Range<u64>, out: &mut [u8]) -> bool {
         let Some(disk) = &self.disk else { return false };
         match disk.read(name, part, out) {
             Ok(()) => true,
             Err(e) => {
-                // Evicted since it was looked up, most often; or the directory was tidied by someone else.
+                // Usually the file was evicted since it was looked up, or another program cleaned the directory.
                 if e.kind() != std::io::ErrorKind::NotFound {
                     let file = disk.file(name);
                     tracing::warn!(file = %file.display(), error = %e, "a file of the data cache is damaged; its bytes come from the store");
@@ -335,7 +335,7 @@ impl Inner {
                     }
                     self.disk_fails.store(resting.is_some(), Ordering::Relaxed);
                     let keep = self.index.lock().memory_capacity() > 0;
-                    // A copy: they may share a buffer that is larger than what is accounted for.
+                    // A copy, because the bytes may share a buffer that is larger than the accounted size.
                     let compact = keep.then(|| Bytes::copy_from_slice(&bytes));
                     let mut index = self.index.lock();
                     let known = index.written(&name, on_disk, compact);
@@ -351,14 +351,14 @@ impl Inner {
         }
     }
 
-    /// Forgets all files where somebody removed the directory.
+    /// Removes all files from the index if the directory was removed.
     fn heed_removal(&self) {
         if self.disk.as_ref().is_some_and(|disk| !disk.is_there()) {
             self.index.lock().lost_disk();
         }
     }
 
-    /// Deletes files until all have at most so many bytes.
+    /// Deletes files until all together have at most `most` bytes.
     fn evict(&self, most: u64) {
         let gone = self.index.lock().shrink_disk(most);
         if let Some(disk) = &self.disk {
@@ -374,8 +374,9 @@ impl Inner {
         self.heed_removal();
         self.evict(capacity.saturating_sub(room));
         let mut written = disk.write(name, bytes);
-        // Others need the disk, too: of what is there the oldest goes, twice as much each time, since a file takes more than
-        // its bytes. Not all of it: where something else fills the disk, or frees it late, that would empty the cache for nothing.
+        // Others need the disk too: the cache's oldest files are deleted, twice as many bytes in each attempt, since a
+        // file takes more than its bytes. Not all files: if something else fills the disk, or frees it late, that would
+        // empty the cache for nothing.
         for times in (0..FULL_TRIES).map(|tries| 1 << tries) {
             let held = self.index.lock().disk_bytes();
             if held == 0 || !written.as_ref().is_err_and(|e| e.kind() == std::io::ErrorKind::StorageFull) {

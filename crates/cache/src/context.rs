@@ -1,4 +1,4 @@
-//! Who reads, what it cost, and whether it fills the cache.
+//! Context of a read: the statement that reads, its costs, and whether it fills the cache.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -8,30 +8,31 @@ use std::time::Duration;
 /// Whether misses fill the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Populate {
-    /// All do, but those of a scan that has missed more than a tenth of the cache: then only what was missed before.
+    /// All misses do, except those of a scan that has missed more than a tenth of the cache: these only on the second
+    /// miss.
     #[default]
     Auto,
-    /// All do.
+    /// All misses do.
     Always,
-    /// None do.
+    /// No misses do.
     Never,
 }
 
-/// One statement's (or one scan's) use of remote stores. Stores find it where their calls run: in
+/// Use of remote stores by one statement or one scan. A store finds the context of a call in
 /// [`GetOptions::extensions`](object_store::GetOptions::extensions) as `Arc<IoContext>`, else around the task
-/// ([`scope`](Self::scope), [`enter`](Self::enter)). A task that is spawned does not inherit it. Calls without one are
-/// as with the default.
+/// ([`scope`](Self::scope), [`enter`](Self::enter)). A spawned task does not inherit it. A call without a context
+/// behaves as with the default.
 #[derive(Debug, Clone, Default)]
 pub struct IoContext {
-    /// What was read; also shared by several contexts.
+    /// Counters of reads; several contexts may share them.
     pub stats: Arc<IoStats>,
-    /// The same of one scan of the statement.
+    /// Additional counters for one scan of the statement.
     pub scan: Option<Arc<IoStats>>,
-    /// Do not look into the cache.
+    /// Whether reads ignore the contents of the cache.
     pub bypass: bool,
     /// Whether misses fill the cache.
     pub populate: Populate,
-    /// Reads wait until what they missed is on disk.
+    /// Whether reads wait until missed data is on disk.
     pub synchronous: bool,
 }
 
@@ -45,18 +46,18 @@ impl IoContext {
         CURRENT.scope(Arc::clone(self), future)
     }
 
-    /// Runs a function in this context: one poll of a stream, say.
+    /// Runs a function in this context, for example one poll of a stream.
     pub fn enter<R>(self: &Arc<Self>, f: impl FnOnce() -> R) -> R {
         CURRENT.sync_scope(Arc::clone(self), f)
     }
 
-    /// The same for a scan whose reads are counted apart, too.
+    /// Returns this context for a scan whose reads are also counted in `counted`.
     #[must_use]
     pub fn of_scan(&self, counted: &Arc<IoStats>) -> Arc<IoContext> {
         Arc::new(IoContext { scan: Some(Arc::clone(counted)), ..self.clone() })
     }
 
-    /// Counts something wherever this context's reads are counted.
+    /// Applies `f` to all counters of this context.
     pub fn count(&self, f: impl Fn(&IoStats)) {
         f(&self.stats);
         if let Some(scan) = &self.scan {
@@ -64,7 +65,7 @@ impl IoContext {
         }
     }
 
-    /// The context of the running task.
+    /// Returns the context of the running task.
     pub fn current() -> Option<Arc<IoContext>> {
         CURRENT.try_with(Arc::clone).ok()
     }

@@ -6,9 +6,9 @@
 //! file = len bytes, then for each 64 KiB of them a CRC-32C (4 bytes, little-endian) that begins with the name
 //! ```
 //!
-//! All numbers in names are hexadecimal. A name says all that the index must know, so a start reads directories only; the
-//! checksum covers the name, so a file under another's name is found out. Files are not synced: what a power cut tears is
-//! found out as well.
+//! All numbers in names are hexadecimal. A name has all that the index must know, so a start reads directories only.
+//! The checksum covers the name, so a file under another's name is detected. Files are not synced: one that a power cut
+//! damaged is detected as well.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -18,9 +18,9 @@ use std::path::{Path, PathBuf};
 
 /// Bytes under one checksum.
 const CHUNK: u64 = 64 << 10;
-/// What a file of the cache takes on disk is counted in these.
+/// Unit in which the disk space of a file is counted, in bytes.
 const DISK_BLOCK: u64 = 4096;
-/// Directory of this format below that of the cache.
+/// Name of this format's directory below the cache's directory.
 const FORMAT: &str = "v1";
 
 /// Identity of an object: a hash of its store, path and tag.
@@ -32,11 +32,11 @@ pub(crate) struct Name {
     pub key: Key,
     /// Size of the whole object.
     pub size: u64,
-    /// When it was last changed: milliseconds since 1970.
+    /// Time of the object's last change: milliseconds since 1970.
     pub modified_ms: i64,
-    /// Place in the object.
+    /// Offset in the object.
     pub start: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u64,
 }
 
@@ -64,7 +64,7 @@ impl Name {
         self.len + 4 * self.chunks()
     }
 
-    /// Bytes that the file takes.
+    /// Returns the bytes of disk space that the file takes.
     pub(crate) fn disk_bytes(&self) -> u64 {
         self.file_bytes().next_multiple_of(DISK_BLOCK)
     }
@@ -78,7 +78,7 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// Takes the directory, made if need be.
+    /// Takes the directory, and creates it if needed.
     pub(crate) fn open(dir: &Path) -> io::Result<Self> {
         let root = dir.join(FORMAT);
         fs::create_dir_all(&root)?;
@@ -90,12 +90,12 @@ impl Disk {
         }
     }
 
-    /// Whether nobody has removed the directory since.
+    /// Whether the directory still exists.
     pub(crate) fn is_there(&self) -> bool {
         !matches!(fs::metadata(&self.root), Err(e) if e.kind() == io::ErrorKind::NotFound)
     }
 
-    /// Bytes free on the disk, for this user.
+    /// Returns the bytes of the disk that are free for this user.
     pub(crate) fn free_bytes(&self) -> io::Result<u64> {
         let stat = rustix::fs::statvfs(&self.root)?;
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
@@ -105,12 +105,12 @@ impl Disk {
         self.root.join(format!("{:02x}", key >> 120))
     }
 
-    /// Where an extent is.
+    /// Returns the path of an extent's file.
     pub(crate) fn file(&self, name: &Name) -> PathBuf {
         self.shard(name.key).join(name.text())
     }
 
-    /// The names of all extents, to `found`. Files that are none, of writes that were cut short, are deleted.
+    /// Passes the names of all extents to `found`. Other files, left by interrupted writes, are deleted.
     pub(crate) fn load(&self, mut found: impl FnMut(Name)) -> io::Result<()> {
         for shard in 0..=255_u128 {
             let dir = self.shard(shard << 120);
@@ -160,7 +160,7 @@ impl Disk {
     /// Reads part of an extent (`range` within it) into `out`.
     ///
     /// # Errors
-    /// The file cannot be read, or is not what was written.
+    /// The error of reading the file; `InvalidData` if it differs from what was written.
     pub(crate) fn read(&self, name: &Name, range: Range<u64>, out: &mut [u8]) -> io::Result<()> {
         debug_assert!(range.end <= name.len && out.len() as u64 == range.end - range.start);
         let damaged = || io::Error::new(io::ErrorKind::InvalidData, "its checksum differs");
@@ -173,7 +173,8 @@ impl Disk {
         file.read_exact_at(&mut sums, name.len + 4 * chunks.start)?;
         let sum = |i: usize| u32::from_le_bytes([sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3]]);
         let seed = seed(name);
-        // Chunks that are wanted whole are read in place, the first and the last, if only in part, aside.
+        // Chunks that are wanted whole are read in place; the first and the last one, if wanted in part, are read
+        // aside.
         let whole = range.start.next_multiple_of(CHUNK)..if range.end == name.len {
             range.end
         } else {
@@ -208,7 +209,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Deletes an extent; one that is gone is fine.
+    /// Deletes an extent; a missing one is ignored.
     pub(crate) fn remove(&self, name: &Name) {
         if let Err(e) = fs::remove_file(self.file(name))
             && e.kind() != io::ErrorKind::NotFound

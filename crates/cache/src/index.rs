@@ -1,4 +1,4 @@
-//! Which extents are kept, in which tier, and which go first.
+//! Index of the extents: which are kept, in which tier, and which are evicted first.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::Range;
@@ -7,23 +7,23 @@ use bytes::Bytes;
 
 use super::disk::{Key, Name};
 
-/// Extents at most, whatever their size: each takes about 200 bytes here.
+/// Maximum number of extents, whatever their size: each takes about 200 bytes here.
 const EXTENTS_MAX: usize = 4 << 20;
-/// Blocks that were missed once and are remembered as such.
+/// Maximum number of blocks that are remembered as missed once.
 const GHOSTS_MAX: usize = 1 << 20;
 
 #[derive(Debug)]
 struct Extent {
     len: u64,
     memory: Option<Bytes>,
-    /// Its bytes are in memory until the disk has them, whatever memory's capacity is.
+    /// Whether its bytes are in memory until the disk has them, regardless of memory's capacity.
     pending: bool,
     on_disk: bool,
-    /// Used since the eviction last looked.
+    /// Whether it was used since the eviction last examined it.
     used: bool,
 }
 
-/// What is known of an object beside its bytes.
+/// Properties of an object beside its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Facts {
     pub size: u64,
@@ -31,10 +31,10 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// The time of change of an object that was put and not read: the answer to a put does not tell it.
+    /// Time of change of an object that was put and not read: the answer to a put does not contain it.
     pub(crate) const UNKNOWN: i64 = 0;
 
-    /// Whether an answer that says `found` is about the object that this is known of.
+    /// Whether an answer with the properties `found` concerns the same object.
     pub(crate) fn fits(&self, found: &Facts) -> bool {
         self.size == found.size && (self.modified_ms == found.modified_ms || self.modified_ms == Facts::UNKNOWN)
     }
@@ -43,13 +43,14 @@ impl Facts {
 #[derive(Debug)]
 struct Object {
     facts: Facts,
-    /// Not only names of files say so: the store did, or bytes under such a name had the checksum that covers it.
+    /// Whether the properties are proven: the store reported them, or a file whose name has them passed the checksum
+    /// that covers the name.
     sure: bool,
     extents: BTreeMap<u64, Extent>,
 }
 
-/// Extents of one tier in the order in which they are looked at for eviction: the oldest goes, unless it was used since
-/// it was looked at last. Entries of extents that are gone are skipped when they come up.
+/// Extents of one tier in the order of eviction: the oldest is evicted unless it was used since it was last examined.
+/// Entries of extents that have gone are skipped when they come up.
 #[derive(Debug, Default)]
 struct Tier {
     queue: VecDeque<(Key, u64)>,
@@ -57,14 +58,14 @@ struct Tier {
     capacity: u64,
 }
 
-/// Where a part of a read comes from.
+/// Source of a part of a read.
 #[derive(Debug)]
 pub(crate) enum Piece {
-    /// These bytes.
+    /// Bytes in memory.
     Memory(Bytes),
-    /// This part of an extent on disk.
+    /// A part of an extent on disk.
     Disk(Name, Range<u64>),
-    /// Nowhere yet: this range of the object.
+    /// A range of the object that is not kept.
     Gap(Range<u64>),
 }
 
@@ -85,17 +86,18 @@ impl Index {
         Index { memory: tier(memory_capacity), disk: tier(disk_capacity), ..Index::default() }
     }
 
-    /// Number of extents, bytes in memory, bytes on disk.
+    /// Returns the number of extents, bytes in memory, bytes on disk.
     pub(crate) fn sizes(&self) -> (usize, u64, u64) {
         (self.extents, self.memory.bytes, self.disk.bytes)
     }
 
-    /// What is known for sure.
+    /// Returns the properties of an object if they are proven.
     pub(crate) fn facts(&self, key: Key) -> Option<Facts> {
         self.objects.get(&key).filter(|o| o.sure).map(|o| o.facts)
     }
 
-    /// An extent on disk whose bytes can prove what files' names say of an object of which nothing is sure.
+    /// Returns an extent on disk whose bytes can prove the properties in its file's name, if the object's properties
+    /// are not proven.
     pub(crate) fn unproven(&self, key: Key) -> Option<Name> {
         let object = self.objects.get(&key).filter(|o| !o.sure)?;
         let Facts { size, modified_ms } = object.facts;
@@ -103,7 +105,7 @@ impl Index {
         Some(Name { key, size, modified_ms, start, len: extent.len })
     }
 
-    /// The bytes under that name had its checksum.
+    /// Records that the file of that name passed its checksum.
     pub(crate) fn proved(&mut self, name: &Name) {
         let facts = Facts { size: name.size, modified_ms: name.modified_ms };
         if let Some(object) = self.objects.get_mut(&name.key).filter(|o| o.facts == facts) {
@@ -111,7 +113,7 @@ impl Index {
         }
     }
 
-    /// The pieces of a range, in order and without holes.
+    /// Returns the pieces of a range, in order and without gaps between them.
     pub(crate) fn pieces(&mut self, key: Key, range: Range<u64>) -> Vec<Piece> {
         let Some(object) = self.objects.get_mut(&key) else { return vec![Piece::Gap(range)] };
         let Facts { size, modified_ms } = object.facts;
@@ -141,13 +143,14 @@ impl Index {
         pieces
     }
 
-    /// Keeps an extent in memory until [`written`](Self::written), unless some of it is there already; true if it does.
+    /// Keeps an extent in memory until [`written`](Self::written) is called. Returns false, and keeps nothing, if a
+    /// part of it is there already.
     pub(crate) fn insert(&mut self, key: Key, facts: Facts, start: u64, bytes: &Bytes) -> bool {
         let name = Name { key, size: facts.size, modified_ms: facts.modified_ms, start, len: bytes.len() as u64 };
         self.add(name, Some(bytes.clone()), false)
     }
 
-    /// An extent that was found on disk.
+    /// Adds an extent that was found on disk. Returns false if it conflicts with known extents.
     pub(crate) fn found(&mut self, name: Name) -> bool {
         let new = self.add(name, None, true);
         if new {
@@ -172,8 +175,8 @@ impl Index {
         true
     }
 
-    /// The extent is on disk now, and in memory as `compact`, bytes that share their buffer with nothing; false if it was
-    /// removed meanwhile.
+    /// Records that the extent is on disk, and in memory as `compact`, bytes that share their buffer with no others.
+    /// Returns false if the extent was removed meanwhile.
     pub(crate) fn written(&mut self, name: &Name, on_disk: bool, compact: Option<Bytes>) -> bool {
         let facts = Facts { size: name.size, modified_ms: name.modified_ms };
         let object = self.objects.get_mut(&name.key).filter(|o| o.facts == facts);
@@ -195,7 +198,7 @@ impl Index {
         true
     }
 
-    /// Forgets an extent's file.
+    /// Removes an extent's file from the index.
     pub(crate) fn lost(&mut self, name: &Name) {
         let extent = self.objects.get_mut(&name.key).and_then(|o| o.extents.get_mut(&name.start));
         if let Some(extent) = extent.filter(|e| e.on_disk && e.len == name.len) {
@@ -205,7 +208,7 @@ impl Index {
         }
     }
 
-    /// Forgets all files.
+    /// Removes all files from the index.
     pub(crate) fn lost_disk(&mut self) {
         self.disk.bytes = 0;
         self.disk.queue.clear();
@@ -219,8 +222,8 @@ impl Index {
         self.extents = self.objects.values().map(|o| o.extents.len()).sum();
     }
 
-    /// Forgets all of an object; returns the files to delete. Bytes of it that wait to be written will find no place, unless
-    /// it is kept again meanwhile with the same size and time.
+    /// Removes an object from the index; returns the files to delete. Its bytes that still wait to be written will find
+    /// no extent, unless the object is kept again meanwhile with the same size and time.
     pub(crate) fn forget(&mut self, key: Key) -> Vec<Name> {
         let Some(object) = self.objects.remove(&key) else { return Vec::new() };
         let Facts { size, modified_ms } = object.facts;
@@ -250,7 +253,7 @@ impl Index {
         }
     }
 
-    /// Makes memory fit its capacity.
+    /// Evicts extents until memory is within its capacity.
     pub(crate) fn shrink_memory(&mut self) {
         while self.memory.bytes > self.memory.capacity {
             let Some((key, start)) = self.memory.queue.pop_front() else { return };
@@ -270,7 +273,7 @@ impl Index {
         }
     }
 
-    /// Files to delete so that all have at most so many bytes.
+    /// Evicts files until all together have at most `most` bytes; returns the files to delete.
     pub(crate) fn shrink_disk(&mut self, most: u64) -> Vec<Name> {
         let mut gone = Vec::new();
         while self.disk.bytes > most || self.extents > EXTENTS_MAX {
@@ -301,7 +304,7 @@ impl Index {
         self.memory.capacity
     }
 
-    /// Whether that block was missed before; from now on it was.
+    /// Whether that block was missed before. Records the miss.
     pub(crate) fn second_touch(&mut self, key: Key, block: u64) -> bool {
         if self.ghosts.remove(&(key, block)) {
             return true;

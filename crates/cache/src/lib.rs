@@ -1,17 +1,19 @@
 //! The data cache: bytes of remote objects, kept in memory and on local disk.
 //!
-//! [`DataCache::wrap`] puts it above an [`ObjectStore`](object_store::ObjectStore). What it keeps are *extents*: ranges of
-//! objects as they were asked for, cut at multiples of a block. So a miss fetches what was asked for and nothing else, and
-//! what is kept costs no request of its own. Extents reach the disk behind the reader, on a thread of the cache. Small objects
-//! are kept when they are put.
+//! [`DataCache::wrap`] puts it above an [`ObjectStore`](object_store::ObjectStore). It keeps *extents*: ranges of
+//! objects as they were requested, cut at multiples of a block. So a miss fetches the requested range and nothing else,
+//! and keeping it costs no request of its own. A thread of the cache writes extents to disk, off the reader's path.
+//! Small objects are also kept when they are put.
 //!
-//! An object is known by its store, its path and, if it can change, its tag: a read with
-//! `if_match` ([`TaggedStore`] makes it from a path) is of one version, and fails if there is another. Only what cannot change under its name is kept, so the cache is never stale.
+//! An object is identified by its store, its path and, if it can change, its tag: a read with `if_match`
+//! ([`TaggedStore`] makes it from a path) concerns one version, and fails if the store has another. Only data that
+//! cannot change under its identity is kept, so the cache is never stale.
 //!
-//! The cache is never needed: a directory that is gone, full, damaged or not writable costs requests, and no answer.
+//! The cache is never needed: a directory that is missing, full, damaged or not writable costs requests, but no answer
+//! fails.
 //!
-//! - `context.rs`: who reads, what it cost, and whether it fills the cache
-//! - `index.rs`: what is where, what goes first · `disk.rs`: files and their checksums · `cache.rs`: the two together
+//! - `context.rs`: the statement that reads, its costs, and whether it fills the cache
+//! - `index.rs`: places of extents and eviction · `disk.rs`: files and their checksums · `cache.rs`: both together
 //! - `store.rs`: the layer above an object store
 
 mod cache;

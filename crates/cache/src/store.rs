@@ -1,4 +1,4 @@
-//! The layer above an object store.
+//! The caching layer above an object store.
 
 use std::fmt;
 use std::io;
@@ -23,28 +23,28 @@ use super::context::{IoContext, IoStats};
 use super::disk::Key;
 use super::index::{Facts, Piece};
 
-/// Says of which paths the objects never change.
+/// Says for a path whether its object never changes.
 pub type Immutable = Arc<dyn Fn(&Path) -> bool + Send + Sync>;
 
-/// In [`GetOptions::extensions`] of a read: what was read before turned out to be damaged, so all that is kept of the object is
-/// forgotten, and the store is asked. What it answers is not kept, since it may be damaged, too.
+/// Marks a read in [`GetOptions::extensions`]: the bytes read before were damaged, so all that is kept of the object is
+/// removed, and the store is asked. Its answer is not kept, since it may be damaged too.
 #[derive(Debug, Clone, Copy)]
 pub struct Anew;
 
-/// Two ranges of one call with less between them are fetched by one request.
+/// Ranges of one call with at most this many bytes between them are fetched by one request.
 const GAP_BYTES: u64 = 64 << 10;
-/// Requests of one call that run at the same time.
+/// Maximum number of concurrent requests of one call.
 const PARALLEL: usize = 16;
-/// An object that never changes and is put in one piece of at most so many bytes is kept as if it had been read: small loads
-/// are read again soon, by queries of new rows and by the merge of many into one.
+/// An object that never changes and is put in one piece of at most this many bytes is kept as if it had been read:
+/// small loads are read again soon, by queries of new rows and by the merge of many loads into one.
 const WRITTEN_MAX: usize = 1 << 20;
 
-/// An object store below the cache.
+/// An object store with the cache above it.
 pub struct CachedStore {
     store: Arc<dyn ObjectStore>,
     cache: Arc<DataCache>,
     identity: String,
-    /// `None`: nothing is kept, whatever tag it has.
+    /// `None`: nothing is kept, even with a tag.
     immutable: Option<Immutable>,
 }
 
@@ -54,8 +54,7 @@ impl fmt::Debug for CachedStore {
     }
 }
 
-/// A request under way: counted when it is over, also where nobody waited for its answer (one that was sent
-/// twice).
+/// A request in progress. It is counted when it ends, even if nobody waited for its answer (a hedged request).
 struct Counted<'a, 'b> {
     meter: &'a Meter<'b>,
     began: Instant,
@@ -75,7 +74,7 @@ impl Drop for Counted<'_, '_> {
     }
 }
 
-/// Where calls are counted.
+/// Counters for the calls of one context.
 struct Meter<'a> {
     all: &'a IoStats,
     context: Option<Arc<IoContext>>,
@@ -89,7 +88,7 @@ impl Meter<'_> {
         }
     }
 
-    /// A read of which the cache had so many bytes in memory and on disk.
+    /// Counts a read of which the cache had this many bytes in memory and on disk.
     fn hits(&self, memory: u64, disk: u64) {
         self.each(|s| {
             s.add(|s| &s.memory_hits, u64::from(memory > 0));
@@ -100,7 +99,7 @@ impl Meter<'_> {
     }
 }
 
-/// A tag without what stores put around it.
+/// Returns a tag without the decoration that stores add.
 fn plain_tag(tag: &str) -> &str {
     tag.trim_start_matches("W/").trim_matches('"')
 }
@@ -123,10 +122,10 @@ impl CachedStore {
         Meter { all: self.cache.inner().stats(), context: context.or_else(IoContext::current) }
     }
 
-    /// Under which the object's bytes are kept; `None`: they could change under it.
+    /// Returns the key under which the object's bytes are kept; `None` if they could change under it.
     fn key(&self, location: &Path, tag: Option<&str>) -> Option<Key> {
         let immutable = self.immutable.as_ref()?;
-        // Some stores list objects with an empty tag, which tells nothing.
+        // Some stores list objects with an empty tag, which is meaningless.
         let tag = tag.filter(|tag| !tag.is_empty());
         if tag.is_none() && !immutable(location) {
             return None;
@@ -136,12 +135,12 @@ impl CachedStore {
         Some(digest.iter().take(16).fold(0, |key, byte| key << 8 | Key::from(*byte)))
     }
 
-    /// Reads into `out` what the cache has of an object from `offset` on, up to the first byte that it has not, and returns how
-    /// many bytes that is. Never asks the store, but reads the local disk. `tag` is the object's; without it only objects
-    /// that never change are looked for. `out` must not reach beyond the object's end.
+    /// Reads the cached bytes of an object from `offset` on into `out`, up to the first byte that is not cached, and
+    /// returns their number. Never asks the store, but reads the local disk. `tag` is the object's tag; without one,
+    /// only objects that never change are found. `out` must not extend beyond the object's end.
     ///
-    /// This is the way for who has a buffer and a thread that may wait for a disk: bytes go from the disk where they are
-    /// wanted. What a request would give is copied at least once more.
+    /// This is the way for callers that have a buffer and a thread that may wait for a disk: bytes go from the disk
+    /// directly to their destination. The bytes of a request are copied at least once more.
     pub fn read_cached(
         &self,
         location: &Path,
@@ -175,7 +174,8 @@ impl CachedStore {
         done
     }
 
-    /// Whether the cache seems to have an object's byte at `offset`; as [`read_cached`](Self::read_cached).
+    /// Whether the cache seems to have an object's byte at `offset`; arguments as for
+    /// [`read_cached`](Self::read_cached).
     pub fn has_cached(
         &self,
         location: &Path,
@@ -187,15 +187,15 @@ impl CachedStore {
         key.is_some_and(|key| !matches!(self.cache.inner().pieces(key, offset..offset + 1)[..], [Piece::Gap(_)]))
     }
 
-    /// Forgets what is kept of an object that is said to never change: its bytes are not what they should be, and whoever
-    /// repairs it may do so under the same name.
+    /// Removes all that is kept of an object that never changes: its bytes turned out to be wrong, and a repair may put
+    /// it again under the same name.
     pub fn forget(&self, location: &Path) {
         if let Some(key) = self.key(location, None) {
             self.cache.inner().forget(key);
         }
     }
 
-    /// What is known of an object, for sure.
+    /// Returns the proven properties of an object.
     async fn facts(&self, key: Key) -> Option<Facts> {
         let inner = self.cache.inner();
         if !inner.is_unproven(key) {
@@ -205,12 +205,12 @@ impl CachedStore {
         tokio::task::spawn_blocking(move || inner.facts(key)).await.ok().flatten()
     }
 
-    /// One request; its bytes, and what the answer says of the object.
+    /// Makes one request; returns its bytes, and the answer's properties of the object.
     async fn fetch(&self, location: &Path, options: GetOptions, meter: &Meter<'_>) -> Result<(Bytes, GetResult)> {
         let mut counted = Counted::new(meter);
         let wanted_tag = options.if_match.clone();
         let result = self.store.get_opts(location, options).await?;
-        // Not every store heeds the condition.
+        // Not every store honours the condition.
         if let (Some(wanted), Some(found)) = (&wanted_tag, &result.meta.e_tag)
             && !wanted.contains(['*', ','])
             && plain_tag(wanted) != plain_tag(found)
@@ -232,7 +232,7 @@ impl CachedStore {
         Ok((bytes, GetResult { payload, meta, range, attributes }))
     }
 
-    /// A range of an object that is known by `key`, from memory, disk and store.
+    /// Reads a range of the object with this `key` from memory, disk and store.
     async fn read(
         &self,
         location: &Path,
@@ -247,7 +247,7 @@ impl CachedStore {
         let known = if bypass { None } else { self.facts(key).await };
         let Some(facts) = known else {
             let asked = range.end - range.start;
-            // What is not looked for is not missed.
+            // A read that bypasses the cache does not count as a miss.
             if !bypass {
                 meter.each(|s| s.add(|s| &s.misses, 1));
                 meter.each(|s| s.add(|s| &s.miss_bytes, asked));
@@ -261,7 +261,7 @@ impl CachedStore {
         };
         let range = range.start..range.end.min(facts.size);
         if range.start >= range.end {
-            // As the store words it.
+            // Let the store produce its own error.
             let mut options = options.clone();
             options.range = Some(GetRange::Bounded(range.start..range.start + 1));
             return self.fetch(location, options, meter).await.map(|(bytes, result)| (bytes, facts_of(&result.meta)));
@@ -294,10 +294,10 @@ impl CachedStore {
         let all = out.get_or_insert_with(|| BytesMut::zeroed((range.end - range.start) as usize));
         for (gap, bytes, result) in fetched {
             let found = facts_of(&result.meta);
-            // Put again with the same bytes, an object has another time and is the same.
+            // An object that was put again with the same bytes has another time and still matches.
             let same = (options.if_match.is_some() && facts.size == found.size) || facts.fits(&found);
             if !same || result.range != gap {
-                // Without a tag the next reader would meet the same.
+                // Without a tag, the next reader would meet the same contradiction.
                 if options.if_match.is_none() {
                     self.cache.inner().forget(key);
                 }
@@ -311,7 +311,7 @@ impl CachedStore {
         Ok((out.take().unwrap_or_default().freeze(), facts))
     }
 
-    /// Puts pieces of memory and disk into one buffer (`None` if there are none), and says what is missing.
+    /// Assembles pieces of memory and disk in one buffer (`None` if there are none), and returns the missing ranges.
     async fn read_local(
         &self,
         range: Range<u64>,
@@ -372,11 +372,11 @@ fn facts_of(meta: &ObjectMeta) -> Facts {
     Facts { size: meta.size, modified_ms: meta.last_modified.timestamp_millis() }
 }
 
-/// All bytes of an answer, in one allocation where it comes in several parts.
+/// Returns all bytes of an answer, in one allocation if it comes in several parts.
 async fn collect(payload: GetResultPayload, size: u64) -> Result<Bytes> {
     let mut stream = match payload {
         GetResultPayload::Stream(stream) => stream,
-        // Of a local store.
+        // The answer of a local store.
         file @ GetResultPayload::File(..) => {
             let size = usize::try_from(size).unwrap_or(usize::MAX);
             let meta = ObjectMeta {
@@ -552,7 +552,7 @@ fn with_bytes(result: GetResult, bytes: Bytes) -> GetResult {
     GetResult { payload, ..result }
 }
 
-/// The ranges, out of what was read for them; parts are in order.
+/// Cuts the ranges out of the parts that were read for them; parts are in order.
 fn cut(location: &Path, ranges: &[Range<u64>], parts: &[(u64, Bytes)]) -> Result<Vec<Bytes>> {
     ranges
         .iter()
@@ -598,9 +598,8 @@ impl MultipartUpload for CountedUpload {
     }
 }
 
-/// Objects in one version each, which their paths name: for readers that know paths only. A read fails with
-/// [`Error::Precondition`] when the store has another version, and is kept by the cache, which then knows that it is of this
-/// one. Only reads.
+/// A read-only store whose paths name objects in one version each, for readers that know only paths. A read fails with
+/// [`Error::Precondition`] if the store has another version. The cache keeps it, because its version is known.
 #[derive(Debug)]
 pub struct TaggedStore {
     store: Arc<dyn ObjectStore>,
@@ -608,16 +607,16 @@ pub struct TaggedStore {
 }
 
 impl TaggedStore {
-    /// Reads of a store; `number` tells it apart from others whose paths may be kept beside its own.
+    /// Creates the reader of a store; `number` distinguishes it from others whose paths may be kept beside its own.
     pub fn new(store: Arc<dyn ObjectStore>, number: u64) -> Self {
         TaggedStore { store, number }
     }
 
-    /// The path here of an object in the version that `meta` tells: `<number>.<tag in hexadecimal>/<path>`. Without a tag
-    /// there, it is any version.
+    /// Returns the path here of an object in the version that `meta` has: `<number>.<tag in hexadecimal>/<path>`.
+    /// Without a tag in `meta`, the path means any version.
     ///
     /// # Errors
-    /// The object's path cannot be one here.
+    /// [`Error::InvalidPath`] if the object's path is not valid here.
     pub fn path(&self, meta: &ObjectMeta) -> Result<Path> {
         let tag = meta.e_tag.as_deref().unwrap_or_default();
         let tag: String = tag.bytes().map(|b| format!("{b:02x}")).collect();
