@@ -1,9 +1,9 @@
-//! Avro files of Iceberg, as their reader takes them.
+//! Avro files of Iceberg, adapted to the Avro reader.
 //!
-//! Iceberg's writers name fields of partitions after columns, in letters of any script, which Avro's specification does not
-//! have. They also write a UUID as 16 bytes of logical type `uuid`, which the reader takes for text with a length before it,
-//! and may define one type of fixed length twice. None of this matters to who finds fields by id: the schema in the file's
-//! header is put into words that the reader knows, and the blocks behind it stay as they are.
+//! Iceberg's writers name fields of partitions after columns, in letters of any script, which Avro's specification does
+//! not allow. They also write a UUID as 16 bytes of logical type `uuid`, which the reader takes for text with a length
+//! before it, and may define one type of fixed length twice. Callers that find fields by id are not affected: the
+//! schema in the file's header is rewritten to one that the reader accepts, and the blocks behind it stay as they are.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{Chain, Cursor, Read};
@@ -14,29 +14,29 @@ use serde_json::Value as Json;
 
 /// First bytes of an Avro file.
 const MAGIC: &[u8] = b"Obj\x01";
-/// Key of the schema in a header.
+/// Key of the schema in the header.
 const SCHEMA: &str = "avro.schema";
 
-/// Reads the records of a file.
+/// Reader of the records of a file.
 pub(crate) type FileReader<'a> = Reader<'static, Chain<Cursor<Vec<u8>>, &'a [u8]>>;
 
-/// A reader of the Avro file in `bytes`.
+/// Returns a reader of the Avro file in `bytes`.
 ///
 /// # Errors
-/// The header is damaged, or its schema is none of Avro.
+/// A text, if the header is damaged or its schema is no Avro schema.
 pub(crate) fn reader(bytes: &[u8]) -> Result<FileReader<'_>, String> {
     let (header, rest) = header(bytes).ok_or("it does not begin as an Avro file")?;
     Reader::new(Cursor::new(header).chain(rest)).map_err(|e| e.to_string())
 }
 
-/// The header of a file with its schema in words that the reader knows, and what follows it.
+/// Returns the header of a file with a schema that the reader accepts, and the bytes behind it.
 fn header(bytes: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut rest = bytes.strip_prefix(MAGIC)?;
     let mut made = MAGIC.to_vec();
     loop {
         let mut count = long(&mut rest)?;
         if count < 0 {
-            // The size of the block in bytes follows.
+            // A negative count is followed by the size of the block in bytes.
             long(&mut rest)?;
             count = count.checked_neg()?;
         }
@@ -55,7 +55,7 @@ fn header(bytes: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     }
 }
 
-/// A schema in words that the reader knows.
+/// Rewrites a schema to one that the reader accepts.
 fn known(schema: &[u8]) -> Option<Vec<u8>> {
     let mut json: Json = serde_json::from_slice(schema).ok()?;
     mend(&mut json, &mut HashSet::new());
@@ -97,13 +97,13 @@ fn mend(schema: &mut Json, defined: &mut HashSet<String>) {
     }
 }
 
-/// Whether Avro's specification has such a name.
+/// Whether Avro's specification allows the name.
 fn is_name(text: &str) -> bool {
     let of_name = |(at, c): (usize, char)| c == '_' || c.is_ascii_alphabetic() || at > 0 && c.is_ascii_digit();
     !text.is_empty() && text.chars().enumerate().all(of_name)
 }
 
-/// A number as Avro writes it: seven bits in a byte, lowest first, signs folded in.
+/// Reads a number in Avro's form: seven bits per byte, lowest first, zigzag-encoded.
 fn long(bytes: &mut &[u8]) -> Option<i64> {
     let mut folded = 0u64;
     for shift in (0..64).step_by(7) {
@@ -138,7 +138,7 @@ pub(crate) fn write_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// An Avro record, whose fields are found by name.
+/// An Avro record whose fields are found by name.
 #[derive(Default)]
 pub(crate) struct Record(Vec<(String, Avro)>);
 
@@ -157,7 +157,7 @@ impl Record {
         self.0.iter().find(|(n, _)| n == name).map(|(_, v)| v)
     }
 
-    /// The field at a place.
+    /// Returns the field at an index.
     pub(crate) fn at(&self, place: usize) -> Option<&Avro> {
         self.0.get(place).map(|(_, v)| v)
     }
@@ -184,7 +184,7 @@ impl Record {
         bytes_of(self.get(name)?)
     }
 
-    /// Iceberg's maps by integer: arrays of records `key`, `value`.
+    /// Reads one of Iceberg's maps by integer: an array of records `key`, `value`.
     pub(crate) fn map<T>(&self, name: &str, read: fn(&Avro) -> Option<T>) -> HashMap<i32, T> {
         let Some(Avro::Array(items)) = self.get(name) else { return HashMap::new() };
         let pair = |item: &Avro| {

@@ -1,4 +1,4 @@
-//! Reading deletes: positions as bitmaps, equality deletes as batches.
+//! Readers of deletes: positions as bitmaps, equality deletes as batches.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,22 +20,23 @@ use crate::{Locations, get, get_range};
 
 /// Field id of the data file's path in files of deleted positions.
 const PATH_ID: i32 = 2_147_483_546;
-/// Field id of the position.
+/// Field id of the position in these files.
 const POSITION_ID: i32 = 2_147_483_545;
 
 /// First bytes of a deletion vector.
 const VECTOR_MAGIC: [u8; 4] = [0xd1, 0xd3, 0x39, 0x64];
 
-/// Looks at what the pages of a Parquet file claim to unpack to, before its reader makes room for that.
+/// Checks the sizes that the pages of a Parquet file claim to unpack to, before its reader allocates memory for them.
 pub type CheckClaims = fn(&ParquetMetaData, &Bytes) -> std::result::Result<(), ParquetError>;
 
 /// Deleted positions of data files, by path.
 pub type Positions = HashMap<String, RoaringTreemap>;
 
-/// What a file of deleted positions says, of all data files that it names.
+/// Reads the positions in a file of deleted positions, for all data files that it names.
 ///
 /// # Errors
-/// It cannot be read, is damaged, or of a format that is not read.
+/// [`IcebergError::Read`] if it cannot be read, [`IcebergError::Damaged`] if it is malformed,
+/// [`IcebergError::Unsupported`] if its format is not supported.
 pub async fn positions(locations: &dyn Locations, file: &FileEntry, check: CheckClaims) -> Result<Positions> {
     if file.content != Content::Positions {
         return Err(IcebergError::damaged(&file.path, "not a file of deleted positions"));
@@ -92,8 +93,8 @@ fn position_file(path: &str, bytes: Bytes, check: CheckClaims) -> Result<Positio
     Ok(found)
 }
 
-/// A deletion vector: length, magic, a Roaring bitmap of 64-bit positions (a count of 32-bit ones, each after its upper
-/// half), CRC-32.
+/// Parses a deletion vector: length, magic, a Roaring bitmap of 64-bit positions (a count of 32-bit ones, each after
+/// its upper half), CRC-32.
 fn vector(path: &str, blob: &[u8]) -> Result<RoaringTreemap> {
     let damaged = |what: &str| IcebergError::damaged(path, format!("a deletion vector: {what}"));
     if blob.len() < 12 {
@@ -126,17 +127,18 @@ fn vector(path: &str, blob: &[u8]) -> Result<RoaringTreemap> {
     Ok(RoaringTreemap::from_bitmaps(parts))
 }
 
-/// CRC-32 of zlib.
+/// Returns the CRC-32 of zlib.
 fn crc32(bytes: &[u8]) -> u32 {
     let mut crc = flate2::Crc::new();
     crc.update(bytes);
     crc.sum()
 }
 
-/// The rows of an equality delete: the columns `fields` (each with its field id), in their types.
+/// Reads the rows of an equality delete: the columns `fields` (each with its field id), in their types.
 ///
 /// # Errors
-/// It cannot be read, is damaged, or of a format that is not read.
+/// [`IcebergError::Read`] if it cannot be read, [`IcebergError::Damaged`] if it is malformed,
+/// [`IcebergError::Unsupported`] if its format is not supported.
 pub async fn equality(
     locations: &dyn Locations,
     file: &FileEntry,
@@ -170,7 +172,7 @@ pub async fn equality(
     Ok(found)
 }
 
-/// A Parquet file's columns of these field ids (all of them where the file has no ids), as batches.
+/// Reads a Parquet file's columns of these field ids (all columns if the file has no ids), as batches.
 fn parquet(path: &str, bytes: Bytes, ids: &[i32], check: CheckClaims) -> Result<(Arc<ArrowSchema>, Vec<RecordBatch>)> {
     let damaged = |what: String| IcebergError::damaged(path, what);
     let builder = ParquetRecordBatchReaderBuilder::try_new(bytes.clone()).map_err(|e| damaged(e.to_string()))?;

@@ -1,9 +1,9 @@
-//! What can be wrong with an Iceberg table.
+//! Errors of reading an Iceberg table.
 
 /// Result with an [`IcebergError`].
 pub type Result<T> = std::result::Result<T, IcebergError>;
 
-/// Why a table cannot be read.
+/// Reason why a table cannot be read.
 #[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IcebergError {
@@ -12,29 +12,29 @@ pub enum IcebergError {
     Read {
         /// The object.
         location: String,
-        /// Why.
+        /// Reason.
         reason: String,
     },
-    /// An object is not what the specification says.
+    /// An object violates the specification.
     #[error("'{location}' is damaged: {reason}")]
     Damaged {
         /// The object.
         location: String,
-        /// What was expected and found.
+        /// The expected and the actual content.
         reason: String,
     },
-    /// Something that this version does not read.
+    /// A feature that this version does not read.
     #[error("{what} is not supported")]
     Unsupported {
-        /// What.
+        /// The feature.
         what: String,
     },
-    /// No such snapshot, branch or tag.
+    /// There is no such snapshot, branch or tag.
     #[error("the table has no {wanted}; {there}")]
     NoSnapshot {
-        /// What was asked for.
+        /// The requested snapshot, branch or tag.
         wanted: String,
-        /// What there is.
+        /// The existing ones.
         there: String,
     },
 }

@@ -1,17 +1,17 @@
-//! Iceberg tables, for reading: what a table looked like at a snapshot, which of its files can hold rows that a query
-//! wants, and which rows of them are deleted. Knows object stores and Arrow, no SQL and no DataFusion.
+//! Iceberg tables, for reading: the state of a table at a snapshot, the files that can hold rows that a query wants,
+//! and the deleted rows in them. The crate knows object stores and Arrow, but no SQL and no DataFusion.
 //!
-//! The order of things:
+//! Order of reading:
 //! 1. [`metadata::TableMetadata`] is a JSON file: schemas, partition specs, snapshots.
-//! 2. A snapshot names a manifest list, that names manifests, those name files ([`manifest`]; all of it Avro).
-//! 3. [`scan::plan`] leaves out manifests and files that a [`predicate::Predicate`] rules out, by partition values and by
-//!    the bounds of columns, and finds the delete files that apply to each data file that is left.
-//! 4. [`deletes`] reads those: positions as bitmaps, equality deletes as batches.
+//! 2. A snapshot names a manifest list, which names manifests, which name files ([`manifest`]; all of them Avro).
+//! 3. [`scan::plan`] leaves out manifests and files that a [`predicate::Predicate`] excludes by partition values and by
+//!    the bounds of columns, and finds the delete files that apply to each remaining data file.
+//! 4. [`deletes`] reads these: positions as bitmaps, equality deletes as batches.
 //!
-//! Columns are known by their field ids alone: names, order and types may have changed since a file was written
+//! Columns are identified by their field ids alone: names, order and types may have changed since a file was written
 //! ([`reshape`]).
 //!
-//! After the Iceberg table specification, versions 1 to 3.
+//! The source is the Iceberg table specification, versions 1 to 3.
 
 mod avro;
 pub mod deletes;
@@ -33,19 +33,19 @@ use bytes::Bytes;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 
-/// Finds the store of a location as metadata names it: `s3://bucket/key`, `file:/path`, `/path`.
+/// Finds the store of a location in the form of Iceberg metadata: `s3://bucket/key`, `file:/path`, `/path`.
 pub trait Locations: Send + Sync {
-    /// The store, and the path in it.
+    /// Returns the store, and the path in it.
     ///
     /// # Errors
-    /// The scheme is not known, or access is denied; the text says which.
+    /// A text that says whether the scheme is unknown or access is denied.
     fn resolve(&self, location: &str) -> std::result::Result<(Arc<dyn ObjectStore>, Path), String>;
 }
 
-/// A metadata file larger than this is taken for damaged.
+/// A larger metadata file counts as damaged.
 const OBJECT_BYTES_MAX: u64 = 2 << 30;
 
-/// The bytes of an object.
+/// Reads the bytes of an object.
 pub(crate) async fn get(locations: &dyn Locations, location: &str) -> Result<Bytes> {
     let failed = |reason: String| IcebergError::Read { location: location.to_string(), reason };
     let (store, path) = locations.resolve(location).map_err(failed)?;
@@ -56,7 +56,7 @@ pub(crate) async fn get(locations: &dyn Locations, location: &str) -> Result<Byt
     got.bytes().await.map_err(|e| failed(e.to_string()))
 }
 
-/// A range of an object's bytes.
+/// Reads a range of an object's bytes.
 pub(crate) async fn get_range(locations: &dyn Locations, location: &str, range: std::ops::Range<u64>) -> Result<Bytes> {
     let failed = |reason: String| IcebergError::Read { location: location.to_string(), reason };
     let (store, path) = locations.resolve(location).map_err(failed)?;

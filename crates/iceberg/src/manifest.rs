@@ -10,7 +10,7 @@ use crate::schema::{Primitive, Schema};
 use crate::value::Value;
 use crate::{Locations, get};
 
-/// What a file holds.
+/// Content of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
     /// Rows.
@@ -24,21 +24,21 @@ pub enum Content {
 /// A manifest as its list names it.
 #[derive(Debug, Clone)]
 pub struct ManifestFile {
-    /// Where it is.
+    /// Location of the manifest.
     pub path: String,
-    /// The spec of its files.
+    /// Id of the partition spec of its files.
     pub spec_id: i32,
-    /// It names delete files.
+    /// Whether it names delete files.
     pub is_deletes: bool,
-    /// What new entries inherit.
+    /// Sequence number that new entries inherit.
     pub sequence: i64,
-    /// One for each partition field, if they are told.
+    /// One summary for each partition field, if the list has them.
     pub partitions: Option<Vec<Summary>>,
-    /// `Some(0)`: it has no entries that are alive.
+    /// `Some(0)`: it has no live entries.
     pub live_files: Option<i64>,
 }
 
-/// Partition values of a manifest's files.
+/// Bounds of the partition values of a manifest's files.
 #[derive(Debug, Clone, Default)]
 pub struct Summary {
     contains_null: Option<bool>,
@@ -50,36 +50,36 @@ pub struct Summary {
 /// A file as its manifest names it.
 #[derive(Debug, Clone)]
 pub struct FileEntry {
-    /// Where it is.
+    /// Location of the file.
     pub path: String,
-    /// What it holds.
+    /// Content of the file.
     pub content: Content,
     /// `parquet`, `avro`, `orc` or `puffin`, lower case.
     pub format: String,
-    /// The spec that its partition values are of.
+    /// Id of the spec of its partition values.
     pub spec_id: i32,
     /// Partition values, one for each field of the spec.
     pub partition: Vec<Option<Value>>,
-    /// Rows.
+    /// Number of rows.
     pub records: i64,
     /// Size in bytes.
     pub bytes: i64,
-    /// Data sequence number: which deletes apply.
+    /// Data sequence number, which decides which deletes apply.
     pub sequence: i64,
-    /// What is known of its columns.
+    /// Metrics of its columns.
     pub metrics: Metrics,
     /// Columns that an equality delete compares.
     pub equality_ids: Vec<i32>,
-    /// The one data file that a delete is about.
+    /// The single data file to which a delete refers.
     pub referenced: Option<String>,
-    /// Where a deletion vector is in its file: offset and length.
+    /// Offset and length of a deletion vector in its file.
     pub blob: Option<(u64, u64)>,
 }
 
-/// The manifests of a snapshot.
+/// Reads the manifests of a snapshot.
 ///
 /// # Errors
-/// The list cannot be read or is damaged.
+/// [`IcebergError::Read`] or [`IcebergError::Damaged`], for the manifest list.
 pub async fn manifests(locations: &dyn Locations, snapshot: &Snapshot) -> Result<Vec<ManifestFile>> {
     let Some(list) = &snapshot.manifest_list else {
         return Ok(snapshot
@@ -131,7 +131,7 @@ fn summaries(value: &Avro) -> Option<Vec<Summary>> {
 }
 
 impl ManifestFile {
-    /// What is known of the partition values of its files, one for each field of `spec`.
+    /// Returns the bounds of the partition values of its files, one for each field of `spec`.
     pub fn ranges(&self, spec: &PartitionSpec, types: &[Option<Primitive>]) -> Vec<Option<Range>> {
         let Some(partitions) = self.partitions.as_ref().filter(|p| p.len() == spec.fields.len()) else {
             return vec![None; spec.fields.len()];
@@ -144,7 +144,7 @@ impl ManifestFile {
                 lower,
                 upper,
                 has_null: s.contains_null,
-                // Neither bounds nor anything else: every value is NULL (or NaN).
+                // With neither bounds nor NaN, every value is NULL.
                 all_null: Some(s.contains_null == Some(true) && s.lower.is_none() && s.contains_nan == Some(false)),
                 has_nan: s.contains_nan,
             })
@@ -153,7 +153,7 @@ impl ManifestFile {
     }
 }
 
-/// Types of a spec's partition values; `None` where the source column is not known any more.
+/// Returns the types of a spec's partition values; `None` if the source column is in no schema.
 pub fn partition_types(metadata: &TableMetadata, spec: &PartitionSpec) -> Vec<Option<Primitive>> {
     let one = |f: &crate::metadata::PartitionField| {
         let source = crate::value::primitive(&metadata.field_ever(f.source_id)?.field_type)?;
@@ -163,7 +163,7 @@ pub fn partition_types(metadata: &TableMetadata, spec: &PartitionSpec) -> Vec<Op
 }
 
 impl FileEntry {
-    /// What is known of its partition values.
+    /// Returns the bounds of its partition values.
     pub fn partition_ranges(&self, types: &[Option<Primitive>]) -> Vec<Option<Range>> {
         let one = |(value, t): (&Option<Value>, &Option<Primitive>)| {
             t.as_ref()?;
@@ -179,16 +179,17 @@ impl FileEntry {
         self.partition.iter().zip(types).map(one).collect()
     }
 
-    /// What is known of a column, by `schema`.
+    /// Returns the bounds of a column, by `schema`.
     pub fn range(&self, schema: &Schema, field: i32) -> Option<Range> {
         Some(self.metrics.range(field, schema.primitive(field)?))
     }
 }
 
-/// The files that a manifest names and that are alive.
+/// Reads the live files that a manifest names.
 ///
 /// # Errors
-/// It cannot be read or is damaged.
+/// [`IcebergError::Read`] or [`IcebergError::Damaged`], for the manifest; [`IcebergError::Unsupported`] if the content
+/// of a file is not known.
 pub async fn entries(
     locations: &dyn Locations,
     metadata: &TableMetadata,
@@ -198,7 +199,7 @@ pub async fn entries(
     let damaged = |what: &str| IcebergError::damaged(&manifest.path, what);
     let reader = avro::reader(&bytes).map_err(|e| damaged(&e))?;
     let spec_id = match manifest.spec_id {
-        // v1 without a manifest list: the manifest says it itself.
+        // v1 without a manifest list: the manifest itself has the id.
         -1 => reader
             .user_metadata()
             .get("partition-spec-id")
@@ -226,7 +227,8 @@ pub async fn entries(
         };
         let sequence = match row.int(&["sequence_number"]) {
             Some(n) => n,
-            // A new entry has its manifest's; v1 has none at all, and what it wrote is older than all that followed.
+            // A new entry has its manifest's number. v1 has none, and files written by it are older than all later
+            // ones.
             None if status == ADDED => manifest.sequence,
             None if manifest.sequence == 0 || !is_numbered => 0,
             None => return Err(damaged("an old entry without sequence number")),
@@ -241,7 +243,7 @@ pub async fn entries(
                     let read = Value::from_avro(*t, value);
                     Some(read.ok_or_else(|| damaged(&format!("a partition value {value:?} is no {t:?}")))?)
                 }
-                // Nobody can ask for it; it only has to differ where it differs.
+                // No predicate can refer to it; the text only has to differ for different values.
                 (value, None) => Some(Value::String(format!("{value:?}"))),
             });
         }
@@ -280,14 +282,15 @@ const ADDED: i64 = 1;
 /// Entry status: the file was removed.
 const DELETED: i64 = 2;
 
-/// Whether entries of a manifest have numbers: those of v1 have none, also where the table is of a newer version now.
+/// Whether the entries of a manifest have sequence numbers: those of v1 have none, even if the table is of a newer
+/// version.
 fn is_numbered(reader: &FileReader<'_>) -> bool {
     let is_v1 = reader.user_metadata().get("format-version").is_some_and(|version| version == b"1");
     let apache_avro::Schema::Record(entry) = reader.writer_schema() else { return false };
     !is_v1 && entry.lookup.contains_key("sequence_number")
 }
 
-/// Where each field of the spec is in the manifest's partition records, by field id, else by order.
+/// Returns the index of each field of the spec in the manifest's partition records, by field id, else by order.
 fn partition_positions(schema: &apache_avro::Schema, spec: &PartitionSpec) -> Vec<Option<usize>> {
     use apache_avro::Schema as S;
     let record = |s: &S, name: &str| match s {

@@ -1,4 +1,4 @@
-//! Table metadata: the JSON file that says what a table is and was.
+//! Table metadata: the JSON file that describes a table's present and past states.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -10,44 +10,44 @@ use crate::schema::{Field, Schema};
 use crate::transform::Transform;
 use crate::{Locations, get};
 
-/// Newest version of the specification that is read.
+/// Newest supported version of the specification.
 const FORMAT_MAX: i64 = 3;
 
-/// Metadata that is larger than this after decompression is taken for damaged.
+/// Larger metadata, after decompression, counts as damaged.
 const METADATA_BYTES_MAX: u64 = 1 << 30;
 
-/// A table as one metadata file tells it.
+/// A table as one metadata file describes it.
 #[derive(Debug, Clone)]
 pub struct TableMetadata {
-    /// Where it was read from.
+    /// Location of the metadata file.
     pub metadata_location: String,
-    /// 1 to 3.
+    /// Version of the specification, 1 to 3.
     pub format_version: i64,
     /// Root of the table.
     pub location: String,
-    /// Milliseconds since 1970, UTC.
+    /// Time of the last change: milliseconds since 1970, UTC.
     pub last_updated_ms: i64,
     /// All schemas that the table had.
     pub schemas: Vec<Schema>,
-    /// Id of the schema now.
+    /// Id of the current schema.
     pub current_schema_id: i32,
     /// Partition specs by id.
     pub specs: HashMap<i32, PartitionSpec>,
-    /// Id of the spec that new files have.
+    /// Id of the spec for new files.
     pub default_spec_id: i32,
     /// Properties.
     pub properties: HashMap<String, String>,
     /// Id of the newest snapshot; `None` for a table without rows.
     pub current_snapshot_id: Option<i64>,
-    /// Snapshots that are kept.
+    /// Snapshots that have not expired.
     pub snapshots: Vec<Snapshot>,
-    /// Which snapshot was the current one since when, oldest first.
+    /// Time since which each snapshot was the current one, and its id; oldest first.
     pub snapshot_log: Vec<(i64, i64)>,
     /// Branches and tags: name to snapshot, and whether it is a branch.
     pub refs: HashMap<String, (i64, bool)>,
 }
 
-/// How files are divided into partitions.
+/// The division of files into partitions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PartitionSpec {
     /// Its id.
@@ -66,13 +66,13 @@ impl PartitionSpec {
 /// A field of a partition spec.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PartitionField {
-    /// Column that it is computed from.
+    /// Id of the column from which it is computed.
     pub source_id: i32,
-    /// Its own id, under which manifests hold values.
+    /// Its own id, under which manifests store its values.
     pub field_id: i32,
     /// Name.
     pub name: String,
-    /// How it is computed.
+    /// The computation.
     pub transform: Transform,
 }
 
@@ -81,21 +81,21 @@ pub struct PartitionField {
 pub struct Snapshot {
     /// Identity.
     pub id: i64,
-    /// The state that it was made from.
+    /// The snapshot from which it was made.
     pub parent_id: Option<i64>,
-    /// Milliseconds since 1970, UTC.
+    /// Time of creation: milliseconds since 1970, UTC.
     pub timestamp_ms: i64,
     /// Its manifest list.
     pub manifest_list: Option<String>,
-    /// v1: its manifests, where there is no list.
+    /// v1: its manifests, if there is no list.
     pub manifests: Vec<String>,
-    /// Schema when it was made.
+    /// Id of the schema at its creation.
     pub schema_id: Option<i32>,
     /// `total-records` and the like.
     pub summary: HashMap<String, String>,
 }
 
-/// Which state of a table is wanted.
+/// Selects a state of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum At {
     /// The current one.
@@ -106,7 +106,7 @@ pub enum At {
     Branch(String),
     /// A tag.
     Tag(String),
-    /// The one that was current then: milliseconds since 1970, UTC.
+    /// The snapshot that was current at this time: milliseconds since 1970, UTC.
     Time(i64),
 }
 
@@ -114,7 +114,8 @@ impl TableMetadata {
     /// Reads the metadata file at `location` (`.json`, or `.gz` within its name for compressed ones).
     ///
     /// # Errors
-    /// It cannot be read, is damaged, or of a newer version.
+    /// [`IcebergError::Read`] if it cannot be read, [`IcebergError::Damaged`] if it is malformed,
+    /// [`IcebergError::Unsupported`] if its version is newer.
     pub async fn load(locations: &dyn Locations, location: &str) -> Result<TableMetadata> {
         let bytes = get(locations, location).await?;
         let mut plain = Vec::new();
@@ -131,10 +132,11 @@ impl TableMetadata {
         Self::from_json(location, &json)
     }
 
-    /// Metadata from its JSON, which came from `location`.
+    /// Parses metadata from its JSON, which came from `location`.
     ///
     /// # Errors
-    /// It is not what the specification says, or of a newer version.
+    /// [`IcebergError::Damaged`] if it violates the specification, [`IcebergError::Unsupported`] if its version is
+    /// newer.
     pub fn from_json(location: &str, json: &Json) -> Result<TableMetadata> {
         let damaged = |what: String| IcebergError::damaged(location, what);
         let int = |j: &Json, key: &str| j.get(key).and_then(Json::as_i64);
@@ -204,7 +206,7 @@ impl TableMetadata {
             specs: specs.into_iter().map(|s| (s.id, s)).collect(),
             default_spec_id,
             properties: strings(json.get("properties")),
-            // -1 is how v1 says that there is none.
+            // v1 writes -1 if there is none.
             current_snapshot_id: int(json, "current-snapshot-id").filter(|n| *n >= 0),
             snapshots,
             snapshot_log: log.filter_map(|e| Some((int(e, "timestamp-ms")?, int(e, "snapshot-id")?))).collect(),
@@ -219,10 +221,10 @@ impl TableMetadata {
         Ok(found)
     }
 
-    /// The schema of that id.
+    /// Returns the schema of that id.
     ///
     /// # Errors
-    /// There is none.
+    /// [`IcebergError::Damaged`] if there is none.
     pub fn schema_of(&self, id: i32) -> Result<&Schema> {
         self.schemas
             .iter()
@@ -230,11 +232,11 @@ impl TableMetadata {
             .ok_or_else(|| IcebergError::damaged(&self.metadata_location, format!("no schema {id}")))
     }
 
-    /// The snapshot that is wanted (`None`: a table that never had rows), and the schema to read it by: the current one,
-    /// or that of an older snapshot.
+    /// Returns the selected snapshot (`None`: a table that never had rows), and the schema to read it by: the current
+    /// one, or that of an older snapshot.
     ///
     /// # Errors
-    /// There is no such snapshot any more.
+    /// [`IcebergError::NoSnapshot`] if there is no such snapshot.
     pub fn at(&self, at: &At) -> Result<(Option<&Snapshot>, &Schema)> {
         let by_id = |id: i64| self.snapshots.iter().find(|s| s.id == id);
         let there = || {
@@ -260,7 +262,7 @@ impl TableMetadata {
                 let is_branch = reference.is_some_and(|(_, is_branch)| is_branch);
                 Ok((Some(found), if is_branch { now } else { self.schema_at(found)? }))
             }
-            // Every table has this branch, also where its metadata names none.
+            // Every table has this branch, even if its metadata names none.
             At::Branch(name) if name == "main" && !self.refs.contains_key(name) => self.at(&At::Now),
             At::Branch(name) | At::Tag(name) => {
                 let is_branch = matches!(at, At::Branch(_));
@@ -281,7 +283,7 @@ impl TableMetadata {
         self.schema_of(snapshot.schema_id.unwrap_or(self.current_schema_id))
     }
 
-    /// A column by id in any schema, newest first: deletes can name columns that were dropped since.
+    /// Returns a column by id in any schema, newest first: deletes can name columns that have been dropped.
     pub fn field_ever(&self, id: i32) -> Option<&Field> {
         self.schemas.iter().rev().find_map(|s| s.field(id))
     }
@@ -298,7 +300,7 @@ fn spec(location: &str, json: &Json) -> Result<PartitionSpec> {
     let fields = json.get("fields").and_then(Json::as_array).ok_or_else(|| damaged("no fields"))?;
     let fields = fields.iter().enumerate().map(|(at, f)| {
         let transform = f.get("transform").and_then(Json::as_str).ok_or_else(|| damaged("no transform"))?;
-        // v3 lets a transform have several sources; none of those known has.
+        // v3 allows several sources of a transform; no known transform has more than one.
         let sources = f.get("source-ids").and_then(Json::as_array);
         let source_id = match sources.map(Vec::as_slice) {
             Some([one]) => one.as_i64().and_then(|n| i32::try_from(n).ok()),
@@ -307,7 +309,7 @@ fn spec(location: &str, json: &Json) -> Result<PartitionSpec> {
         };
         Ok(PartitionField {
             source_id: source_id.ok_or_else(|| damaged("no source-id"))?,
-            // v1 numbers them by position.
+            // v1 numbers fields by position.
             field_id: id(f, "field-id").unwrap_or(1000 + at as i32),
             name: f.get("name").and_then(Json::as_str).unwrap_or_default().to_string(),
             transform: Transform::from_text(transform),

@@ -1,6 +1,6 @@
 //! Conditions on columns, and whether a file can hold a row that meets them.
 //!
-//! Everything here answers "may match": true also where nothing is known. A file is left out only on `false`.
+//! Every answer here is "may match": it is true if nothing is known. A file is left out only on `false`.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ pub enum Op {
     GtEq,
 }
 
-/// A condition on columns, by field id. A row that meets the query's filter meets this, not the other way round.
+/// A condition on columns, by field id. A row that meets the query's filter meets this condition, but not vice versa.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Predicate {
     /// Every row.
@@ -35,7 +35,7 @@ pub enum Predicate {
     And(Vec<Predicate>),
     /// Rows that meet any.
     Or(Vec<Predicate>),
-    /// The column is not NULL and compares so.
+    /// The column is not NULL and satisfies the comparison.
     Compare(i32, Op, Value),
     /// The column is one of the values.
     In(i32, Vec<Value>),
@@ -45,23 +45,23 @@ pub enum Predicate {
     NotNull(i32),
 }
 
-/// What is known of the values of one column, or of one partition field, in a set of rows.
+/// Bounds of the values of one column, or of one partition field, in a set of rows.
 #[derive(Debug, Clone, Default)]
 pub struct Range {
-    /// No value is smaller.
+    /// Lower bound: no value is smaller.
     pub lower: Option<Value>,
-    /// No value is larger.
+    /// Upper bound: no value is larger.
     pub upper: Option<Value>,
     /// `Some(false)`: no value is NULL.
     pub has_null: Option<bool>,
     /// `Some(true)`: every value is NULL.
     pub all_null: Option<bool>,
-    /// `Some(false)`: no value is NaN. Bounds leave NaN out, and it is larger than every other.
+    /// `Some(false)`: no value is NaN. Bounds do not cover NaN, which is larger than any other value.
     pub has_nan: Option<bool>,
 }
 
 impl Range {
-    /// The bounds, if they are bounds: some writers order UUIDs as signed numbers.
+    /// Returns the bounds if they are in order: some writers order UUIDs as signed numbers.
     pub(crate) fn bounds(lower: Option<Value>, upper: Option<Value>) -> (Option<Value>, Option<Value>) {
         match lower.as_ref().zip(upper.as_ref()).and_then(|(lower, upper)| lower.compare(upper)) {
             Some(Ordering::Greater) => (None, None),
@@ -98,13 +98,13 @@ impl Range {
 }
 
 impl Predicate {
-    /// Whether rows can meet this, of which `range` knows the columns; `None`: nothing is known of that one.
+    /// Whether rows can meet this condition. `range` returns the bounds of a column; `None`: nothing is known of it.
     pub fn may_match(&self, range: &dyn Fn(i32) -> Option<Range>) -> bool {
         self.may(&|field, test| range(field).is_none_or(|r| test.on(&r)))
     }
 
-    /// Whether a partition, or a set of partitions, can hold rows that meet this. `ranges`: one for each of the spec's
-    /// fields; `None`: nothing is known of that one.
+    /// Whether a partition, or a set of partitions, can hold rows that meet this condition. `ranges`: one for each of
+    /// the spec's fields; `None`: nothing is known of that field.
     pub fn may_match_partition(&self, spec: &PartitionSpec, ranges: &[Option<Range>]) -> bool {
         self.may(&|field, test| {
             let of_field = spec.fields.iter().zip(ranges).filter(|(f, _)| f.source_id == field);
@@ -142,7 +142,7 @@ impl Test<'_> {
         }
     }
 
-    /// The same on the results of a transform, NULL for NULL alone.
+    /// Tests the results of a transform; a transform maps NULL, and only NULL, to NULL.
     fn on_transformed(self, transform: Transform, r: &Range) -> bool {
         let (op, value) = match self {
             _ if matches!(transform, Transform::Void | Transform::Unknown) => return true,
@@ -167,7 +167,7 @@ impl Test<'_> {
     }
 }
 
-/// Old writers rounded times before 1970 towards it, so their files are in the partition after the right one.
+/// Old writers rounded times before 1970 towards 1970, so their files are in the partition after the right one.
 fn early(result: &Value) -> Value {
     match result {
         Value::Int(n) if *n < 0 => Value::Int(n + 1),
@@ -175,23 +175,23 @@ fn early(result: &Value) -> Value {
     }
 }
 
-/// Ranges of columns from the metrics of a file.
+/// Metrics of a file's columns.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Metrics {
-    /// Values, NULL and NaN included, by field id.
+    /// Number of values, including NULL and NaN, by field id.
     pub value_counts: HashMap<i32, i64>,
-    /// NULLs by field id.
+    /// Number of NULLs by field id.
     pub null_counts: HashMap<i32, i64>,
-    /// NaNs by field id.
+    /// Number of NaNs by field id.
     pub nan_counts: HashMap<i32, i64>,
-    /// Serialized bounds by field id.
+    /// Serialized lower bounds by field id.
     pub lower: HashMap<i32, Vec<u8>>,
-    /// Serialized bounds by field id.
+    /// Serialized upper bounds by field id.
     pub upper: HashMap<i32, Vec<u8>>,
 }
 
 impl Metrics {
-    /// What is known of a column whose type is `t` now.
+    /// Returns the bounds of a column of type `t`.
     pub fn range(&self, field: i32, t: crate::schema::Primitive) -> Range {
         let (values, nulls) = (self.value_counts.get(&field), self.null_counts.get(&field));
         let bound = |of: &HashMap<i32, Vec<u8>>| of.get(&field).and_then(|b| Value::from_bytes(t, b));

@@ -1,4 +1,4 @@
-//! Columns as a file has them, made into columns as the table has them now: fields by id or by name, types promoted.
+//! Conversion of a file's columns to the table's current columns: fields by id or by name, types promoted.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,56 +12,57 @@ use dipper_store::segment::{can_convert, convert};
 
 use crate::schema::FIELD_ID;
 
-/// The Iceberg field id that an Arrow field carries.
+/// Returns the Iceberg field id of an Arrow field.
 pub fn field_id(field: &Field) -> Option<i32> {
     field.metadata().get(FIELD_ID)?.parse().ok()
 }
 
-/// How an array of one field becomes one of another.
+/// Conversion of an array of one field to an array of another.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
-    /// It is what it shall be.
+    /// No change.
     Same,
-    /// Another primitive type.
+    /// Cast to another primitive type.
     Cast,
-    /// Of each field of the struct.
+    /// Conversion of each field of a struct.
     Struct(Vec<Part>),
-    /// Of the elements.
+    /// Conversion of the elements.
     List(Box<Shape>),
-    /// Of keys and values.
+    /// Conversion of keys and values.
     Map(Box<Shape>, Box<Shape>),
 }
 
-/// Where a field of a struct comes from.
+/// Source of a field of a struct.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Part {
-    /// Its place in the file's struct, and how it is made.
+    /// Its index in the file's struct, and its conversion.
     Of(usize, Shape),
-    /// The file has none: its value in each row, as an array of one; `None` for NULL.
+    /// The file has no such field: its value in each row, as an array of one; `None` for NULL.
     Missing(Option<ArrayRef>),
 }
 
-/// The value of a field of the table in files that lack it, as an array of one; `None` for NULL.
+/// Returns the value of a field of the table in files that lack it, as an array of one; `None` for NULL.
 pub type Defaults<'a> = dyn Fn(&Field) -> Result<Option<ArrayRef>, String> + 'a;
 
-/// How `from`, a field of a file, becomes `to`, a field of the table; fields of structs are found by id.
+/// Returns the conversion of `from`, a field of a file, to `to`, a field of the table; fields of structs are found by
+/// id.
 ///
 /// # Errors
-/// No promotion leads from one to the other; what `defaults` says.
+/// A text, if no promotion leads from one type to the other; the error of `defaults`.
 pub fn shape(from: &Field, to: &Field, defaults: &Defaults<'_>) -> Result<Shape, String> {
     shaped(from, to, &|have, want| want.iter().map(|w| position(have, w)).collect(), defaults)
 }
 
-/// [`shape`] by the names of fields of structs, which are matched as [`places`] does.
+/// Returns the conversion like [`shape`], with fields of structs found by name, as in [`places`].
 ///
 /// # Errors
-/// No cast leads from one to the other.
+/// A text, if no cast leads from one type to the other.
 pub fn shape_by_name(from: &Field, to: &Field) -> Result<Shape, String> {
     shaped(from, to, &places, &|_| Ok(None))
 }
 
-/// Where `have` has each of the fields that are wanted: by name, else by name without regard to case. Each is one wanted
-/// field at most.
+/// Returns the index in `have` of each wanted field: by name, else by name without regard to case. Each field of `have`
+/// is used for at most one wanted field.
 pub fn places(have: &Fields, want: &Fields) -> Vec<Option<usize>> {
     let mut places: Vec<Option<usize>> = vec![None; want.len()];
     let mut free: Vec<bool> = vec![true; have.len()];
@@ -91,7 +92,7 @@ pub fn places(have: &Fields, want: &Fields) -> Vec<Option<usize>> {
     places
 }
 
-/// Finds the fields of a table's struct among those of a file's.
+/// Finds the fields of a table's struct among those of a file's struct.
 type Find<'a> = dyn Fn(&Fields, &Fields) -> Vec<Option<usize>> + 'a;
 
 fn shaped(from: &Field, to: &Field, find: &Find<'_>, defaults: &Defaults<'_>) -> Result<Shape, String> {
@@ -107,7 +108,7 @@ fn shaped(from: &Field, to: &Field, find: &Find<'_>, defaults: &Defaults<'_>) ->
             };
             Ok(Shape::Struct(want.iter().zip(find(have, want)).map(one).collect::<Result<_, String>>()?))
         }
-        // Writers of files choose among these freely; a table has but one.
+        // Writers of files choose freely among these list types; a table has only one.
         (DataType::List(have) | DataType::LargeList(have) | DataType::FixedSizeList(have, _), DataType::List(want)) => {
             Ok(Shape::List(Box::new(shaped(have, want, find, defaults)?)))
         }
@@ -124,16 +125,16 @@ fn shaped(from: &Field, to: &Field, find: &Find<'_>, defaults: &Defaults<'_>) ->
     }
 }
 
-/// The place of a table's field among a file's fields: by id, which both have.
+/// Returns the index of a table's field among a file's fields, by id; both must have one.
 pub fn position(have: &Fields, want: &Field) -> Option<usize> {
     let id = field_id(want)?;
     have.iter().position(|f| field_id(f) == Some(id))
 }
 
-/// `array` in the type of `to`, by the `shape` that leads there.
+/// Converts `array` to the type of `to` by `shape`.
 ///
 /// # Errors
-/// A value does not fit, which a promotion cannot cause.
+/// [`ArrowError`] if a value does not fit, which a promotion cannot cause.
 pub fn reshape(array: &ArrayRef, shape: &Shape, to: &Field) -> Result<ArrayRef, ArrowError> {
     Ok(match (shape, to.data_type()) {
         (Shape::Same, _) => Arc::clone(array),
@@ -144,7 +145,7 @@ pub fn reshape(array: &ArrayRef, shape: &Shape, to: &Field) -> Result<ArrayRef, 
                 .zip(fields)
                 .map(|(part, field)| match part {
                     Part::Missing(None) => Ok(new_null_array(field.data_type(), have.len())),
-                    // Who takes a field out of a struct does not look whether that is NULL.
+                    // Readers of a struct's field do not check whether the struct itself is NULL.
                     Part::Missing(Some(one)) => {
                         take(one, &UInt32Array::new(vec![0; have.len()].into(), have.nulls().cloned()), None)
                     }
@@ -198,11 +199,11 @@ pub fn reshape(array: &ArrayRef, shape: &Shape, to: &Field) -> Result<ArrayRef, 
     })
 }
 
-/// The fields of a file without ids, with the ids that a name mapping (property `schema.name-mapping.default`) gives
-/// them. Fields that it does not name stay without.
+/// Returns the fields of a file without ids, with the ids that a name mapping (property `schema.name-mapping.default`)
+/// gives them. Fields that the mapping does not name get none.
 ///
 /// # Errors
-/// The mapping is not JSON of its shape.
+/// A text, if the mapping is not valid JSON.
 pub fn with_mapped_ids(fields: &Fields, mapping: &str) -> Result<Fields, String> {
     let json: serde_json::Value =
         serde_json::from_str(mapping).map_err(|e| format!("schema.name-mapping.default: {e}"))?;

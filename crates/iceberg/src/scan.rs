@@ -1,4 +1,4 @@
-//! Which files of a snapshot a query reads, and which deletes apply to each.
+//! Planning: the files of a snapshot that a query reads, and the deletes that apply to each.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::predicate::Predicate;
 use crate::schema::Schema;
 use crate::{Locations, value::Value};
 
-/// Manifests that are read at a time.
+/// Number of manifests that are read concurrently.
 const MANIFESTS_AT_ONCE: usize = 16;
 
 /// A data file to read.
@@ -20,27 +20,28 @@ const MANIFESTS_AT_ONCE: usize = 16;
 pub struct Task {
     /// The file.
     pub file: Arc<FileEntry>,
-    /// Files of deleted positions, deletion vectors among them, that may name rows of it.
+    /// Files of deleted positions, including deletion vectors, that may name rows of the data file.
     pub positions: Vec<Arc<FileEntry>>,
-    /// Equality deletes that apply to it.
+    /// Equality deletes that apply to the data file.
     pub equality: Vec<Arc<FileEntry>>,
 }
 
-/// What a scan reads.
+/// Files that a scan reads.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
     /// Files, in the order of the manifests.
     pub tasks: Vec<Task>,
-    /// Manifests of data files of the snapshot, and those of them that were read.
+    /// Number of manifests of data files in the snapshot, and of those that were read.
     pub manifests: (usize, usize),
-    /// Data files in the manifests that were read.
+    /// Number of data files in the manifests that were read.
     pub files: usize,
 }
 
-/// The files of `snapshot` that can hold rows that meet `predicate` (fields by `schema`).
+/// Finds the files of `snapshot` that can hold rows that meet `predicate` (fields by `schema`).
 ///
 /// # Errors
-/// Metadata that cannot be read or is damaged, or file formats that are not read.
+/// [`IcebergError::Read`] or [`IcebergError::Damaged`] for metadata, [`IcebergError::Unsupported`] for a data file that
+/// is not Parquet.
 pub async fn plan(
     locations: &dyn Locations,
     metadata: &TableMetadata,
@@ -63,7 +64,7 @@ pub async fn plan(
     let (deletes, data): (Vec<_>, Vec<_>) = all.into_iter().partition(|m| m.is_deletes);
     let of_snapshot = data.len();
     let data: Vec<_> = data.into_iter().filter(may_match).collect();
-    // Deletes are not left out by the predicate: a global equality delete has partition values of another spec.
+    // The predicate must not leave out deletes: a global equality delete has partition values of another spec.
     let deletes: Vec<_> = deletes.into_iter().filter(|m| m.live_files != Some(0)).collect();
     let mut plan = Plan { manifests: (of_snapshot, data.len()), ..Plan::default() };
     let data = read(locations, metadata, data).await?;
@@ -104,14 +105,14 @@ async fn read(
     Ok(all.into_iter().flatten().collect())
 }
 
-/// A partition: its spec, and its values as text that differs where they differ.
+/// A partition: its spec, and its values as a text that differs for different values.
 type PartitionKey = (i32, String);
 
 fn partition_key(spec: i32, values: &[Option<Value>]) -> PartitionKey {
     (spec, format!("{values:?}"))
 }
 
-/// Delete files by what they apply to.
+/// Delete files by the data that they apply to.
 #[derive(Default)]
 struct Deletes {
     of_file: HashMap<String, Vec<Arc<FileEntry>>>,
@@ -143,7 +144,7 @@ impl Deletes {
         Ok(all)
     }
 
-    /// Deleted positions apply to files of their own load, too.
+    /// Returns the position deletes of a data file. They apply to files of their own load too.
     fn positions(&self, data: &FileEntry) -> Vec<Arc<FileEntry>> {
         let key = partition_key(data.spec_id, &data.partition);
         let own = self.of_file.get(&data.path).into_iter().flatten();
@@ -151,7 +152,8 @@ impl Deletes {
         own.chain(shared).filter(|d| d.sequence >= data.sequence).cloned().collect()
     }
 
-    /// Equality deletes apply only to files of earlier loads, and only where a value of the file can be among theirs.
+    /// Returns the equality deletes of a data file. They apply only to files of earlier loads, and only if a value of
+    /// the file can be among theirs.
     fn equality(&self, data: &FileEntry, schema: &Schema) -> Vec<Arc<FileEntry>> {
         let key = partition_key(data.spec_id, &data.partition);
         let own = self.equality.get(&key).into_iter().flatten();
@@ -162,7 +164,7 @@ impl Deletes {
     }
 }
 
-/// Whether the bounds of the delete and of the file leave room for a common value in every column.
+/// Whether the bounds of the delete and of the file allow a common value in every column.
 fn overlaps(delete: &FileEntry, data: &FileEntry, schema: &Schema) -> bool {
     delete.equality_ids.iter().all(|id| {
         let Some((d, f)) = delete.range(schema, *id).zip(data.range(schema, *id)) else { return true };

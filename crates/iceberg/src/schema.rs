@@ -1,4 +1,4 @@
-//! Schemas: columns by field id, and the Arrow types they are read as.
+//! Schemas: columns by field id, and the Arrow types as which they are read.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -47,8 +47,8 @@ pub enum Type {
     List(Box<Field>),
     /// map: key and value
     Map(Box<Field>, Box<Field>),
-    /// One that is not read, such as `variant`, or nested with such a one inside, as the metadata spells it. Only whole columns
-    /// have it.
+    /// A type that is not supported, such as `variant`, or a nested type that contains one, in the metadata's spelling.
+    /// Only whole columns have it.
     Unsupported(String),
 }
 
@@ -59,13 +59,13 @@ pub struct Field {
     pub id: i32,
     /// Name.
     pub name: String,
-    /// Never NULL.
+    /// Whether it is never NULL.
     pub required: bool,
     /// Type.
     pub field_type: Type,
     /// Comment.
     pub doc: Option<String>,
-    /// v3: what rows have that were written before the column was added.
+    /// v3: the value for rows that were written before the column was added.
     pub initial_default: Option<Value>,
 }
 
@@ -79,13 +79,13 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// A schema from metadata at `location`.
+    /// Parses a schema from metadata at `location`.
     pub(crate) fn from_json(location: &str, json: &Json) -> Result<Schema> {
         let id = json.get("schema-id").and_then(Json::as_i64).unwrap_or(0);
         let id = i32::try_from(id).map_err(|_| IcebergError::damaged(location, "schema-id is out of range"))?;
         let columns = json.get("fields").and_then(Json::as_array).filter(|_| json["type"] == "struct");
         let columns = columns.ok_or_else(|| IcebergError::damaged(location, "a schema is not of type struct"))?;
-        // A column that cannot be read does not close its table.
+        // A column that cannot be read does not prevent reading the table.
         let one = |column: &Json| match Field::from_json(location, column) {
             Err(IcebergError::Unsupported { .. }) => Field::unsupported(location, column),
             column => column,
@@ -93,7 +93,7 @@ impl Schema {
         Ok(Schema { id, fields: columns.iter().map(one).collect::<Result<_>>()? })
     }
 
-    /// The column or nested field of that id.
+    /// Returns the column or nested field of that id.
     pub fn field(&self, id: i32) -> Option<&Field> {
         fn find(fields: &[Field], id: i32) -> Option<&Field> {
             fields.iter().find_map(|f| {
@@ -103,12 +103,12 @@ impl Schema {
         find(&self.fields, id)
     }
 
-    /// The type behind a field id, if it is a primitive.
+    /// Returns the type of the field with this id, if it is a primitive.
     pub fn primitive(&self, id: i32) -> Option<Primitive> {
         crate::value::primitive(&self.field(id)?.field_type)
     }
 
-    /// The columns as Arrow fields with field ids; `views`: strings and bytes as views.
+    /// Returns the columns as Arrow fields with field ids; `views`: strings and bytes as views.
     pub fn arrow_fields(&self, views: bool) -> Vec<FieldRef> {
         self.fields.iter().map(|f| f.to_arrow(views)).collect()
     }
@@ -125,9 +125,9 @@ impl Field {
         all.into_iter()
     }
 
-    /// The column whose type is not read.
+    /// Makes a column whose type is not supported.
     fn unsupported(location: &str, json: &Json) -> Result<Field> {
-        // All but the type.
+        // Everything but the type is parsed.
         let mut json = json.clone();
         let written = json.get("type").map(|t| t.as_str().map_or_else(|| t.to_string(), str::to_string));
         json["type"] = "string".into();
@@ -136,7 +136,7 @@ impl Field {
         Ok(Field { field_type, ..Field::from_json(location, &json)? })
     }
 
-    /// The type that is not read, as the metadata spells it, if that is the column's.
+    /// Returns the metadata's spelling of the column's type if it is not supported.
     pub fn unsupported_type(&self) -> Option<&str> {
         match &self.field_type {
             Type::Unsupported(written) => Some(written),
@@ -144,7 +144,7 @@ impl Field {
         }
     }
 
-    /// The Arrow field, with its id. One that is not read is a string whose values nobody gets.
+    /// Returns the Arrow field, with its id. An unsupported column is a string whose values are never read.
     pub fn to_arrow(&self, views: bool) -> FieldRef {
         let data_type = match &self.field_type {
             Type::Primitive(p) => p.to_arrow(views),
@@ -156,7 +156,7 @@ impl Field {
                 DataType::Map(Arc::new(ArrowField::new("key_value", DataType::Struct(entries), false)), false)
             }
         };
-        // Files of a table whose column became required later may still hold NULL: nothing leans on the word.
+        // Files may still hold NULL in a column that became required later: nothing relies on `required`.
         let is_key = self.name == "key" && self.required;
         let metadata = HashMap::from([(FIELD_ID.to_string(), self.id.to_string())]);
         Arc::new(ArrowField::new(&self.name, data_type, !is_key).with_metadata(metadata))
@@ -223,7 +223,7 @@ impl Type {
 }
 
 impl Primitive {
-    /// The type of that spelling.
+    /// Returns the type of that spelling.
     pub fn from_text(text: &str) -> Option<Primitive> {
         Some(match text {
             "boolean" => Primitive::Boolean,
@@ -252,7 +252,7 @@ impl Primitive {
         })
     }
 
-    /// The Arrow type that the column is read as; timestamps of nanoseconds are cut to microseconds.
+    /// Returns the Arrow type as which the column is read; timestamps of nanoseconds are cut to microseconds.
     fn to_arrow(self, views: bool) -> DataType {
         match self {
             Primitive::Boolean => DataType::Boolean,
@@ -267,7 +267,7 @@ impl Primitive {
             Primitive::Timestamptz | Primitive::TimestamptzNs => {
                 DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
             }
-            // UUIDs are what they are written as, as in Doris.
+            // UUIDs are read as their text, as in Doris.
             Primitive::String | Primitive::Uuid if views => DataType::Utf8View,
             Primitive::String | Primitive::Uuid => DataType::Utf8,
             Primitive::Fixed(_) | Primitive::Binary if views => DataType::BinaryView,

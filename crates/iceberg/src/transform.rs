@@ -1,16 +1,16 @@
-//! Partition transforms: what they make of a value, and what a condition on the value says of the result.
+//! Partition transforms: their results for a value, and the consequences of a condition on the value for the result.
 
 use crate::schema::Primitive;
 use crate::value::{DAY_NS, Value};
 
-/// How a partition value is computed from a column.
+/// The computation of a partition value from a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transform {
     /// The value itself.
     Identity,
     /// Murmur3 hash modulo n.
     Bucket(u32),
-    /// Cut to a width.
+    /// Truncated to a width.
     Truncate(u32),
     /// Years since 1970.
     Year,
@@ -22,12 +22,12 @@ pub enum Transform {
     Hour,
     /// Always NULL.
     Void,
-    /// One that this version does not know: nothing follows from it.
+    /// A transform that this version does not know: nothing can be derived from it.
     Unknown,
 }
 
 impl Transform {
-    /// The transform of that spelling.
+    /// Returns the transform of that spelling.
     pub fn from_text(text: &str) -> Transform {
         let width = |prefix: &str| {
             text.strip_prefix(prefix)?.strip_prefix('[')?.strip_suffix(']')?.parse::<u32>().ok().filter(|n| *n > 0)
@@ -47,11 +47,11 @@ impl Transform {
         }
     }
 
-    /// The type of the transform's results for a column of type `source`.
+    /// Returns the type of the transform's results for a column of type `source`.
     pub fn result(self, source: Primitive) -> Primitive {
         match self {
             Transform::Identity | Transform::Truncate(_) | Transform::Void | Transform::Unknown => source,
-            // A day is a date in Avro's words, and an int in others'.
+            // Avro calls a day a date; other parts of the metadata call it an int.
             Transform::Bucket(_) | Transform::Year | Transform::Month | Transform::Day | Transform::Hour => {
                 Primitive::Int
             }
@@ -76,7 +76,7 @@ impl Transform {
         matches!(self, Transform::Year | Transform::Month | Transform::Day | Transform::Hour)
     }
 
-    /// The result for a value; `None` where it is not defined or not known.
+    /// Returns the result for a value; `None` if it is not defined or the transform is not known.
     pub fn apply(self, value: &Value) -> Option<Value> {
         Some(match (self, value) {
             (Transform::Identity, v) => v.clone(),
@@ -102,19 +102,19 @@ fn days(value: &Value) -> Option<i32> {
     }
 }
 
-/// Months since 1970-01.
+/// Returns the months since 1970-01.
 fn months(value: &Value) -> Option<i32> {
     use chrono::Datelike;
     let date = chrono::NaiveDate::default().checked_add_signed(chrono::TimeDelta::try_days(days(value)?.into())?)?;
     Some((date.year() - 1970) * 12 + date.month0() as i32)
 }
 
-/// The specification's hash (appendix B): Murmur3, 32 bits, of a value's bytes.
+/// Returns the specification's hash of a value's bytes (appendix B): Murmur3, 32 bits.
 fn hash(value: &Value) -> Option<u32> {
     Some(match value {
         Value::Int(v) | Value::Time(v) => murmur3(&v.to_le_bytes()),
         Value::Date(days) => murmur3(&i64::from(*days).to_le_bytes()),
-        // Microseconds, for columns of nanoseconds too.
+        // Microseconds, even for columns of nanoseconds.
         Value::Timestamp(ns) => murmur3(&i64::try_from(ns.div_euclid(1000)).ok()?.to_le_bytes()),
         Value::Decimal(unscaled, _) => murmur3(shortest(&unscaled.to_be_bytes())),
         Value::String(s) => murmur3(s.as_bytes()),
@@ -123,7 +123,7 @@ fn hash(value: &Value) -> Option<u32> {
     })
 }
 
-/// The least bytes of a two's complement number, most significant first.
+/// Returns the fewest bytes of a two's complement number, most significant first.
 fn shortest(bytes: &[u8; 16]) -> &[u8] {
     let sign = bytes[0] & 0x80;
     let fill = if sign == 0 { 0 } else { 0xff };

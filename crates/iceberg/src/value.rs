@@ -7,7 +7,8 @@ use serde_json::Value as Json;
 
 use crate::schema::{Primitive, Type};
 
-/// A value that is not NULL. Numbers of one family compare with each other, whatever their width: types are promoted.
+/// A value that is not NULL. Numbers of one family compare with each other, whatever their width, because types are
+/// promoted.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// boolean
@@ -22,7 +23,8 @@ pub enum Value {
     Date(i32),
     /// Microseconds since midnight
     Time(i64),
-    /// Nanoseconds since 1970 (of local or universal time, as the column's type says). Wide enough for microseconds, too.
+    /// Nanoseconds since 1970 (local or universal time, depending on the column's type). Wide enough for microseconds
+    /// too.
     Timestamp(i128),
     /// UTF-8
     String(String),
@@ -31,7 +33,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// Order of two values of one family; `None` where there is none (NaN, other families).
+    /// Compares two values of one family; `None` if there is no order (NaN, different families).
     pub fn compare(&self, other: &Value) -> Option<Ordering> {
         use Value::*;
         match (self, other) {
@@ -48,8 +50,8 @@ impl Value {
         }
     }
 
-    /// A value in the serialization of bounds (specification, appendix D), of a column whose type is `t` now; shorter
-    /// encodings are those of the types it may have been promoted from. `None`: it cannot be read.
+    /// Reads a value in the serialization of bounds (specification, appendix D), for a column of type `t`; shorter
+    /// encodings are those of the types from which the column may have been promoted. `None`: it cannot be read.
     pub fn from_bytes(t: Primitive, bytes: &[u8]) -> Option<Value> {
         let int = |bytes: &[u8]| match bytes.len() {
             4 => Some(i64::from(i32::from_le_bytes(bytes.try_into().ok()?))),
@@ -81,7 +83,7 @@ impl Value {
         })
     }
 
-    /// A default in the JSON serialization (appendix D). `None`: it cannot be read.
+    /// Reads a default in the JSON serialization (appendix D). `None`: it cannot be read.
     pub fn from_json(t: Primitive, json: &Json) -> Option<Value> {
         let hex = |s: &str| {
             let pairs = (0..s.len()).step_by(2).map(|i| u8::from_str_radix(s.get(i..i + 2)?, 16).ok());
@@ -114,7 +116,7 @@ impl Value {
         })
     }
 
-    /// A partition value from Avro, of a field whose type is `t`.
+    /// Reads a partition value from Avro, for a field of type `t`.
     pub(crate) fn from_avro(t: Primitive, value: &apache_avro::types::Value) -> Option<Value> {
         use apache_avro::types::Value as Avro;
         let int = || match value {
@@ -156,7 +158,7 @@ impl Value {
     }
 }
 
-/// The UUID that this is the text of. `None`: it is none's, or spelled otherwise.
+/// Returns the UUID with this text. `None`: it is no UUID, or not in the canonical spelling.
 pub fn uuid_of(text: &str) -> Option<[u8; 16]> {
     let digits: String = text.chars().filter(|c| *c != '-').collect();
     let number = u128::from_str_radix(&digits, 16).ok()?;
@@ -171,7 +173,7 @@ fn nanoseconds(at: chrono::NaiveDateTime) -> i128 {
     i128::from(at.timestamp()) * 1_000_000_000 + i128::from(at.timestamp_subsec_nanos())
 }
 
-/// Two's complement, most significant byte first, of any length up to 16.
+/// Reads a two's complement number, most significant byte first, of any length up to 16.
 fn big_endian(bytes: &[u8]) -> Option<i128> {
     if bytes.is_empty() || bytes.len() > 16 {
         return None;
@@ -181,7 +183,7 @@ fn big_endian(bytes: &[u8]) -> Option<i128> {
     Some(i128::from_be_bytes(wide))
 }
 
-/// `-12.30` with scale 2 is -1230.
+/// Parses a decimal as its unscaled value: `-12.30` with scale 2 is -1230.
 fn decimal(text: &str, scale: u8) -> Option<i128> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     if fraction.len() > scale.into() {
@@ -190,7 +192,7 @@ fn decimal(text: &str, scale: u8) -> Option<i128> {
     format!("{whole}{fraction:0<width$}", width = usize::from(scale)).parse().ok()
 }
 
-/// The primitive behind a type, if it is one.
+/// Returns the primitive type, if the type is one.
 pub(crate) fn primitive(t: &Type) -> Option<Primitive> {
     match t {
         Type::Primitive(p) => Some(*p),
