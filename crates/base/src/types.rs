@@ -61,8 +61,9 @@ pub enum SqlType {
 }
 
 impl SqlType {
-    /// Returns the Arrow type of a column of this type. Strings are `Utf8View`; DATETIME is `Timestamp(Microsecond,
-    /// None)`; LARGEINT is `Decimal256(39, 0)`; list items and struct fields are nullable; map keys are not.
+    /// Returns the Arrow type of a column of this type. Strings are `Utf8View`; DATETIME is
+    /// `Timestamp(Microsecond, None)`; LARGEINT is `Decimal256(39, 0)`; list items and struct fields are nullable; map
+    /// keys are not.
     pub fn to_arrow(&self) -> DataType {
         match self {
             SqlType::Boolean => DataType::Boolean,

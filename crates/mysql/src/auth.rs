@@ -1,17 +1,19 @@
-//! Passwords: what is kept of them, and how a client proves that it knows one.
+//! Passwords: the stored verifiers, and the proof by which a client shows that it knows a password.
 //!
-//! Both plugins are challenge-response with a nonce of 20 bytes, and of both only the doubly hashed password is kept:
+//! Both plugins are challenge-response with a nonce of 20 bytes, and both need only the doubly hashed password:
 //!
 //! ```text
-//! caching_sha2_password   kept V = SHA256(SHA256(password))
-//!                         proof  = SHA256(password) xor SHA256(V || nonce)       check SHA256(proof xor SHA256(V || nonce)) = V
-//! mysql_native_password   kept V = SHA1(SHA1(password))
-//!                         proof  = SHA1(password) xor SHA1(nonce || V)           check SHA1(proof xor SHA1(nonce || V)) = V
+//! caching_sha2_password   stored V = SHA256(SHA256(password))
+//!                         proof    = SHA256(password) xor SHA256(V || nonce)
+//!                         check      SHA256(proof xor SHA256(V || nonce)) = V
+//! mysql_native_password   stored V = SHA1(SHA1(password))
+//!                         proof    = SHA1(password) xor SHA1(nonce || V)
+//!                         check      SHA1(proof xor SHA1(nonce || V)) = V
 //! ```
 //!
-//! MySQL keeps a slow hash for caching_sha2_password and asks for the password itself, over TLS or RSA, until its cache
-//! is warm. Here the verifier is always at hand, so the fast path always answers, without TLS too. The price: a leaked V
-//! is open to fast guessing, so it is a secret like the password.
+//! MySQL stores a slow hash for caching_sha2_password and asks for the password itself, over TLS or RSA, until its
+//! cache is warm. Here the verifier is always available, so the fast path always answers, without TLS too. The price: a
+//! leaked V can be attacked by fast guessing, so it is as secret as the password.
 
 use std::fmt;
 
@@ -32,7 +34,7 @@ impl<const N: usize> Secret<N> {
         Self(bytes)
     }
 
-    /// The bytes, for storing them in the catalog.
+    /// Returns the bytes, for storing them in the catalog.
     pub const fn expose(&self) -> &[u8; N] {
         &self.0
     }
@@ -54,7 +56,7 @@ pub enum Plugin {
 }
 
 impl Plugin {
-    /// The plugin's name on the wire.
+    /// Returns the plugin's name on the wire.
     pub const fn name(self) -> &'static str {
         match self {
             Self::CachingSha2 => "caching_sha2_password",
@@ -62,13 +64,13 @@ impl Plugin {
         }
     }
 
-    /// The plugin with this name.
+    /// Returns the plugin with this name.
     pub fn from_name(name: &[u8]) -> Option<Self> {
         [Self::CachingSha2, Self::Native].into_iter().find(|plugin| plugin.name().as_bytes() == name)
     }
 }
 
-/// What is kept of an account's password.
+/// Stored verifier of an account's password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verifier {
     kind: Kind,
@@ -83,7 +85,7 @@ enum Kind {
 }
 
 impl Verifier {
-    /// The verifier of a password; of the empty one, that of an account without password.
+    /// Creates the verifier of a password; the empty password gives that of an account without password.
     pub fn from_password(password: &str) -> Self {
         if password.is_empty() {
             return Self { kind: Kind::Empty };
@@ -93,8 +95,8 @@ impl Verifier {
         Self { kind: Kind::Hashed { sha2: Some(Secret::new(sha2)), sha1: Some(Secret::new(sha1)) } }
     }
 
-    /// The verifier kept as `SHA256(SHA256(password))` and `SHA1(SHA1(password))`; a plugin without its hash cannot be
-    /// used by the account. `None` without any hash: an account without password is [`Self::from_password`] of "".
+    /// Creates the verifier from `SHA256(SHA256(password))` and `SHA1(SHA1(password))`; the account cannot use a plugin
+    /// whose hash is missing. `None` without any hash: an account without password is [`Self::from_password`] of "".
     pub fn from_hashes(sha2: Option<[u8; 32]>, sha1: Option<[u8; 20]>) -> Option<Self> {
         if sha2.is_none() && sha1.is_none() {
             return None;
@@ -102,7 +104,7 @@ impl Verifier {
         Some(Self { kind: Kind::Hashed { sha2: sha2.map(Secret::new), sha1: sha1.map(Secret::new) } })
     }
 
-    /// A verifier that no password fits, for users that do not exist: they go through the same exchange.
+    /// Creates a verifier that no password fits, for users that do not exist: they go through the same exchange.
     pub fn nobody() -> Self {
         Self { kind: Kind::Hashed { sha2: Some(Secret::new(rand::random())), sha1: Some(Secret::new(rand::random())) } }
     }
@@ -112,7 +114,7 @@ impl Verifier {
         self.kind == Kind::Empty
     }
 
-    /// `SHA256(SHA256(password))`, if kept.
+    /// Returns `SHA256(SHA256(password))`, if stored.
     pub fn sha2(&self) -> Option<&Secret<32>> {
         match &self.kind {
             Kind::Hashed { sha2, .. } => sha2.as_ref(),
@@ -120,7 +122,7 @@ impl Verifier {
         }
     }
 
-    /// `SHA1(SHA1(password))`, if kept.
+    /// Returns `SHA1(SHA1(password))`, if stored.
     pub fn sha1(&self) -> Option<&Secret<20>> {
         match &self.kind {
             Kind::Hashed { sha1, .. } => sha1.as_ref(),
@@ -128,8 +130,8 @@ impl Verifier {
         }
     }
 
-    /// Whether this is the password, for protocols that send it in the clear, such as HTTP Basic. Takes the same time for
-    /// every wrong one.
+    /// Whether this is the password, for protocols that send it in the clear, such as HTTP Basic. The comparison takes
+    /// the same time for every wrong password.
     pub fn accepts(&self, password: &str) -> bool {
         match &self.kind {
             Kind::Empty => password.is_empty(),
@@ -199,7 +201,7 @@ impl Verifier {
     }
 }
 
-/// A nonce without zero bytes, which would end it early in old clients, and without `$`, as MySQL makes them.
+/// Returns a nonce without zero bytes, which would end it early in old clients, and without `$`, like MySQL's nonces.
 pub(crate) fn nonce() -> [u8; NONCE_BYTES] {
     std::array::from_fn(|_| {
         loop {

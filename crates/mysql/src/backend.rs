@@ -1,13 +1,13 @@
-//! What the protocol needs from the database behind it.
+//! The interface between the protocol and the database behind it.
 //!
 //! One [`Backend`] serves a process; it hands out verifiers for logins and opens one [`Session`] per connection. A
 //! session is driven by one connection at a time, strictly one call after the other.
 //!
 //! **Cancellation.** Every future returned by a [`Session`], and every stream of a [`ResultSet`], may be dropped at any
-//! await: when the client has gone, at `KILL`, at shutdown. Work must end with the drop, within 500 ms. Long computations
-//! belong on other threads: while a poll runs, the connection can notice nothing.
+//! await: when the client has disconnected, at `KILL`, at shutdown. Work must end with the drop, within 500 ms. Long
+//! computations belong on other threads: while a poll runs, the connection cannot react.
 //!
-//! **Panics.** A panic in a session ends the statement with an error, and the session goes on.
+//! **Panics.** A panic in a session ends the statement with an error, and the session continues.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,24 +25,25 @@ use crate::infile::FileChunks;
 use crate::ready::ReadyAnswer;
 use crate::registry::Connection;
 
-/// The database behind the port.
+/// The database behind the protocol.
 #[async_trait]
 pub trait Backend: Send + Sync + 'static {
     /// State of one logged-in connection.
     type Session: Session;
 
-    /// Verifier of the account that `user` has when it comes from `peer`; `None` if there is none. An unknown user
-    /// passes through the same exchange as a known one and ends with the same error.
+    /// Returns the verifier of the account of `user` connecting from `peer`; `None` if there is none. An unknown user
+    /// goes through the same exchange as a known one and gets the same error.
     ///
     /// # Errors
-    /// When the accounts cannot be read; the client sees the error and is disconnected.
+    /// An error if the accounts cannot be read; the client receives it and is disconnected.
     async fn verifier(&self, user: &str, peer: SocketAddr) -> Result<Option<Verifier>, SqlError>;
 
-    /// The same by the newest accounts there are, where [`Self::verifier`] goes by what is known without asking. Called when
-    /// that one does not fit, for unknown users too: what this takes must not depend on whether the user exists.
+    /// Returns the verifier by the newest accounts, whereas [`Self::verifier`] uses known ones without asking for
+    /// newer. Called if the proof does not fit the known verifier, for unknown users too: its duration must not depend
+    /// on whether the user exists.
     ///
     /// # Errors
-    /// As [`Self::verifier`].
+    /// The errors of [`Self::verifier`].
     async fn newest_verifier(&self, user: &str, peer: SocketAddr) -> Result<Option<Verifier>, SqlError>;
 
     /// Opens the session of an authenticated client; called at login and again by COM_CHANGE_USER.
@@ -51,13 +52,13 @@ pub trait Backend: Send + Sync + 'static {
     /// For instance `Unknown database` (1049) or `Access denied ... to database` (1044); the client is disconnected.
     async fn open(&self, login: Login) -> Result<Self::Session, SqlError>;
 
-    /// Connections that may be logged in at once, where that can change while the server runs; `None` for
+    /// Returns the maximum number of logged-in connections if it can change while the server runs; `None` for
     /// [`Settings::connections_max`](crate::Settings::connections_max).
     fn connections_max(&self) -> Option<usize> {
         None
     }
 
-    /// The version that the server greets clients with, where that can change while the server runs; `None` for
+    /// Returns the version in the greeting if it can change while the server runs; `None` for
     /// [`Settings::server_version`](crate::Settings::server_version).
     fn server_version(&self) -> Option<String> {
         None
@@ -72,7 +73,7 @@ pub trait Backend: Send + Sync + 'static {
 /// An authenticated client.
 #[derive(Debug, Clone)]
 pub struct Login {
-    /// The connection's entry in the registry: id, and how to see that it is killed.
+    /// The connection's entry in the registry: its id, and whether it is killed.
     pub connection: Arc<Connection>,
     /// User name.
     pub user: String,
@@ -80,9 +81,9 @@ pub struct Login {
     pub peer: SocketAddr,
     /// Default database, if the client named one; not checked yet.
     pub database: Option<String>,
-    /// What the client program tells about itself (`_client_name`, `program_name`...), unchecked.
+    /// The client program's description of itself (`_client_name`, `program_name`...), unchecked.
     pub attributes: Vec<(String, String)>,
-    /// Id of the collation that the client asks for.
+    /// Id of the collation that the client requests.
     pub collation: u16,
     /// Capabilities in use, see [`crate::constants::capability`].
     pub capabilities: u32,
@@ -102,11 +103,11 @@ pub trait Session: Send + 'static {
     /// Prepares one statement; placeholders are `?`.
     async fn prepare(&mut self, sql: &str) -> Result<Prepared<Self::Statement>, SqlError>;
 
-    /// Executes a prepared statement. `params` has exactly as many values as [`Prepared::params`] said.
+    /// Executes a prepared statement. `params` has exactly [`Prepared::params`] values.
     async fn execute(&mut self, statement: &Self::Statement, params: &[Param<'_>]) -> Result<Response, SqlError>;
 
-    /// Answers an execution at once, without waiting for anything, or leaves that to [`Self::execute`] by `None`: then, and
-    /// for an error, whatever was written is dropped.
+    /// Answers an execution without waiting for anything, or returns `None` to leave it to [`Self::execute`]. Then, and
+    /// for an error, everything written to `answer` is dropped.
     fn execute_now(
         &mut self,
         statement: &Self::Statement,
@@ -117,20 +118,20 @@ pub trait Session: Send + 'static {
         None
     }
 
-    /// The same for [`Self::query`]; `sql` is all that the client sent, it may hold several statements.
+    /// Answers a query like [`Self::execute_now`]; `sql` is the client's whole text, which may hold several statements.
     fn query_now(&mut self, sql: &str, answer: &mut ReadyAnswer<'_>) -> Option<Result<(), SqlError>> {
         let _ = (sql, answer);
         None
     }
 
-    /// Takes the file that the last [`Response::Infile`] asked for; its answer is that of the statement. The client is
+    /// Takes the file that the last [`Response::Infile`] requested; its result is that of the statement. The client is
     /// read as fast as the chunks are taken. Once this has ended, the rest of the file is read and dropped.
     async fn infile(&mut self, chunks: FileChunks) -> Result<Done, SqlError> {
         drop(chunks);
         Err(SqlError::new(code::NOT_SUPPORTED_YET, "no statement has asked for a file"))
     }
 
-    /// Forgets a prepared statement. Statements that are left when the connection ends are dropped without it.
+    /// Drops a prepared statement. Statements that are left when the connection ends are dropped without this call.
     async fn close(&mut self, statement: Self::Statement) {
         drop(statement);
     }
@@ -138,17 +139,17 @@ pub trait Session: Send + 'static {
     /// Makes `database` the default one.
     async fn init_db(&mut self, database: &str) -> Result<(), SqlError>;
 
-    /// Columns of a table whose names match `pattern` (`%` and `_`; empty matches all), for COM_FIELD_LIST.
+    /// Returns the columns of a table whose names match `pattern` (`%` and `_`; empty matches all), for COM_FIELD_LIST.
     async fn field_list(&mut self, table: &str, pattern: &str) -> Result<Vec<ColumnDef>, SqlError>;
 
-    /// Puts variables, default database, transaction and user variables back to their state after login. Prepared
-    /// statements are closed by the connection before it calls this.
+    /// Resets variables, default database, transaction and user variables to their state after login. The connection
+    /// has closed the prepared statements before it calls this.
     async fn reset(&mut self) -> Result<(), SqlError>;
 
-    /// Ends the connection `id`, as `KILL id` does, privileges checked.
+    /// Ends the connection `id` like `KILL id`, after checking privileges.
     async fn kill(&mut self, id: u32) -> Result<(), SqlError>;
 
-    /// One line of figures for COM_STATISTICS, in the form `Uptime: 1  Threads: 2 ...`.
+    /// Returns one line of figures for COM_STATISTICS, in the form `Uptime: 1  Threads: 2 ...`.
     async fn statistics(&mut self) -> String;
 
     /// Writes the session's state to the log, for COM_DEBUG.
@@ -156,25 +157,26 @@ pub trait Session: Send + 'static {
         Err(SqlError::new(code::NOT_SUPPORTED_YET, "COM_DEBUG is not supported; see SHOW PROCESSLIST and SHOW STATUS"))
     }
 
-    /// Status flags of the session, out of [`status`]; asked after each command.
+    /// Returns the status flags of the session, out of [`status`]; called after each command.
     fn status(&self) -> u16 {
         status::AUTOCOMMIT
     }
 
-    /// Warnings of the last statement; asked after its last row, never before.
+    /// Returns the number of warnings of the last statement; called after its last row, never before.
     fn warnings(&self) -> u16 {
         0
     }
 
-    /// The default database; asked after each command, to tell the client of changes and for the process list.
+    /// Returns the default database; called after each command, to tell the client of changes and for the process list.
     fn database(&self) -> Option<&str>;
 
-    /// How long the connection may be idle (`wait_timeout`); asked before each command.
+    /// Returns how long the connection may be idle (`wait_timeout`); called before each command.
     fn wait_timeout(&self) -> Duration {
         Duration::from_secs(28_800)
     }
 
-    /// The first statement of `sql`, without its semicolon, and what follows it, `None` if no statement does.
+    /// Returns the first statement of `sql`, without its semicolon, and the text behind it; `None` if no statement
+    /// follows.
     fn split_statement<'a>(&self, sql: &'a str) -> (&'a str, Option<&'a str>) {
         crate::split::split_statement(sql, self.status() & status::NO_BACKSLASH_ESCAPES == 0)
     }
@@ -182,15 +184,16 @@ pub trait Session: Send + 'static {
 
 /// Answer to a statement that succeeded.
 pub enum Response {
-    /// It has no rows.
+    /// The statement has no rows.
     Done(Done),
-    /// It has rows.
+    /// The statement has rows.
     Rows(ResultSet),
-    /// It wants a file of the client, by this name; [`Session::infile`] takes it. Only to [`Session::query`].
+    /// The statement requests a file of the client, by this name; [`Session::infile`] takes it. Only allowed in
+    /// [`Session::query`].
     Infile(String),
 }
 
-/// What a statement without rows did.
+/// Result of a statement without rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Done {
     /// Rows inserted, changed or deleted.
@@ -203,15 +206,15 @@ pub struct Done {
 
 /// Rows of a statement.
 pub struct ResultSet {
-    /// Shape of the rows. Their number equals that of the columns of every batch, and each batch column has the type
-    /// that the definition was made for ([`ColumnDef::from_field`]).
+    /// Definitions of the columns. Their number equals that of the columns of every batch, and each batch column has
+    /// the type for which the definition was made ([`ColumnDef::from_field`]).
     pub columns: Arc<[ColumnDef]>,
     /// The rows. Batches may be empty; an error ends the result.
     pub batches: BoxStream<'static, Result<RecordBatch, SqlError>>,
 }
 
 impl ResultSet {
-    /// A result that is complete already.
+    /// Creates a result that is complete already.
     pub fn ready(columns: Arc<[ColumnDef]>, batches: Vec<RecordBatch>) -> Self {
         Self { columns, batches: Box::pin(futures::stream::iter(batches.into_iter().map(Ok))) }
     }
@@ -219,7 +222,7 @@ impl ResultSet {
 
 /// A prepared statement and its shape.
 pub struct Prepared<S> {
-    /// What [`Session::execute`] needs.
+    /// The statement, as [`Session::execute`] needs it.
     pub statement: S,
     /// Number of placeholders.
     pub params: u16,
@@ -227,7 +230,7 @@ pub struct Prepared<S> {
     pub columns: Arc<[ColumnDef]>,
 }
 
-/// Value of a placeholder, as the client typed it.
+/// Value of a placeholder, with the client's type.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Param<'a> {
     /// NULL.

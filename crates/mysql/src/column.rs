@@ -1,4 +1,4 @@
-//! Column definitions, and which MySQL type an Arrow type is sent as.
+//! Column definitions, and the MySQL types as which Arrow types are sent.
 //!
 //! | Arrow | MySQL | remarks |
 //! |---|---|---|
@@ -55,7 +55,7 @@ pub enum ColumnType {
 }
 
 impl ColumnType {
-    /// The type with this code, `None` for codes that the protocol does not send.
+    /// Returns the type with this code; `None` for codes that the protocol does not send.
     pub fn from_code(code: u8) -> Option<Self> {
         Some(match code {
             0 => Self::Decimal,
@@ -128,7 +128,7 @@ pub struct ColumnDef {
     pub name: String,
     /// Column's own name, empty for an expression.
     pub org_name: String,
-    /// Type on the wire. It decides how values are written in the binary protocol.
+    /// Type on the wire. It decides the form of the values in the binary protocol.
     pub ty: ColumnType,
     /// Flags, see [`column_flag`].
     pub flags: u16,
@@ -138,19 +138,19 @@ pub struct ColumnDef {
     pub length: u32,
     /// Decimals: scale of DECIMAL, digits of fractional seconds (0 to 6, written exactly so), 31 = not fixed.
     pub decimals: u8,
-    /// Digits of fractional seconds of DATETIME values inside of arrays, maps and structs; not sent.
+    /// Digits of fractional seconds of DATETIME values inside arrays, maps and structs; not sent.
     pub nested_decimals: u8,
 }
 
 impl ColumnDef {
-    /// Definition of a column that holds values of `data_type`. Schema and tables are empty. Types that cannot be sent
-    /// (unions, run-end encoded) get a text definition; encoding their values is what fails.
+    /// Creates the definition of a column that holds values of `data_type`. Schema and tables are empty. Types that
+    /// cannot be sent (unions, run-end encoded) get a text definition; encoding their values then fails.
     pub fn new(name: impl Into<String>, data_type: &DataType) -> Self {
         let kind = WireType::of(data_type);
         let text = matches!(kind.ty, ColumnType::String | ColumnType::VarString)
             || (kind.ty == ColumnType::Blob && !kind.binary);
         let mut flags = kind.flags;
-        // Not for numbers: Connector/J makes bytes of a TINYINT(1) with this flag, and a Boolean of one without.
+        // Not set for numbers: Connector/J reads a TINYINT(1) with this flag as bytes, and one without as a Boolean.
         if !text && flags & column_flag::NUM == 0 {
             flags |= column_flag::BINARY;
         }
@@ -169,7 +169,7 @@ impl ColumnDef {
         }
     }
 
-    /// Definition of an Arrow field: its name, its type, and NOT NULL if it cannot be null.
+    /// Creates the definition of an Arrow field: its name, its type, and NOT NULL if it cannot be null.
     pub fn from_field(field: &Field) -> Self {
         let mut column = Self::new(field.name(), field.data_type());
         if !field.is_nullable() && column.ty != ColumnType::Null {
@@ -178,7 +178,7 @@ impl ColumnDef {
         column
     }
 
-    /// The column is `column` of `schema.table`.
+    /// Marks the column as `column` of `schema.table`.
     pub fn of_table(mut self, schema: &str, table: &str, column: &str) -> Self {
         schema.clone_into(&mut self.schema);
         table.clone_into(&mut self.table);
@@ -187,7 +187,7 @@ impl ColumnDef {
         self
     }
 
-    /// Says that the column is part of its table's key, which no two rows share where it is `unique`.
+    /// Marks the column as part of its table's key; `unique`: no two rows share a key.
     pub fn of_key(mut self, unique: bool) -> Self {
         self.flags |= if unique { column_flag::PRIMARY_KEY } else { column_flag::MULTIPLE_KEY };
         self

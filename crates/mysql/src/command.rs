@@ -1,4 +1,4 @@
-//! What clients send after login.
+//! Commands that clients send after login, and their parameters.
 
 use crate::backend::Param;
 use crate::column::ColumnType;
@@ -6,8 +6,8 @@ use crate::constants::{capability, command};
 use crate::error::ProtocolError;
 use crate::wire::{Fields, utf8};
 
-/// A command packet, decoded but for the parameters of COM_STMT_EXECUTE, whose shape its statement knows. For
-/// COM_CHANGE_USER see [`ChangeUser`]. `NotText` is a statement or a name that is not UTF-8 from one of its bytes on.
+/// A decoded command packet, except for the parameters of COM_STMT_EXECUTE, whose shape only its statement knows. For
+/// COM_CHANGE_USER see [`ChangeUser`]. `NotText` is a statement or a name that is not UTF-8 from byte `at` on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Command<'a> {
     Quit,
@@ -127,7 +127,8 @@ impl<'a> ChangeUser<'a> {
     }
 }
 
-/// Connection attributes; names and values that are not UTF-8 are made so, they are for people to read.
+/// Decodes connection attributes. Names and values that are not UTF-8 are converted lossily; they are for people to
+/// read.
 pub(crate) fn attributes(fields: &mut Fields<'_>) -> Result<Vec<(String, String)>, ProtocolError> {
     let mut pairs = Fields::new(fields.length_bytes("connection attributes")?);
     let mut attributes = Vec::new();
@@ -148,8 +149,8 @@ pub(crate) struct ParamType {
 
 /// Decodes the values of COM_STMT_EXECUTE: a bitmap of NULLs, the types if they are bound anew, the values.
 ///
-/// `types` is what was bound before, and is replaced. `long` holds the values that came by COM_STMT_SEND_LONG_DATA; such
-/// a parameter has no value in the packet.
+/// `types` holds the types bound before, and is replaced. `long` holds the values sent by COM_STMT_SEND_LONG_DATA;
+/// their parameters have no value in the packet.
 pub(crate) fn decode_params<'a>(
     values: &'a [u8],
     count: usize,
@@ -252,8 +253,8 @@ fn value<'a>(fields: &mut Fields<'a>, bound: ParamType) -> Result<Param<'a>, Pro
     })
 }
 
-/// One length byte (0, 4, 7 or 11), then year (2), month, day, hour, minute, second, microseconds (4); what is left out
-/// is zero.
+/// Decodes one length byte (0, 4, 7 or 11), then year (2), month, day, hour, minute, second, microseconds (4); omitted
+/// parts are zero.
 fn date_time<'a>(fields: &mut Fields<'a>, ty: ColumnType) -> Result<Param<'a>, ProtocolError> {
     const WHAT: &str = "date parameter";
     let len = fields.u8(WHAT)?;
@@ -269,14 +270,14 @@ fn date_time<'a>(fields: &mut Fields<'a>, ty: ColumnType) -> Result<Param<'a>, P
         (hour, minute, second) = (fields.u8(WHAT)?, fields.u8(WHAT)?, fields.u8(WHAT)?);
     }
     let micros = if len == 11 { fields.u32(WHAT)? } else { 0 };
-    // libmariadb and others send a DATE with its time part.
+    // libmariadb and others send a DATE with a time part.
     if ty == ColumnType::Date {
         return Ok(Param::Date { year, month, day });
     }
     Ok(Param::DateTime { year, month, day, hour, minute, second, micros })
 }
 
-/// One length byte (0, 8 or 12), then sign, days (4), hours, minutes, seconds, microseconds (4).
+/// Decodes one length byte (0, 8 or 12), then sign, days (4), hours, minutes, seconds, microseconds (4).
 fn time<'a>(fields: &mut Fields<'a>) -> Result<Param<'a>, ProtocolError> {
     const WHAT: &str = "time parameter";
     let len = fields.u8(WHAT)?;
@@ -300,7 +301,7 @@ pub(crate) fn decode_anything(payload: &[u8]) {
     let _ = ChangeUser::decode(payload, 0);
     match Command::decode(payload) {
         Ok(Command::Execute { statement, values, .. }) => {
-            // The statement's number of parameters is not in the packet: any will do.
+            // The statement's number of parameters is not in the packet: any number will do.
             let count = statement as usize % 70;
             let long = [None, Some(vec![1, 2, 3])];
             let (mut types, mut params) = (Vec::new(), Vec::new());

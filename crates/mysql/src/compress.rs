@@ -4,7 +4,7 @@
 //! frame   3 bytes length of what follows | 1 sequence number | 3 length when expanded, 0 = not compressed | bytes
 //! ```
 //!
-//! Frames know nothing of packets: a frame may hold several of them, or a piece of one.
+//! Frames are independent of packets: a frame may hold several of them, or a piece of one.
 
 use bytes::{Buf, BytesMut};
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
@@ -15,14 +15,14 @@ use crate::constants::PACKET_PAYLOAD_MAX;
 use crate::error::ProtocolError;
 
 const HEADER_BYTES: usize = 7;
-/// Shorter pieces are not worth it; the number is MySQL's.
+/// Pieces shorter than this are not compressed; the number is MySQL's.
 const COMPRESS_BYTES_MIN: usize = 50;
-/// Expanded bytes grow by this much at a time: a claimed length is a limit, not a size to allocate.
+/// Expanded bytes grow in steps of this size: a claimed length is a limit, not a size to allocate.
 const EXPAND_STEP_BYTES: usize = 64 * 1024;
-/// Frames hold less than 2^24 bytes, so that no frame needs a larger window.
+/// Frames hold less than 2^24 bytes, so no frame needs a larger window.
 const ZSTD_WINDOW_LOG_MAX: u32 = 24;
 
-/// Algorithm of a connection.
+/// Compression algorithm of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Algorithm {
     Zlib,
@@ -58,7 +58,7 @@ impl Codec {
         }
     }
 
-    /// Frees what can be made again; for idle connections. zlib's states alone are 300 KB.
+    /// Frees memory that can be allocated again; for idle connections. zlib's states alone are 300 KB.
     pub fn release(&mut self) {
         self.deflate = None;
         self.inflate = None;
@@ -67,7 +67,7 @@ impl Codec {
         self.scratch = Vec::new();
     }
 
-    /// Moves one frame from `raw` to `plain`; false if it has not arrived whole.
+    /// Moves one frame from `raw` to `plain`; false if it has not arrived completely.
     pub fn expand(&mut self, raw: &mut BytesMut, plain: &mut BytesMut) -> Result<bool, ProtocolError> {
         if raw.len() < HEADER_BYTES {
             return Ok(false);
@@ -129,7 +129,7 @@ impl Codec {
         let mut done = 0;
         loop {
             let start = plain.len();
-            // One byte more than claimed shows data that is longer.
+            // One byte more than claimed, to detect data that is longer than claimed.
             plain.resize(start + EXPAND_STEP_BYTES.min(claimed - done + 1), 0);
             let before = input.pos();
             let mut output = OutBuffer::around(&mut plain[start..]);

@@ -1,4 +1,4 @@
-//! The life of one connection: login, then one command after the other.
+//! The life of one connection: login, then command after command.
 
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
@@ -27,11 +27,11 @@ use crate::registry::{Connection, Counts, Idle, Kill};
 use crate::server::{Shared, Ticket, too_many_connections};
 use crate::statements::Statements;
 
-/// Why a connection ends.
+/// The way in which a connection ends.
 pub(crate) enum End {
-    /// The client went, or was told to go without a word: QUIT, KILL, wait_timeout, shutdown.
+    /// Without a message: the client has gone, or the end was requested by QUIT, KILL, wait_timeout or shutdown.
     Silent,
-    /// It is told why.
+    /// The client receives this error.
     Told(SqlError),
 }
 
@@ -41,7 +41,7 @@ impl From<ProtocolError> for End {
     }
 }
 
-/// Serves a socket from the greeting to its end, as long as it has its place among the sockets.
+/// Serves a socket from the greeting to its end, while holding its permit.
 pub(crate) async fn run<B: Backend>(
     shared: Arc<Shared<B>>,
     tcp: TcpStream,
@@ -56,7 +56,7 @@ pub(crate) async fn run<B: Backend>(
         return;
     };
     let end = client.serve(&mut link).await;
-    // The session goes first: its work ends before the connection leaves the process list.
+    // The session is dropped first: its work ends before the connection leaves the process list.
     let Client { session, statements, connection, .. } = client;
     drop((session, statements));
     shared.registry.remove(connection.id());
@@ -67,8 +67,8 @@ pub(crate) async fn run<B: Backend>(
     }
 }
 
-/// Logs the client in, within the time and number of those who are not. Boxed, so that a connection's task does not keep
-/// room for its login.
+/// Logs the client in, within the limits of time and number for clients that are not logged in. The login is boxed, so
+/// that a connection's task does not reserve space for it.
 async fn admit<B: Backend>(
     shared: &Arc<Shared<B>>,
     link: &mut Link,
@@ -110,7 +110,7 @@ async fn admit<B: Backend>(
         }
     };
     if let Some(error) = refusal {
-        // A timeout may have left a packet half written; these have not.
+        // A timeout may have left a half-written packet; the errors here have not.
         Box::pin(link.close_with(&error)).await;
     }
     None
@@ -125,7 +125,7 @@ pub(crate) struct Client<B: Backend> {
     tls: bool,
     nonce: [u8; NONCE_BYTES],
     compression: Option<crate::compress::Algorithm>,
-    /// The default database as the client knows it.
+    /// The default database that the client knows.
     database: Option<String>,
     nothing: Arc<str>,
 }
@@ -155,7 +155,7 @@ impl<B: Backend> Client<B> {
         client
     }
 
-    /// Remembers the default database; true if it is another one than before.
+    /// Records the default database; true if it has changed.
     fn note_database(&mut self) -> bool {
         let now = self.session.database();
         if now == self.database.as_deref() {
@@ -181,7 +181,7 @@ impl<B: Backend> Client<B> {
     async fn serve(&mut self, link: &mut Link) -> End {
         let mut begun = true;
         loop {
-            // What was answered at once was not there to be seen by others.
+            // A command that was answered at once was never visible in the process list.
             if begun {
                 self.connection.end(&self.nothing);
             }
@@ -207,7 +207,7 @@ impl<B: Backend> Client<B> {
                     Err(end) => return end,
                 }
             }
-            // The payload stays in the reader while the session works on it; the link goes on without.
+            // The payload stays in the reader while the session works on it; the link continues without the reader.
             let reader = std::mem::replace(&mut link.reader, PacketReader::new(0));
             link.writer.set_sequence(reader.sequence());
             let result = Box::pin(self.command(link, reader.payload())).await;
@@ -222,7 +222,7 @@ impl<B: Backend> Client<B> {
         }
     }
 
-    /// Waits for a command: `wait_timeout` for its first byte, `read_timeout` for each piece after that.
+    /// Waits for a command: up to `wait_timeout` for its first byte, `read_timeout` for each further piece.
     async fn next_command(&mut self, link: &mut Link) -> Result<(), End> {
         link.reader.set_sequence(0);
         let mut found = link.next_buffered()?;
@@ -249,7 +249,7 @@ impl<B: Backend> Client<B> {
         Ok(())
     }
 
-    /// Answers a command from what the session has at hand; false if it has to be run.
+    /// Answers a command from the session's memory; false if it has to be run.
     fn command_now(&mut self, link: &mut Link) -> Result<bool, End> {
         link.answer();
         let Link { reader, writer, capabilities, counts, .. } = link;
@@ -260,7 +260,7 @@ impl<B: Backend> Client<B> {
         let binary = match payload.first() {
             Some(&command::STMT_EXECUTE) => true,
             Some(&command::QUERY) => false,
-            // Some clients send it before each execution.
+            // Some clients send this before each execution.
             Some(&command::STMT_RESET) => {
                 if let Command::ResetStatement(id) = Command::decode(payload)? {
                     self.reset_statement(link, id);
@@ -397,7 +397,7 @@ impl<B: Backend> Client<B> {
         self.finish(link, result);
     }
 
-    /// OK or ERR.
+    /// Sends OK or ERR.
     fn finish(&mut self, link: &mut Link, result: Result<(), SqlError>) {
         match result {
             Ok(()) => self.done(link, Done::default(), 0),
@@ -421,7 +421,7 @@ impl<B: Backend> Client<B> {
         let mut rest = sql;
         loop {
             let (statement, tail) = self.session.split_statement(rest);
-            // Who did not say that several answers may come gets that of the last statement, as Doris does it, or the first
+            // A client that does not support several answers gets that of the last statement, as in Doris, or the first
             // error.
             let quiet = tail.is_some() && !self.multi_statements;
             let more = if tail.is_some() { status::MORE_RESULTS_EXISTS } else { 0 };
@@ -462,7 +462,7 @@ impl<B: Backend> Client<B> {
                 }
             };
             match tail {
-                // A splitter that makes no progress would never end.
+                // A splitter that makes no progress would loop for ever.
                 Some(tail) if success && tail.len() < rest.len() => rest = tail,
                 _ => return Ok(()),
             }
@@ -480,7 +480,7 @@ impl<B: Backend> Client<B> {
         match result {
             Err(_) => Err(End::Silent),
             Ok(Err(Refused::Protocol(error))) => Err(error.into()),
-            // As in MySQL, a failure ends the connection: what is left of it belongs to nobody.
+            // As in MySQL, a failure ends the connection: its remaining state belongs to no user.
             Ok(Err(Refused::Sql(error))) => Err(End::Told(error)),
             Ok(Ok(session)) => {
                 self.statements.close_all(&mut self.session).await;
@@ -494,7 +494,7 @@ impl<B: Backend> Client<B> {
     }
 }
 
-/// Waits for the first bytes of a command. False if none will come: the client has gone, or the connection is to end.
+/// Waits for the first bytes of a command. False if none will come: the client has gone, or the connection must end.
 async fn sleep(connection: &Connection, link: &mut Link) -> Result<bool, End> {
     enum Event {
         Filled(bool),
@@ -537,11 +537,11 @@ async fn sleep(connection: &Connection, link: &mut Link) -> Result<bool, End> {
     if ended {
         return Ok(false);
     }
-    // What can be read may be a part of a TLS record: it can still take for ever until there are bytes of a command.
+    // The readable bytes may be a part of a TLS record: bytes of a command may still take for ever to come.
     Ok(matches!(fill(link, false).await?, Event::Filled(true)))
 }
 
-/// Runs a piece of the session's work as long as the client is there and nobody kills it. Dropping `work` ends it.
+/// Runs a future of the session until the client disconnects or the statement is killed. Dropping `work` ends it.
 pub(crate) async fn guard<T>(
     work: impl Future<Output = Result<T, SqlError>>,
     connection: &Connection,

@@ -54,7 +54,7 @@ pub mod status {
     pub const LAST_ROW_SENT: u16 = 0x0080;
     /// `NO_BACKSLASH_ESCAPES` is part of the SQL mode.
     pub const NO_BACKSLASH_ESCAPES: u16 = 0x0200;
-    /// The transaction that is open is read only.
+    /// The open transaction is read only.
     pub const IN_TRANS_READONLY: u16 = 0x2000;
     /// The OK packet carries changes of the session's state.
     pub const SESSION_STATE_CHANGED: u16 = 0x4000;
@@ -88,9 +88,9 @@ pub mod command {
     pub const STMT_EXECUTE: u8 = 0x17;
     /// Sends a piece of a parameter's value.
     pub const STMT_SEND_LONG_DATA: u8 = 0x18;
-    /// Forgets a prepared statement.
+    /// Drops a prepared statement.
     pub const STMT_CLOSE: u8 = 0x19;
-    /// Forgets a statement's long data and cursor.
+    /// Drops a statement's long data and cursor.
     pub const STMT_RESET: u8 = 0x1a;
     /// Switches MULTI_STATEMENTS on or off.
     pub const SET_OPTION: u8 = 0x1b;
@@ -100,7 +100,7 @@ pub mod command {
     pub const RESET_CONNECTION: u8 = 0x1f;
 }
 
-/// Collation utf8mb4_general_ci: text in results and the default of the connection. Every driver knows it.
+/// Collation utf8mb4_general_ci, which every driver knows: for text in results, and the connection's default.
 pub const COLLATION_UTF8MB4: u16 = 45;
 /// Collation "binary": numbers, times and bytes.
 pub const COLLATION_BINARY: u16 = 63;

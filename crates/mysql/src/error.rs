@@ -1,4 +1,4 @@
-//! Errors as MySQL clients see them, and errors of the protocol itself.
+//! Errors as sent to MySQL clients, and errors of the protocol itself.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub mod code {
     pub const BAD_DB: u16 = 1049;
     /// The table exists.
     pub const TABLE_EXISTS: u16 = 1050;
-    /// LOAD DATA LOCAL, and the client has not said that it sends files.
+    /// LOAD DATA LOCAL, but the client has not announced that it sends files.
     pub const NOT_ALLOWED_COMMAND: u16 = 1148;
     /// Unknown table in DROP TABLE.
     pub const BAD_TABLE: u16 = 1051;
@@ -34,7 +34,7 @@ pub mod code {
     pub const EMPTY_QUERY: u16 = 1065;
     /// Unknown connection in KILL.
     pub const NO_SUCH_THREAD: u16 = 1094;
-    /// Somebody else's connection in KILL.
+    /// KILL of a connection of another user.
     pub const KILL_DENIED: u16 = 1095;
     /// An error without a number of its own.
     pub const UNKNOWN: u16 = 1105;
@@ -94,7 +94,7 @@ pub mod code {
     pub const CLIENT_INTERACTION_TIMEOUT: u16 = 4031;
 }
 
-/// An error of one statement; the connection goes on.
+/// An error of one statement; the connection continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SqlError {
     /// MySQL's error number, see [`code`].
@@ -106,12 +106,12 @@ pub struct SqlError {
 }
 
 impl SqlError {
-    /// An error with MySQL's SQLSTATE for the number.
+    /// Creates an error with MySQL's SQLSTATE for the number.
     pub fn new(code: u16, message: impl Into<String>) -> Self {
         Self { code, sqlstate: *sqlstate(code), message: message.into() }
     }
 
-    /// The same with another SQLSTATE. A text that has not five letters or digits leaves it unchanged.
+    /// Sets another SQLSTATE. A text other than five letters or digits is ignored.
     pub fn with_sqlstate(mut self, state: &str) -> Self {
         if let Ok(state) = <[u8; 5]>::try_from(state.as_bytes())
             && state.iter().all(u8::is_ascii_alphanumeric)
@@ -131,7 +131,7 @@ impl fmt::Display for SqlError {
 
 impl std::error::Error for SqlError {}
 
-/// SQLSTATE that MySQL sends with an error number; `HY000` for every other number.
+/// Returns the SQLSTATE that MySQL sends with an error number; `HY000` for any other number.
 pub fn sqlstate(number: u16) -> &'static [u8; 5] {
     match number {
         code::TOO_MANY_CONNECTIONS | code::NOT_SUPPORTED_AUTH_MODE => b"08004",
@@ -162,7 +162,7 @@ pub fn sqlstate(number: u16) -> &'static [u8; 5] {
     }
 }
 
-/// What ends a connection.
+/// An error that ends a connection.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProtocolError {
@@ -175,10 +175,10 @@ pub enum ProtocolError {
         /// Bytes of the unfinished packet.
         received: usize,
     },
-    /// A packet carries another sequence number than the one that is due.
+    /// A packet has another sequence number than expected.
     #[error("packet out of order: expected sequence number {expected}, found {found}")]
     OutOfOrder {
-        /// The number that was due.
+        /// The expected number.
         expected: u8,
         /// The number in the packet.
         found: u8,
@@ -186,12 +186,12 @@ pub enum ProtocolError {
     /// A payload is longer than allowed.
     #[error("packet of {claimed} bytes or more is larger than max_allowed_packet ({limit} bytes)")]
     TooLarge {
-        /// Bytes that the headers seen so far claim.
+        /// Number of bytes that the headers so far claim.
         claimed: usize,
         /// The limit in force.
         limit: usize,
     },
-    /// A field reaches over the end of its packet, or has a value that the protocol does not know.
+    /// A field extends beyond the end of its packet, or has a value that the protocol does not know.
     #[error("malformed packet: {what} at byte {at}")]
     Malformed {
         /// The field.
@@ -202,13 +202,13 @@ pub enum ProtocolError {
     /// A compressed packet does not expand to the length that it claims.
     #[error("compressed packet: {what}")]
     Compression {
-        /// What is wrong.
+        /// The fault.
         what: &'static str,
     },
 }
 
 impl ProtocolError {
-    /// The error to tell the client before closing; `None` when nobody is listening any more.
+    /// Returns the error to send to the client before closing; `None` if the client has gone.
     pub fn to_sql(&self) -> Option<SqlError> {
         let number = match self {
             Self::Io(_) | Self::Truncated { .. } => return None,

@@ -1,4 +1,4 @@
-//! The first packets of a connection, and the packets that report how something went.
+//! The first packets of a connection, and the packets that report results.
 
 use crate::auth::{NONCE_BYTES, Plugin};
 use crate::command::attributes;
@@ -12,7 +12,7 @@ const FOUND_ROWS: u32 = 1 << 1;
 const IGNORE_SPACE: u32 = 1 << 8;
 const INTERACTIVE: u32 = 1 << 10;
 
-/// What this server can do; TLS and compression are added where they are switched on.
+/// Capabilities of this server; TLS and compression are added if they are enabled.
 pub(crate) const SERVER_CAPABILITIES: u32 = CLIENT_MYSQL
     | FOUND_ROWS
     | capability::LONG_FLAG
@@ -66,7 +66,7 @@ pub(crate) fn greeting(
 /// The client's answer to the greeting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Response<'a> {
-    /// The client goes on under TLS, and answers again there.
+    /// The client continues under TLS, and answers again there.
     Tls {
         capabilities: u32,
     },
@@ -154,7 +154,7 @@ pub(crate) fn fast_auth_success(out: &mut Vec<u8>) {
     out.extend_from_slice(&[1, 3]);
 }
 
-/// What an OK packet says.
+/// Contents of an OK packet.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Ok<'a> {
     pub affected_rows: u64,
@@ -166,7 +166,7 @@ pub(crate) struct Ok<'a> {
     pub schema: Option<&'a str>,
 }
 
-/// Appends an OK packet; `header` is 0, or 0xfe where it stands for EOF.
+/// Appends an OK packet; `header` is 0, or 0xfe if it stands for EOF.
 pub(crate) fn ok(out: &mut Vec<u8>, header: u8, ok: Ok<'_>, capabilities: u32) {
     out.push(header);
     put_length(out, ok.affected_rows);
@@ -175,7 +175,8 @@ pub(crate) fn ok(out: &mut Vec<u8>, header: u8, ok: Ok<'_>, capabilities: u32) {
     let flag = if changed.is_some() { crate::constants::status::SESSION_STATE_CHANGED } else { 0 };
     out.extend_from_slice(&(ok.status | flag).to_le_bytes());
     out.extend_from_slice(&ok.warnings.to_le_bytes());
-    // With its length for every client: the protocol's description says otherwise for old ones, MySQL's code does not.
+    // The text is sent with its length to every client: the protocol's description says otherwise for old ones, MySQL's
+    // code does not.
     if !ok.info.is_empty() || changed.is_some() {
         put_bytes(out, ok.info.as_bytes());
     }
@@ -205,7 +206,7 @@ pub(crate) fn eof(out: &mut Vec<u8>, status: u16, warnings: u16) {
     out.extend_from_slice(&status.to_le_bytes());
 }
 
-/// Appends an ERR packet. Before the client has told its capabilities the SQLSTATE is left out, as MySQL does.
+/// Appends an ERR packet. Before the client has sent its capabilities, the SQLSTATE is left out, as in MySQL.
 pub(crate) fn err(out: &mut Vec<u8>, error: &SqlError, with_state: bool) {
     out.push(0xff);
     out.extend_from_slice(&error.code.to_le_bytes());

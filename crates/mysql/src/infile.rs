@@ -6,7 +6,7 @@
 //! server   OK or ERR
 //! ```
 //!
-//! The client sends to the end whatever happens, so what nobody wants any more is read and dropped.
+//! The client sends the whole file in any case, so unwanted packets are read and dropped.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -22,26 +22,28 @@ use crate::error::{ProtocolError, SqlError, code};
 use crate::link::{Link, timed};
 use crate::registry::{Connection, Kill};
 
-/// First byte of the packet that asks for a file.
+/// First byte of the packet that requests a file.
 const LOCAL_INFILE: u8 = 0xfb;
 
-/// Packets that wait for the session; the client waits when it is that far ahead.
+/// Number of packets that wait for the session; the client waits when it is that far ahead.
 const CHUNKS_WAITING: usize = 4;
 
-/// The bytes of a file, as they arrive.
+/// Bytes of a file, as they arrive.
 #[derive(Debug)]
 pub struct FileChunks {
     chunks: mpsc::Receiver<Bytes>,
 }
 
 impl FileChunks {
-    /// The next bytes, never none; `None` at the end of the file. If the client goes before that, the caller is dropped.
+    /// Returns the next bytes, never empty; `None` at the end of the file. If the client disconnects before that, the
+    /// caller's future is dropped.
     pub async fn next(&mut self) -> Option<Bytes> {
         self.chunks.recv().await
     }
 }
 
-/// Asks the client for a file and hands it to the session. `limit` is the largest packet and the longest wait for bytes.
+/// Requests a file from the client and passes it to the session. `limit` is the largest packet in bytes and the longest
+/// wait for bytes.
 pub(crate) async fn receive<S: Session>(
     session: &mut S,
     link: &mut Link,
@@ -83,7 +85,7 @@ pub(crate) async fn receive<S: Session>(
                     }
                 }
             };
-            // With the work goes the receiver of the chunks, and the rest is dropped as it comes.
+            // Ending the work drops the receiver of the chunks, so the remaining packets are dropped as they come.
             outcome = Some(tokio::select! {
                 biased;
                 read = &mut read => {
@@ -111,7 +113,7 @@ pub(crate) async fn receive<S: Session>(
     Ok(outcome)
 }
 
-/// Reads packets up to the empty one.
+/// Reads packets until the empty one.
 async fn read_file(link: &mut Link, sender: mpsc::Sender<Bytes>, wait: Duration) -> Result<(), End> {
     let mut sender = Some(sender);
     loop {

@@ -1,7 +1,7 @@
-//! The MySQL client/server protocol, server side, on tokio; no SQL in it.
+//! The MySQL client/server protocol, server side, on tokio; the crate has no SQL.
 //!
-//! A database implements [`Backend`] and [`Session`]; it is asked for verifiers of users, runs statements and answers
-//! with Arrow batches, which are written as text or binary rows straight from their arrays. [`Server`] listens.
+//! A database implements [`Backend`] and [`Session`]: it returns verifiers of users, runs statements and answers with
+//! Arrow batches, which are written as text or binary rows straight from their arrays. [`Server`] listens.
 //!
 //! ```text
 //! server      listener, limits, shutdown
@@ -13,8 +13,8 @@
 //! link        packets over a socket: packet, compress, transport
 //! ```
 //!
-//! Beyond MySQL 5.7: caching_sha2_password without its slow path (see [`auth`]), zstd, no EOF packets for clients that
-//! can do without. Not here: binlog commands, old passwords, query attributes.
+//! Beyond MySQL 5.7: caching_sha2_password without its slow path (see [`auth`]), zstd, and no EOF packets for clients
+//! that do not need them. Not supported: binlog commands, old passwords, query attributes.
 
 pub mod auth;
 mod backend;

@@ -20,12 +20,12 @@ use crate::transport::{Prefixed, Transport};
 
 const READ_BYTES_MIN: usize = 4 * 1024;
 const READ_BYTES_MAX: usize = 256 * 1024;
-/// A response is written at once up to this size; a longer one in pieces of it.
+/// Size up to which a response is written at once; a longer one is written in pieces of this size.
 pub(crate) const FLUSH_BYTES: usize = 128 * 1024;
 /// Largest payload before login.
 pub(crate) const LOGIN_PAYLOAD_MAX: usize = 256 * 1024;
-/// After an error that ends the connection, this much is read and dropped, so that the error arrives: closing a socket
-/// with unread bytes makes the kernel discard what is on its way to the client.
+/// Number of bytes that are read and dropped after an error that ends the connection, so that the error arrives:
+/// closing a socket with unread bytes makes the kernel discard the bytes on their way to the client.
 const LINGER_BYTES: usize = 1024 * 1024;
 const LINGER_TIME: Duration = Duration::from_millis(200);
 
@@ -56,14 +56,15 @@ impl Link {
         self.capabilities & capability != 0
     }
 
-    /// Takes a payload out of the bytes that have arrived.
+    /// Takes a payload from the bytes that have arrived.
     pub fn next_buffered(&mut self) -> Result<bool, ProtocolError> {
         self.reader.next_packet(self.codec.as_deref_mut())
     }
 
-    /// Reads what is there, once. False at the end of the stream.
+    /// Reads the available bytes, once. False at the end of the stream.
     ///
-    /// Cancellation: nothing is lost.
+    /// # Cancellation
+    /// Nothing is lost.
     pub async fn fill(&mut self) -> Result<bool, ProtocolError> {
         // A long packet grows its buffer by doubling with the bytes that arrive.
         let room = self.reader.pending().clamp(READ_BYTES_MIN, READ_BYTES_MAX);
@@ -89,7 +90,7 @@ impl Link {
         Ok(true)
     }
 
-    /// The same where the client owes a packet.
+    /// Reads a packet that the client must send; its absence is `Truncated`.
     pub async fn expect(&mut self) -> Result<(), ProtocolError> {
         if self.read().await? { Ok(()) } else { Err(ProtocolError::Truncated { received: 0 }) }
     }
@@ -110,7 +111,7 @@ impl Link {
         self.packet(|out| handshake::ok(out, 0, ok, capabilities));
     }
 
-    /// The end of rows or definitions.
+    /// Appends the packet at the end of rows or definitions.
     pub fn eof(&mut self, status: u16, warnings: u16) {
         let capabilities = self.capabilities;
         self.packet(|out| {
@@ -127,16 +128,17 @@ impl Link {
         self.packet(|out| handshake::err(out, error, true));
     }
 
-    /// Writes what is collected.
+    /// Writes the collected bytes.
     ///
-    /// Cancellation: the connection cannot be used any more, a part may be written.
+    /// # Cancellation
+    /// The connection cannot be used afterwards, since a part may have been written.
     pub async fn flush(&mut self) -> Result<(), ProtocolError> {
         if self.writer.is_empty() {
             return Ok(());
         }
         let bytes = self.writer.wire_bytes(self.codec.as_deref_mut())?;
         self.counts.sent.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        // A short answer nearly always fits into the socket's buffer: no timer is needed for it.
+        // A short answer nearly always fits into the socket's buffer and needs no timer.
         let written = self.transport.try_write(bytes)?;
         if written < bytes.len() || self.transport.is_tls() {
             let write = async {
@@ -154,13 +156,13 @@ impl Link {
         let Transport::Plain(tcp) = std::mem::replace(&mut self.transport, Transport::Closed) else {
             return Err(ProtocolError::Malformed { what: "request for TLS under TLS", at: 0 });
         };
-        // Bytes that came ahead in the clear are read as TLS, never as a packet: nobody can slip one in.
+        // Bytes that came ahead in the clear are read as TLS, never as a packet, so nobody can inject one.
         let stream = Prefixed::new(self.reader.take_input(), tcp);
         self.transport = Transport::Tls(Box::new(identity.acceptor().accept(stream).await?));
         Ok(())
     }
 
-    /// From the next packet on, the connection is compressed.
+    /// Compresses the connection from the next packet on.
     pub fn start_compression(&mut self, algorithm: Algorithm) {
         self.codec = Some(Box::new(Codec::new(algorithm)));
     }
@@ -174,9 +176,9 @@ impl Link {
         }
     }
 
-    /// Tells the client why its connection ends, as far as that is possible, and closes it.
+    /// Sends the client the error that ends its connection, if possible, and closes it.
     pub async fn close_with(&mut self, error: &SqlError) {
-        // Packets that wait to be sent (the end of a login) are part of the same answer.
+        // Packets that wait to be sent (the end of a login) belong to the same answer.
         if self.writer.is_empty() {
             self.answer();
         }
@@ -197,7 +199,7 @@ impl Link {
     }
 }
 
-/// The result of `future`, or an I/O error after `limit`.
+/// Returns the result of `future`, or a `TimedOut` error after `limit`.
 pub(crate) async fn timed<T>(limit: Duration, future: impl Future<Output = T>) -> Result<T, std::io::Error> {
     timeout(limit, future).await.map_err(|_| std::io::ErrorKind::TimedOut.into())
 }

@@ -1,4 +1,4 @@
-//! From the greeting to a session.
+//! Login: from the greeting to a session.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::link::Link;
 use crate::registry::Connection;
 use crate::server::{Shared, Tls};
 
-/// Why a client is not let in. Both are told to it.
+/// Reason why a client is not admitted. The client receives both kinds.
 pub(crate) enum Refused {
     Protocol(ProtocolError),
     Sql(SqlError),
@@ -32,17 +32,17 @@ impl From<SqlError> for Refused {
     }
 }
 
-/// A client that is let in.
+/// A client that is admitted.
 pub(crate) struct Admitted<S> {
     pub session: S,
-    /// How the connection is compressed from the first command on.
+    /// Compression of the connection from the first command on.
     pub compression: Option<Algorithm>,
     pub nonce: [u8; NONCE_BYTES],
     pub tls: bool,
 }
 
-/// Greets the client, authenticates it and opens its session. The OK packet is left to the caller, which counts the
-/// connection first.
+/// Greets the client, authenticates it and opens its session. The caller sends the OK packet, after it has counted the
+/// connection.
 pub(crate) async fn login<B: Backend>(
     shared: &Shared<B>,
     link: &mut Link,
@@ -116,7 +116,7 @@ pub(crate) async fn login<B: Backend>(
     Ok(Admitted { session, compression, nonce, tls })
 }
 
-/// COM_CHANGE_USER: authenticates again and opens another session.
+/// Handles COM_CHANGE_USER: authenticates again and opens another session.
 pub(crate) async fn change_user<B: Backend>(
     shared: &Shared<B>,
     link: &mut Link,
@@ -126,7 +126,7 @@ pub(crate) async fn change_user<B: Backend>(
     nonce: &[u8; NONCE_BYTES],
 ) -> Result<B::Session, Refused> {
     let change = ChangeUser::decode(fields, link.capabilities)?;
-    // What the client answered may belong to the nonce of an earlier exchange: it gets a new one where it can take it.
+    // The client's answer may belong to the nonce of an earlier exchange, so it gets a new nonce if it supports that.
     let usable = if link.has(capability::PLUGIN_AUTH) { None } else { Some(nonce) };
     let proof = Proof { nonce: usable, proof: change.proof, plugin: change.plugin };
     authenticate(shared, link, change.user, connection.peer(), proof).await?;
@@ -144,9 +144,9 @@ pub(crate) async fn change_user<B: Backend>(
     Ok(shared.backend.open(login).await?)
 }
 
-/// What the client has sent to prove its password, before anybody asked again.
+/// The client's first proof of its password, sent before it was asked.
 struct Proof<'a> {
-    /// The nonce that it answers; `None` if it cannot be known.
+    /// The nonce to which it belongs; `None` if that is unknown.
     nonce: Option<&'a [u8; NONCE_BYTES]>,
     proof: &'a [u8],
     plugin: Option<&'a [u8]>,
@@ -163,7 +163,7 @@ async fn authenticate<B: Backend>(
     let known = shared.backend.verifier(user, peer).await?;
     let verifier = known.unwrap_or_else(Verifier::nobody);
     let default = shared.settings.default_plugin;
-    // Without PLUGIN_AUTH a client knows one plugin only, and cannot be asked again.
+    // Without PLUGIN_AUTH, a client knows one plugin only and cannot be asked again.
     let can_switch = link.has(capability::PLUGIN_AUTH);
     let named = if can_switch { first.plugin.and_then(Plugin::from_name) } else { Some(Plugin::Native) };
     let plugin = [named, Some(default), Some(Plugin::CachingSha2), Some(Plugin::Native)]
@@ -172,8 +172,9 @@ async fn authenticate<B: Backend>(
         .find(|&plugin| verifier.supports(plugin))
         .unwrap_or(default);
     let no_proof = matches!(first.proof, [] | [0]);
-    // A client whose own plugin is not the one of the greeting answers with nothing and waits to be asked, also when it
-    // has no password: MariaDB's library names a plugin of its own while another thread is loading the one it was told.
+    // A client whose own plugin differs from that of the greeting sends an empty answer and waits to be asked, even if
+    // it has no password: MariaDB's library names a plugin of its own while another thread is loading the one from the
+    // greeting.
     let ask = can_switch
         && match verifier.is_empty() && no_proof {
             true => named != Some(default),
@@ -193,7 +194,8 @@ async fn authenticate<B: Backend>(
     };
     let with_password = !matches!(proof, [] | [0]);
     let accepted = verifier.accepts_proof(plugin, &nonce, proof) || {
-        // By the same plugin: a client cannot be asked twice. An account of the other one is known at its next attempt.
+        // With the same plugin: a client cannot be asked twice. An account that has the other plugin is recognised at
+        // its next attempt.
         let newest = shared.backend.newest_verifier(user, peer).await?;
         newest.unwrap_or_else(Verifier::nobody).accepts_proof(plugin, &nonce, proof)
     };

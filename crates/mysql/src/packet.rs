@@ -20,22 +20,22 @@ const HEADER_BYTES: usize = 4;
 pub struct PacketReader {
     /// Bytes from the socket; frames on a compressed connection.
     raw: BytesMut,
-    /// Packets taken out of frames; unused without compression.
+    /// Packets taken from frames; unused without compression.
     plain: BytesMut,
     compressed: bool,
-    /// Payload of several packets. While it is being put together, `joining`.
+    /// Payload that consists of several packets. `joining` while it is being assembled.
     joined: Vec<u8>,
     joining: bool,
-    /// Bytes at the front of the stream that belong to the payload handed out last: header and payload.
+    /// Length of the front part of the stream that the last returned payload occupies: header and payload.
     current: usize,
-    /// The payload handed out last is in `joined`.
+    /// Whether the last returned payload is in `joined`.
     current_joined: bool,
     sequence: u8,
     payload_max: usize,
 }
 
 impl PacketReader {
-    /// A reader that refuses payloads above `payload_max` bytes.
+    /// Creates a reader that refuses payloads above `payload_max` bytes.
     pub fn new(payload_max: usize) -> Self {
         Self {
             raw: BytesMut::new(),
@@ -50,17 +50,17 @@ impl PacketReader {
         }
     }
 
-    /// Where bytes from the socket are appended.
+    /// Returns the buffer to which bytes from the socket are appended.
     pub fn input(&mut self) -> &mut BytesMut {
         &mut self.raw
     }
 
-    /// The sequence number that is due next, from either side.
+    /// Returns the next expected sequence number, from either side.
     pub fn sequence(&self) -> u8 {
         self.sequence
     }
 
-    /// Tells the reader what the other direction has counted up to; 0 where a command begins.
+    /// Sets the next sequence number, counted by the other direction; 0 at the beginning of a command.
     pub fn set_sequence(&mut self, sequence: u8) {
         self.sequence = sequence;
     }
@@ -70,31 +70,32 @@ impl PacketReader {
         self.payload_max = payload_max;
     }
 
-    /// Whether bytes of an unfinished packet, or of further packets, are there.
+    /// Whether bytes of an unfinished packet, or of further packets, have arrived.
     pub fn has_input(&self) -> bool {
         self.joining || self.raw.len() + self.plain.len() > self.current
     }
 
-    /// Number of bytes that have arrived and were not handed out.
+    /// Returns the number of bytes that have arrived and were not returned as a payload.
     pub fn pending(&self) -> usize {
         (self.raw.len() + self.plain.len() + if self.joining { self.joined.len() } else { 0 })
             .saturating_sub(self.current)
     }
 
-    /// Looks for a whole payload; the one before is gone after this call.
+    /// Looks for a complete payload; the previous one is dropped.
     ///
     /// # Errors
-    /// A wrong sequence number, a payload above the limit (seen from its headers), a broken frame. The stream cannot be
-    /// used any more then.
+    /// [`ProtocolError::OutOfOrder`] for a wrong sequence number, [`ProtocolError::TooLarge`] if the headers claim a
+    /// payload above the limit, [`ProtocolError::Compression`] for a broken frame. The stream cannot be used
+    /// afterwards.
     pub(crate) fn next_packet(&mut self, mut codec: Option<&mut Codec>) -> Result<bool, ProtocolError> {
         self.drop_current();
-        // From the first frame on, `raw` holds frames. What was read ahead before is a frame too.
+        // From the first frame on, `raw` holds frames. Bytes that were read ahead are frames too.
         self.compressed |= codec.is_some();
         loop {
             if self.take_packet()? {
                 return Ok(true);
             }
-            // A frame at a time: what is expanded is bounded by one frame, and a broken one does not take along the
+            // One frame at a time: this limits the expanded bytes to one frame, and a broken frame does not affect the
             // packets before it.
             let Some(codec) = &mut codec else { return Ok(false) };
             if !codec.expand(&mut self.raw, &mut self.plain)? {
@@ -103,7 +104,7 @@ impl PacketReader {
         }
     }
 
-    /// Looks for the rest of a payload in the packets that are there.
+    /// Looks for the rest of a payload in the packets that have arrived.
     fn take_packet(&mut self) -> Result<bool, ProtocolError> {
         loop {
             let stream = if self.compressed { &mut self.plain } else { &mut self.raw };
@@ -140,7 +141,7 @@ impl PacketReader {
         }
     }
 
-    /// The payload found last; empty before the first one.
+    /// Returns the payload found last; empty before the first one.
     pub fn payload(&self) -> &[u8] {
         if self.current_joined {
             return &self.joined;
@@ -151,7 +152,7 @@ impl PacketReader {
 
     fn drop_current(&mut self) {
         if self.current_joined {
-            // Such payloads are rare and large.
+            // These payloads are rare and large.
             self.joined = Vec::new();
             self.current_joined = false;
         }
@@ -160,7 +161,7 @@ impl PacketReader {
         self.current = 0;
     }
 
-    /// Frees the buffers if nothing is in them.
+    /// Frees the buffers if they are empty.
     pub fn release(&mut self) {
         self.drop_current();
         if self.raw.is_empty() {
@@ -171,7 +172,7 @@ impl PacketReader {
         }
     }
 
-    /// Takes the bytes that were read past the last payload; for the change to TLS.
+    /// Takes the bytes that were read beyond the last payload; for the change to TLS.
     pub(crate) fn take_input(&mut self) -> BytesMut {
         self.drop_current();
         self.raw.split()
@@ -181,10 +182,10 @@ impl PacketReader {
 /// Collects the packets of a response in one buffer.
 pub struct PacketWriter {
     out: Vec<u8>,
-    /// Offset of the header of the packet that is being written.
+    /// Offset of the header of the current packet.
     start: usize,
     sequence: u8,
-    /// Frames on the way out; unused without compression.
+    /// Outgoing frames; unused without compression.
     wire: Vec<u8>,
 }
 
@@ -195,32 +196,32 @@ impl Default for PacketWriter {
 }
 
 impl PacketWriter {
-    /// An empty buffer.
+    /// Creates an empty writer.
     pub fn new() -> Self {
         Self { out: Vec::new(), start: 0, sequence: 0, wire: Vec::new() }
     }
 
-    /// The sequence number of the next packet.
+    /// Returns the sequence number of the next packet.
     pub fn sequence(&self) -> u8 {
         self.sequence
     }
 
-    /// Sets the sequence number of the next packet: what the reader has counted up to.
+    /// Sets the sequence number of the next packet, as counted by the reader.
     pub fn set_sequence(&mut self, sequence: u8) {
         self.sequence = sequence;
     }
 
-    /// Number of bytes collected.
+    /// Returns the number of collected bytes.
     pub fn len(&self) -> usize {
         self.out.len()
     }
 
-    /// Whether nothing is collected.
+    /// Whether no bytes are collected.
     pub fn is_empty(&self) -> bool {
         self.out.is_empty()
     }
 
-    /// Begins a packet; its payload is appended to the buffer returned. Call [`Self::end`] after it.
+    /// Begins a packet; its payload is appended to the returned buffer. Call [`Self::end`] after it.
     #[inline]
     pub fn begin(&mut self) -> &mut Vec<u8> {
         self.start = self.out.len();
@@ -228,7 +229,7 @@ impl PacketWriter {
         &mut self.out
     }
 
-    /// Forgets the packet begun last.
+    /// Drops the packet begun last.
     pub fn abandon(&mut self) {
         self.out.truncate(self.start);
     }
@@ -251,7 +252,7 @@ impl PacketWriter {
         self.sequence = self.sequence.wrapping_add(1);
     }
 
-    /// Puts a header before each piece of a long payload. The pieces are moved from the last one on, each once.
+    /// Puts a header before each piece of a long payload. The pieces are moved starting with the last one, each once.
     #[cold]
     fn split(&mut self, length: usize) {
         let first = self.start + HEADER_BYTES;
@@ -268,25 +269,25 @@ impl PacketWriter {
         }
     }
 
-    /// Appends packets that were written before, headers included; `packets` says how many there are, so that the
-    /// sequence goes on after them.
+    /// Appends packets that were written before, including their headers; `packets` is their number, from which the
+    /// sequence continues.
     pub fn append_packets(&mut self, bytes: &[u8], packets: u8) {
         self.out.extend_from_slice(bytes);
         self.sequence = self.sequence.wrapping_add(packets);
     }
 
-    /// Forgets what was collected since `offset`; `sequence` is the number that was due there.
+    /// Drops the bytes collected since `offset`; `sequence` is the number expected there.
     pub fn truncate(&mut self, offset: usize, sequence: u8) {
         self.out.truncate(offset);
         self.sequence = sequence;
     }
 
-    /// What is collected since `offset`.
+    /// Returns the bytes collected since `offset`.
     pub fn since(&self, offset: usize) -> &[u8] {
         &self.out[offset..]
     }
 
-    /// What has to be written to the socket now.
+    /// Returns the bytes to write to the socket.
     pub(crate) fn wire_bytes(&mut self, codec: Option<&mut Codec>) -> Result<&[u8], ProtocolError> {
         match codec {
             None => Ok(&self.out),
@@ -298,7 +299,7 @@ impl PacketWriter {
         }
     }
 
-    /// Everything was written.
+    /// Drops the collected bytes, after all of them were written.
     pub(crate) fn clear(&mut self) {
         self.out.clear();
         self.wire.clear();
@@ -312,7 +313,8 @@ impl PacketWriter {
 }
 
 /// Feeds `bytes`, cut into pieces of `step`, to a packet reader and every payload to the command decoder; returns the
-/// number of payloads. For fuzzing: whatever the bytes, this ends, does not panic, and keeps no more than it was given.
+/// number of payloads. For fuzzing: for any bytes, this ends, does not panic, and holds no more memory than it was
+/// given.
 #[doc(hidden)]
 pub fn read_packets(bytes: &[u8], step: usize, payload_max: usize, compression: u8) -> usize {
     let mut codec = match compression % 3 {

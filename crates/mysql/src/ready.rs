@@ -1,4 +1,4 @@
-//! Rows that are there at once: answers made in memory, without waiting and without Arrow.
+//! Answers with rows that are in memory: made without waiting and without Arrow.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,26 +10,26 @@ use crate::packet::PacketWriter;
 use crate::results::column;
 use crate::wire::put_length;
 
-/// Columns of results that are sent often: their packets are made once.
+/// Columns of a frequent result: their packets are made once.
 #[derive(Debug)]
 pub struct ReadyColumns {
     columns: Arc<[ColumnDef]>,
-    /// Without and with the byte by which definitions can be left out.
+    /// Packets without and with the byte that allows definitions to be left out.
     packets: [OnceLock<Box<[u8]>>; 2],
 }
 
 impl ReadyColumns {
-    /// Of results with these columns.
+    /// Creates the columns of a result.
     pub fn new(columns: Arc<[ColumnDef]>) -> Self {
         ReadyColumns { columns, packets: Default::default() }
     }
 
-    /// The columns.
+    /// Returns the columns.
     pub fn columns(&self) -> &Arc<[ColumnDef]> {
         &self.columns
     }
 
-    /// The packets before the rows, as they stand at the beginning of an answer.
+    /// Returns the packets before the rows, as they are at the beginning of an answer.
     fn packets(&self, optional: bool) -> &[u8] {
         self.packets[usize::from(optional)].get_or_init(|| {
             let mut writer = PacketWriter::new();
@@ -49,7 +49,7 @@ impl ReadyColumns {
     }
 }
 
-/// An answer that is made at once. Nothing of it is seen by the client if it is given up.
+/// An answer that is made without waiting. If it is abandoned, the client sees nothing of it.
 pub struct ReadyAnswer<'a> {
     writer: &'a mut PacketWriter,
     capabilities: u32,
@@ -63,7 +63,7 @@ impl<'a> ReadyAnswer<'a> {
         ReadyAnswer { writer, capabilities, binary, status, begun: false }
     }
 
-    /// Begins the answer, once; its rows go where this returns.
+    /// Begins the answer, once; the returned value takes its rows.
     pub fn begin<'r>(&'r mut self, columns: &'r ReadyColumns) -> ReadyRows<'r> {
         let optional = self.capabilities & capability::OPTIONAL_RESULTSET_METADATA != 0;
         self.writer.append_packets(columns.packets(optional), columns.columns.len().wrapping_add(1) as u8);
@@ -81,18 +81,19 @@ impl<'a> ReadyAnswer<'a> {
     }
 }
 
-/// Takes the rows of an answer.
+/// Receiver of the rows of an answer.
 pub struct ReadyRows<'r> {
     writer: &'r mut PacketWriter,
-    /// The columns, if the client wants text.
+    /// The columns, if the client wants text rows.
     text: Option<&'r [ColumnDef]>,
 }
 
 impl ReadyRows<'_> {
-    /// Adds a row: `write` appends it in the form of the binary protocol. It is put into text if the client wants that.
+    /// Adds a row: `write` appends it in the form of the binary protocol. It is converted to text if the client wants
+    /// that.
     ///
     /// # Errors
-    /// What `write` gives, or [`NotABinaryRow`] for bytes that are no row of the columns.
+    /// The error of `write`; [`NotABinaryRow`] if the bytes are no row of the columns.
     pub fn row<E: From<NotABinaryRow>>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
         let out = self.writer.begin();
         let written = match self.text {
@@ -105,10 +106,10 @@ impl ReadyRows<'_> {
         self.close(written)
     }
 
-    /// The same for a row that is there.
+    /// Adds a row that exists in the form of the binary protocol.
     ///
     /// # Errors
-    /// [`NotABinaryRow`] for bytes that are no row of the columns.
+    /// [`NotABinaryRow`] if the bytes are no row of the columns.
     pub fn put(&mut self, row: &[u8]) -> Result<(), NotABinaryRow> {
         let out = self.writer.begin();
         let written = match self.text {

@@ -1,4 +1,4 @@
-//! The connections of a process: what they do, and how to end them.
+//! The connections of a process: their activity, and requests to end them.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,20 +13,20 @@ use tokio::sync::Notify;
 /// Longest statement text kept for the process list, in bytes.
 const INFO_BYTES_MAX: usize = 4096;
 
-/// What the connections of a process have done, those that have ended included.
+/// Counters over all connections of a process, including those that have ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Connections that were begun, also those whose login failed.
+    /// Connections that were begun, including those whose login failed.
     pub connections: u64,
-    /// Bytes that clients sent.
+    /// Bytes received from clients.
     pub received: u64,
-    /// Bytes that were sent to clients.
+    /// Bytes sent to clients.
     pub sent: u64,
-    /// Statements that clients sent, or executed by their number.
+    /// Statements that clients sent as text, or executed by their id.
     pub statements: u64,
 }
 
-/// What one connection has done. Only its own task writes here.
+/// Counters of one connection. Only its own task writes them.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) received: AtomicU64,
@@ -42,33 +42,33 @@ impl Counts {
     }
 }
 
-/// Every connection of the process that is logged in. Cheap to share behind an `Arc`; backends keep one to answer
+/// All connections of the process that are logged in. Cheap to share in an `Arc`; backends keep one to answer
 /// `SHOW PROCESSLIST` and `KILL`.
 #[derive(Debug, Default)]
 pub struct Registry {
     next: AtomicU32,
     connections: RwLock<BTreeMap<u32, Arc<Connection>>>,
-    /// Of connections that have ended.
+    /// Counters of the connections that have ended.
     ended: Mutex<Totals>,
 }
 
 impl Registry {
-    /// An empty registry; ids count from 1.
+    /// Creates an empty registry; ids count from 1.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The connections, in order of their ids.
+    /// Returns the connections, in order of their ids.
     pub fn list(&self) -> Vec<Arc<Connection>> {
         self.connections.read().values().cloned().collect()
     }
 
-    /// The connection with this id.
+    /// Returns the connection with this id.
     pub fn get(&self, id: u32) -> Option<Arc<Connection>> {
         self.connections.read().get(&id).cloned()
     }
 
-    /// Number of connections that are logged in.
+    /// Returns the number of connections that are logged in.
     pub fn len(&self) -> usize {
         self.connections.read().len()
     }
@@ -78,7 +78,7 @@ impl Registry {
         self.connections.read().is_empty()
     }
 
-    /// An id that no connection has. 0 is never given, and ids in use are skipped after 2^32 connections.
+    /// Returns an id that no connection has. 0 is never given, and ids in use are skipped after 2^32 connections.
     pub(crate) fn next_id(&self) -> u32 {
         loop {
             let id = self.next.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
@@ -88,7 +88,7 @@ impl Registry {
         }
     }
 
-    /// Adds a connection unless there are `limit` already.
+    /// Adds a connection unless there are already `limit` connections.
     pub(crate) fn insert(&self, connection: &Arc<Connection>, limit: usize) -> bool {
         let mut connections = self.connections.write();
         if connections.len() >= limit {
@@ -102,7 +102,8 @@ impl Registry {
         self.connections.write().remove(&id);
     }
 
-    /// What all connections have done until now. One that ends at this moment may be missing in the result, and is in later ones.
+    /// Returns the counters of all connections so far. A connection that ends at this moment may be missing in this
+    /// result, but not in later ones.
     pub fn totals(&self) -> Totals {
         let mut totals = *self.ended.lock();
         for connection in self.connections.read().values() {
@@ -111,16 +112,16 @@ impl Registry {
         Totals { connections: u64::from(self.next.load(Ordering::Relaxed)), ..totals }
     }
 
-    /// Keeps what a connection has done that ends, logged in or not.
+    /// Adds the counters of a connection that ends, whether it was logged in or not.
     pub(crate) fn keep(&self, counts: &Counts) {
         counts.add_to(&mut self.ended.lock());
     }
 }
 
-/// What `KILL` asks for.
+/// A request of `KILL`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kill {
-    /// End the statement that runs now; the connection stays. Nothing happens when none runs.
+    /// End the running statement; the connection stays. Has no effect if no statement runs.
     Query,
     /// End the connection.
     Connection,
@@ -132,20 +133,20 @@ pub struct Connection {
     id: u32,
     peer: SocketAddr,
     since: Instant,
-    /// What [`Self::kill`] and [`Self::drain`] asked for: a set of bits.
+    /// Requests made by [`Self::kill`] and [`Self::drain`] and the timer: a set of bits.
     asked: AtomicU8,
     notify: Notify,
     /// Wakes the task while it waits for a command.
     sleeper: Mutex<Option<Waker>>,
-    /// When it fell asleep, in milliseconds of [`clock`].
+    /// Time at which it fell asleep, in milliseconds of [`clock`].
     asleep: AtomicU64,
-    /// When it has slept too long (`wait_timeout`); [`AWAKE`] while it works.
+    /// Time at which it will have slept too long (`wait_timeout`); [`AWAKE`] while it works.
     expires: AtomicU64,
     activity: Mutex<Activity>,
     counts: Arc<Counts>,
 }
 
-/// What a connection does now.
+/// Current activity of a connection.
 #[derive(Debug, Clone)]
 pub struct Activity {
     /// User name.
@@ -154,40 +155,40 @@ pub struct Activity {
     pub database: Option<String>,
     /// MySQL's name of the command: `Sleep`, `Query`, `Prepare`, `Execute`...
     pub command: &'static str,
-    /// When the command began, or the connection fell asleep.
+    /// Time at which the command began, or the connection fell asleep.
     pub since: Instant,
     /// Text of the statement, at most 4 KiB of it; empty while asleep.
     pub info: Arc<str>,
 }
 
-/// End the statement that runs.
+/// Request: end the running statement.
 const QUERY: u8 = 1;
-/// End the connection when its statement is done.
+/// Request: end the connection when its statement is done.
 const DRAIN: u8 = 2;
-/// End the connection now.
+/// Request: end the connection now.
 const CONNECTION: u8 = 4;
-/// Free the buffers of an idle connection.
+/// Request: free the buffers of an idle connection.
 const RELEASE: u8 = 8;
-/// End the connection: it was idle for too long.
+/// Request: end the connection, because it was idle for too long.
 const EXPIRED: u8 = 16;
 
-/// No connection sleeps until then.
+/// Expiry time of a connection that does not sleep.
 const AWAKE: u64 = u64::MAX;
 
-/// Milliseconds since the first call.
+/// Returns the milliseconds since the first call.
 fn clock(at: Instant) -> u64 {
     static BEGIN: OnceLock<Instant> = OnceLock::new();
     at.saturating_duration_since(*BEGIN.get_or_init(|| at)).as_millis() as u64
 }
 
-/// What an idle connection is to do.
+/// Next action of an idle connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Idle {
-    /// Sleep on.
+    /// Continue sleeping.
     Sleep,
     /// Free its buffers.
     Release,
-    /// End.
+    /// End the connection.
     End,
 }
 
@@ -210,27 +211,28 @@ impl Connection {
         }
     }
 
-    /// `CONNECTION_ID()`.
+    /// Returns `CONNECTION_ID()`.
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// Address of the client.
+    /// Returns the address of the client.
     pub fn peer(&self) -> SocketAddr {
         self.peer
     }
 
-    /// When the client connected.
+    /// Returns the time at which the client connected.
     pub fn since(&self) -> Instant {
         self.since
     }
 
-    /// What the connection does now.
+    /// Returns the current activity of the connection.
     pub fn activity(&self) -> Activity {
         let mut activity = self.activity.lock().clone();
         let now = Instant::now();
         let asleep = self.asleep.load(Ordering::Relaxed);
-        // What is answered at once leaves no trace but the time at which it fell asleep again.
+        // A command that was answered at once leaves no trace except the time at which the connection fell asleep
+        // again.
         if activity.command == "Sleep"
             && let Some(since) = now.checked_sub(Duration::from_millis(clock(now).saturating_sub(asleep)))
         {
@@ -239,8 +241,8 @@ impl Connection {
         activity
     }
 
-    /// Asks for the end of the running statement or of the connection. Returns at once; the statement's future is
-    /// dropped by the task that polls it.
+    /// Requests the end of the running statement or of the connection. Returns at once; the task that polls the
+    /// statement's future drops it.
     pub fn kill(&self, kill: Kill) {
         self.ask(match kill {
             Kill::Query => QUERY,
@@ -248,7 +250,7 @@ impl Connection {
         });
     }
 
-    /// Asks for the end of the connection once it is idle.
+    /// Requests the end of the connection once it is idle.
     pub(crate) fn drain(&self) {
         self.ask(DRAIN);
     }
@@ -265,7 +267,7 @@ impl Connection {
         self.asked.load(Ordering::SeqCst) & bits != 0
     }
 
-    /// Whether [`Kill::Connection`] was asked for.
+    /// Whether [`Kill::Connection`] was requested.
     pub fn is_killed(&self) -> bool {
         self.asked(CONNECTION)
     }
@@ -278,7 +280,7 @@ impl Connection {
         self.activity.lock().database = database.map(str::to_owned);
     }
 
-    /// A statement begins; a `KILL QUERY` that came while none ran is forgotten.
+    /// Records the beginning of a statement; a `KILL QUERY` that came while none ran is dropped.
     pub(crate) fn begin(&self, command: &'static str, text: &str) {
         self.asked.fetch_and(!QUERY, Ordering::SeqCst);
         let mut end = text.len().min(INFO_BYTES_MAX);
@@ -291,7 +293,8 @@ impl Connection {
         activity.info = Arc::from(&text[..end]);
     }
 
-    /// The connection falls asleep. The empty text is shared, so that a short statement costs one allocation.
+    /// Records that the connection falls asleep. The empty text is shared, so that a short statement costs one
+    /// allocation.
     pub(crate) fn end(&self, empty: &Arc<str>) {
         let mut activity = self.activity.lock();
         activity.command = "Sleep";
@@ -299,7 +302,7 @@ impl Connection {
         activity.info = Arc::clone(empty);
     }
 
-    /// The connection begins to wait for a command. No timer is set for it: [`tick`](Self::tick) looks after all.
+    /// Records that the connection waits for a command. No timer is set: [`tick`](Self::tick) checks all connections.
     pub(crate) fn sleep(&self, wait: Duration) {
         let now = clock(Instant::now());
         self.asleep.store(now, Ordering::Relaxed);
@@ -307,7 +310,7 @@ impl Connection {
         self.expires.store(now.saturating_add(wait).min(AWAKE - 1), Ordering::Release);
     }
 
-    /// It has got one.
+    /// Records that a command has arrived.
     pub(crate) fn wake(&self) {
         self.expires.store(AWAKE, Ordering::Release);
         if self.asked(RELEASE) {
@@ -315,7 +318,7 @@ impl Connection {
         }
     }
 
-    /// What a sleeping connection is to do; its task is woken when that changes.
+    /// Returns the next action of a sleeping connection; its task is woken when that changes.
     pub(crate) fn idle(&self, task: &mut Context<'_>) -> Idle {
         let mut sleeper = self.sleeper.lock();
         if !sleeper.as_ref().is_some_and(|waker| waker.will_wake(task.waker())) {
@@ -331,7 +334,7 @@ impl Connection {
         }
     }
 
-    /// Looks whether it sleeps for so long that its buffers are freed, or that it ends.
+    /// Checks whether it has slept long enough to free its buffers or to end.
     pub(crate) fn tick(&self, release_after: Duration) {
         let expires = self.expires.load(Ordering::Acquire);
         if expires == AWAKE {
@@ -347,7 +350,7 @@ impl Connection {
         }
     }
 
-    /// Waits for a [`Kill`] that is meant for what runs now.
+    /// Waits for a [`Kill`] that concerns the running statement.
     pub(crate) async fn killed(&self) -> Kill {
         loop {
             if self.asked(CONNECTION) {

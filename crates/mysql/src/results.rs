@@ -26,23 +26,24 @@ pub(crate) fn column(out: &mut Vec<u8>, column: &ColumnDef) {
     out.extend_from_slice(&column.length.to_le_bytes());
     out.push(column.ty as u8);
     out.extend_from_slice(&column.flags.to_le_bytes());
-    // Connector/J refuses to print a time of more than six digits, and mysqlnd cuts a fraction to as many as are said here.
+    // Connector/J refuses to print a time of more than six digits, and mysqlnd cuts a fraction to the number of digits
+    // given here.
     let is_time = matches!(column.ty, ColumnType::DateTime | ColumnType::Timestamp | ColumnType::Time);
     out.push(if is_time { column.decimals.min(6) } else { column.decimals });
     out.extend_from_slice(&[0, 0]);
 }
 
-/// The packets before the rows, as they are for a result that comes first after its command.
+/// The packets before the rows, for a result that comes first after its command.
 pub(crate) struct Head {
     columns: Arc<[ColumnDef]>,
     bytes: Vec<u8>,
 }
 
-/// Appends number and definitions of the columns. `head` keeps the packets for the next time.
+/// Appends number and definitions of the columns. `cache` keeps the packets for the next time.
 fn head(link: &mut Link, columns: &Arc<[ColumnDef]>, cache: Option<&mut Option<Head>>) {
     let packets = columns.len().wrapping_add(1) as u8;
-    // Sequence numbers are part of the packets, so only what stands at the same place can be taken again. Comparing is
-    // quick for the same Arc.
+    // Sequence numbers are part of the packets, so packets can only be reused at the same position. Comparing is fast
+    // for the same Arc.
     let cacheable = link.writer.is_empty() && link.writer.sequence() == 1;
     if let Some(Some(head)) = &cache
         && cacheable
@@ -81,7 +82,7 @@ pub(crate) async fn text_rows(
     rows::<false>(session, link, connection, &mut result, more).await
 }
 
-/// Runs a query to its end without sending what it finds. False if it failed, which is told.
+/// Runs a query to its end without sending its rows. False if it failed; the error is sent.
 pub(crate) async fn unsent_rows(link: &mut Link, connection: &Connection, mut result: ResultSet) -> Result<bool, End> {
     loop {
         match guard(next(&mut result), connection, link).await? {
@@ -185,7 +186,7 @@ fn refused(error: &EncodeError) -> SqlError {
     SqlError::new(number, error.to_string())
 }
 
-/// A result that the client fetches piece by piece.
+/// A result that the client fetches in pieces.
 pub(crate) struct Cursor {
     result: ResultSet,
     batch: Option<RecordBatch>,
@@ -196,12 +197,12 @@ impl Cursor {
     /// Sends the definitions and keeps the rows.
     pub fn open(session: &mut impl Session, link: &mut Link, result: ResultSet, cache: &mut Option<Head>) -> Self {
         head(link, &result.columns, Some(cache));
-        // Sent to clients with DEPRECATE_EOF too: its flag is how they learn of the cursor.
+        // Also sent to clients with DEPRECATE_EOF: its flag tells them of the cursor.
         link.eof(session.status() | status::CURSOR_EXISTS, session.warnings());
         Self { result, batch: None, row: 0 }
     }
 
-    /// Sends up to `count` rows. False if the cursor is done, by its end or by an error.
+    /// Sends up to `count` rows. False if the cursor is finished, by its end or by an error.
     pub async fn fetch(
         &mut self,
         session: &mut impl Session,
@@ -235,7 +236,7 @@ impl Cursor {
                     return Ok(true);
                 }
             }
-            // Whether these were the last rows is known when the next batch is there.
+            // Only the next batch tells whether these were the last rows.
             match guard(next(&mut self.result), connection, link).await? {
                 Err(error) => {
                     link.err(&error);

@@ -19,17 +19,17 @@ use crate::registry::{Kill, Registry};
 use crate::tls::TlsIdentity;
 use crate::{connection, handshake};
 
-/// After a failed accept (no file descriptors left, mostly) the listener waits this long.
+/// Pause of the listener after a failed accept, usually because no file descriptors are left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Connections that wait to be accepted; the kernel lowers it to its own limit. When it is full, clients of a burst try
-/// again only after a second.
+/// Length of the queue of connections that wait to be accepted; the kernel lowers it to its own limit. When it is full,
+/// clients of a burst retry only after a second.
 const BACKLOG: u32 = 65_535;
-/// An idle connection keeps its buffers this long.
+/// Time for which an idle connection keeps its buffers.
 const BUFFER_KEEP: Duration = Duration::from_secs(1);
-/// How often idle connections are looked after: one task for all, instead of a timer for each command.
+/// Interval of checking the idle connections: one task checks all, instead of a timer for each command.
 const TICK: Duration = Duration::from_millis(500);
 const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(5);
-/// What a killed connection has left to end.
+/// Time in which a killed connection has to end.
 const KILL_GRACE: Duration = Duration::from_millis(500);
 
 /// Whether connections are encrypted.
@@ -47,31 +47,32 @@ pub enum Tls {
 /// Settings of a [`Server`].
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Version in the greeting; drivers choose their ways by it. Default 5.7.99, as Doris.
+    /// Version in the greeting, by which drivers choose their behaviour. Default 5.7.99, as in Doris.
     pub server_version: String,
-    /// Plugin that the greeting proposes; a client's own is taken where the account has its verifier.
+    /// Plugin that the greeting proposes; a client's own plugin is used if the account has its verifier.
     pub default_plugin: Plugin,
-    /// TLS. Default off.
+    /// Encryption. Default off.
     pub tls: Tls,
     /// Whether zlib and zstd compression are offered. Default true.
     pub compression: bool,
-    /// Largest payload of a packet from a client that is logged in, in bytes. Default 64 MiB.
+    /// Largest payload of a packet from a logged-in client, in bytes. Default 64 MiB.
     pub max_allowed_packet: usize,
-    /// Connections that may be logged in at once; one more is refused with error 1040. Default 100,000.
+    /// Maximum number of logged-in connections; a further one is refused with error 1040. Default 100,000.
     pub connections_max: usize,
-    /// Places for sockets, logged in or not, one each; who gets none is refused with error 1040. They may be shared with what
-    /// else has sockets, and keep file descriptors for the rest of the process. Default as many as there can be.
+    /// One permit per socket, logged in or not; a connection without a permit is refused with error 1040. The permits
+    /// may be shared with other users of sockets, and keep file descriptors for the rest of the process. Default: the
+    /// maximum.
     pub sockets: Arc<Semaphore>,
-    /// Connections that may be on their way to being logged in; one more ends the oldest of them, so that clients that
-    /// never answer cannot keep others out. Default 1,024.
+    /// Maximum number of connections that are not logged in yet; a further one ends the oldest of them, so that clients
+    /// that never answer cannot keep others out. Default 1,024.
     pub unauthenticated_max: usize,
     /// Time from accepting a connection to its login. Default 10 s.
     pub login_timeout: Duration,
-    /// Longest pause inside a packet (`net_read_timeout`). Default 30 s.
+    /// Maximum pause inside a packet (`net_read_timeout`). Default 30 s.
     pub read_timeout: Duration,
-    /// Longest time for a client to take a piece of an answer (`net_write_timeout`). Default 60 s.
+    /// Maximum time for a client to take a piece of an answer (`net_write_timeout`). Default 60 s.
     pub write_timeout: Duration,
-    /// Prepared statements that one connection may hold. Default 100,000.
+    /// Maximum number of prepared statements of one connection. Default 100,000.
     pub prepared_statements_max: usize,
 }
 
@@ -94,11 +95,11 @@ impl Default for Settings {
     }
 }
 
-/// A listener for [`Server::serve`], with a queue long enough for thousands of clients that come at once. Called on a
-/// runtime with I/O.
+/// Opens a listener for [`Server::serve`], with a queue long enough for thousands of clients that come at once. Must be
+/// called on a runtime with I/O.
 ///
 /// # Errors
-/// If the address is taken or not this machine's.
+/// The errors of `bind(2)` and `listen(2)`, for instance if the address is in use or does not belong to this machine.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     socket.set_reuseaddr(true)?;
@@ -133,7 +134,7 @@ pub(crate) struct Shared<B> {
     pub stopping: AtomicBool,
     stop: watch::Sender<bool>,
     half_open: Mutex<HalfOpen>,
-    /// Idle connections are looked after.
+    /// Whether the task that checks idle connections was started.
     ticking: AtomicBool,
 }
 
@@ -145,7 +146,7 @@ struct HalfOpen {
 }
 
 impl HalfOpen {
-    /// Ends the oldest of them.
+    /// Ends the oldest connection.
     fn evict(&mut self) {
         if let Some((_, oldest)) = self.waiting.pop_first() {
             oldest.notify_one();
@@ -153,7 +154,7 @@ impl HalfOpen {
     }
 }
 
-/// A place among the connections that are not logged in.
+/// Entry of a connection that is not logged in; dropping it removes the entry.
 pub(crate) struct Ticket<B> {
     shared: Arc<Shared<B>>,
     number: u64,
@@ -181,13 +182,13 @@ impl<B> Shared<B> {
 }
 
 impl<B: Backend> Shared<B> {
-    /// Connections that may be logged in at once, now.
+    /// Returns the current maximum number of logged-in connections.
     pub fn connections_max(&self) -> usize {
         self.backend.connections_max().unwrap_or(self.settings.connections_max)
     }
 }
 
-/// Error 1040.
+/// Returns error 1040.
 pub(crate) fn too_many_connections(limit: usize) -> SqlError {
     SqlError::new(
         code::TOO_MANY_CONNECTIONS,
@@ -195,7 +196,7 @@ pub(crate) fn too_many_connections(limit: usize) -> SqlError {
     )
 }
 
-/// The same where no socket more may be open.
+/// Returns error 1040 for a lack of sockets.
 fn too_many_sockets() -> SqlError {
     SqlError::new(
         code::TOO_MANY_CONNECTIONS,
@@ -203,20 +204,20 @@ fn too_many_sockets() -> SqlError {
     )
 }
 
-/// Tells a client why it is not served.
+/// Sends a client the reason why it is not served.
 fn refuse(tcp: io::Result<std::net::TcpStream>, error: &SqlError) {
     let mut packet = crate::packet::PacketWriter::new();
     handshake::err(packet.begin(), error, false);
     packet.end();
-    // A new socket has room for it; if not, the client sees the end only. Written past the runtime, which does not know yet
-    // that the socket is ready.
+    // A new socket has room for the packet; if not, the client only sees the end. Written without the runtime, which
+    // does not know yet that the socket is ready.
     if let Ok(mut tcp) = tcp {
         let _ = tcp.write(packet.since(0));
     }
 }
 
 impl<B: Backend> Server<B> {
-    /// A server for `backend`. The registry is the caller's too: it answers `SHOW PROCESSLIST` and `KILL`.
+    /// Creates a server for `backend`. The caller shares the registry: it answers `SHOW PROCESSLIST` and `KILL`.
     pub fn new(backend: Arc<B>, registry: Arc<Registry>, settings: Settings) -> Self {
         let (stop, _) = watch::channel(false);
         let shared = Shared {
@@ -231,7 +232,7 @@ impl<B: Backend> Server<B> {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Accepts connections until [`Self::shutdown`]; each runs as a task of the runtime that this is called on. Several
+    /// Accepts connections until [`Self::shutdown`]; each runs as a task of the runtime that calls this. Several
     /// runtimes may serve clones of one listening socket, which spreads the connections over them.
     ///
     /// # Errors
@@ -253,8 +254,9 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// A place for a socket, if one is left. If none is, and most belong to who is not logged in, the oldest of those goes:
-    /// clients that never answer cannot keep others out, and those who log in just now are not ended for others.
+    /// Takes a permit for a socket if one is left. If none is, and most sockets belong to clients that are not logged
+    /// in, the oldest of these is ended: clients that never answer cannot keep others out, and clients that are about
+    /// to log in are not ended for others.
     fn place(&self) -> Option<OwnedSemaphorePermit> {
         let shared = &self.shared;
         let place = Arc::clone(&shared.settings.sockets).try_acquire_owned().ok();
@@ -284,13 +286,13 @@ impl<B: Backend> Server<B> {
         if let Err(error) = tcp.set_nodelay(true) {
             tracing::debug!(%peer, %error, "cannot set TCP_NODELAY");
         }
-        // Taken here, not in the task: tasks do not begin in the order of their connections.
+        // Taken here and not in the task, because tasks do not begin in the order of their connections.
         let ticket = shared.ticket();
         self.look_after();
         tokio::spawn(connection::run(Arc::clone(shared), tcp, peer, ticket, place));
     }
 
-    /// Begins to look after idle connections, once.
+    /// Starts the task that checks idle connections, once.
     fn look_after(&self) {
         if self.shared.ticking.swap(true, Ordering::SeqCst) {
             return;
@@ -305,11 +307,12 @@ impl<B: Backend> Server<B> {
         });
     }
 
-    /// Serves a listener by several runtimes: connections are accepted here, and handed to each of `runtimes` in turn. A
-    /// connection stays on its runtime, which is best one of a single thread: nothing then is shared between commands.
+    /// Serves a listener by several runtimes: connections are accepted here, and passed to `runtimes` in turn. A
+    /// connection stays on its runtime, which should have a single thread, so that commands share nothing across
+    /// threads.
     ///
     /// # Errors
-    /// As [`Self::serve`].
+    /// None at present: a failed accept is logged and tried again.
     pub async fn serve_on(&self, listener: TcpListener, runtimes: &[Handle]) -> io::Result<()> {
         let mut stop = self.shared.stop.subscribe();
         let mut turn = 0;
@@ -320,7 +323,8 @@ impl<B: Backend> Server<B> {
             };
             match accepted.and_then(|(tcp, peer)| Ok((tcp.into_std()?, peer))) {
                 Ok((tcp, peer)) => {
-                    // Not where it is served: by then all that come at once would have been accepted.
+                    // Not on the runtime that serves it: all connections of a burst would be accepted before the first
+                    // check.
                     let Some(place) = self.place() else {
                         refuse(Ok(tcp), &too_many_sockets());
                         continue;
@@ -343,8 +347,8 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// Stops accepting and ends the connections: idle ones at once, others when their statement is done, after `grace`
-    /// all. Returns when none is left, 500 ms after `grace` at the latest.
+    /// Stops accepting and ends the connections: idle ones at once, others when their statement is done, and all of
+    /// them after `grace`. Returns when none is left, at the latest 500 ms after `grace`.
     pub async fn shutdown(&self, grace: Duration) {
         let shared = &self.shared;
         shared.stopping.store(true, Ordering::SeqCst);

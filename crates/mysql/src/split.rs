@@ -1,15 +1,15 @@
-//! Where one statement ends and the next begins.
+//! Boundaries of statements in a text.
 
-/// The first statement, without its semicolon, and what follows it; `None` if nothing does. White space, comments and
-/// further semicolons are no statement. Semicolons inside strings, quoted names and comments do not count; an unclosed
-/// quote or comment reaches to the end.
+/// Returns the first statement, without its semicolon, and the text behind it; `None` if no statement follows. White
+/// space, comments and further semicolons are no statement. Semicolons inside strings, quoted names and comments do not
+/// count; an unclosed quote or comment extends to the end.
 pub fn split_statement(sql: &str, backslash_escapes: bool) -> (&str, Option<&str>) {
     let bytes = sql.as_bytes();
     let mut at = 0;
     while at < bytes.len() {
         match bytes[at] {
             b';' => {
-                // All offsets are those of ASCII bytes, so the cuts fall between characters.
+                // All offsets are those of ASCII bytes, so the text is cut between characters.
                 let statement = &sql[..at];
                 let mut next = at + 1;
                 loop {
@@ -33,7 +33,7 @@ pub fn split_statement(sql: &str, backslash_escapes: bool) -> (&str, Option<&str
     (sql, None)
 }
 
-/// Offset after the closing quote; a doubled quote stands for itself.
+/// Returns the offset after the closing quote; a doubled quote stands for itself.
 fn skip_quoted(bytes: &[u8], start: usize, quote: u8, backslash: bool) -> usize {
     let mut at = start + 1;
     while at < bytes.len() {
@@ -51,8 +51,8 @@ fn skip_quoted(bytes: &[u8], start: usize, quote: u8, backslash: bool) -> usize 
     bytes.len()
 }
 
-/// Offset after the comment that begins at `at`, or `at` if none does. `--` needs no blank after it, as in Doris, but where it
-/// stands for two signs.
+/// Returns the offset after the comment that begins at `at`, or `at` if none does. `--` needs no blank after it, as in
+/// Doris, unless it stands for two minus signs.
 fn skip_comment(bytes: &[u8], at: usize) -> usize {
     let rest = &bytes[at..];
     let line = rest[0] == b'#' || (rest.starts_with(b"--") && !is_minus_minus(bytes, at));
@@ -66,7 +66,7 @@ fn skip_comment(bytes: &[u8], at: usize) -> usize {
     at
 }
 
-/// Whether the `--` at `at` is two signs, as in `1--1` and `(a)--1`: what is before them is an operand without a blank, and a
+/// Whether the `--` at `at` is two minus signs, as in `1--1` and `(a)--1`: an operand stands directly before it, and a
 /// number follows.
 fn is_minus_minus(bytes: &[u8], at: usize) -> bool {
     let before = at.checked_sub(1).map(|before| bytes[before]);
@@ -80,7 +80,7 @@ fn skip_blank(bytes: &[u8], mut at: usize) -> usize {
         while bytes.get(at).is_some_and(|byte| byte.is_ascii_whitespace() || *byte == 0) {
             at += 1;
         }
-        // A versioned comment is executed, so it is no blank.
+        // A versioned comment is executed, so it is not blank.
         if !matches!(bytes.get(at), Some(b'/' | b'-' | b'#')) || bytes[at..].starts_with(b"/*!") {
             return at;
         }

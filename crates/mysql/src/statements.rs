@@ -18,10 +18,10 @@ pub(crate) struct Statements<S: Session> {
     by_id: HashMap<u32, Entry<S>>,
     next: u32,
     count_max: usize,
-    /// Of values sent ahead, of all statements.
+    /// Maximum number of bytes of values sent ahead, over all statements.
     long_bytes_max: usize,
     long_bytes: usize,
-    /// Memory for values; empty.
+    /// Reused memory for parameter values; always empty.
     params: Vec<Param<'static>>,
 }
 
@@ -30,17 +30,17 @@ struct Entry<S: Session> {
     text: Arc<str>,
     params: u16,
     types: Vec<ParamType>,
-    /// Values sent ahead, by parameter; empty if none was.
+    /// Values sent ahead, by parameter; empty if there are none.
     long: Vec<Option<Vec<u8>>>,
     long_bytes: usize,
-    /// COM_STMT_SEND_LONG_DATA has no answer: its error waits for the execution.
+    /// COM_STMT_SEND_LONG_DATA has no answer, so its error waits for the execution.
     long_error: Option<SqlError>,
     head: Option<Head>,
     cursor: Option<Cursor>,
 }
 
 impl<S: Session> Entry<S> {
-    /// Gives the bytes of what was sent ahead.
+    /// Drops the values sent ahead and returns their number of bytes.
     fn forget_values(&mut self) -> usize {
         self.long = Vec::new();
         self.long_error = None;
@@ -57,7 +57,7 @@ impl<S: Session> Statements<S> {
         Self { by_id: HashMap::new(), next: 1, count_max, long_bytes_max, long_bytes: 0, params: Vec::new() }
     }
 
-    /// Text of a statement, for the process list.
+    /// Returns the text of a statement, for the process list.
     pub fn text(&self, id: u32) -> &str {
         self.by_id.get(&id).map_or("", |entry| &entry.text)
     }
@@ -157,14 +157,14 @@ impl<S: Session> Statements<S> {
         loop {
             let id = self.next;
             self.next = self.next.wrapping_add(1);
-            // 0 is no id, and 2^32-1 means "the last one" to MariaDB's clients.
+            // 0 is no id, and MariaDB's clients use 2^32-1 for "the last one".
             if id != 0 && id != u32::MAX && !self.by_id.contains_key(&id) {
                 return id;
             }
         }
     }
 
-    /// Runs a statement whose answer is at hand; false if it has to be [executed](Self::execute).
+    /// Runs a statement whose answer is in memory; `None` if it has to be [executed](Self::execute).
     pub fn execute_now(
         &mut self,
         session: &mut S,
@@ -182,13 +182,13 @@ impl<S: Session> Statements<S> {
         if answered.is_some() {
             entry.cursor = None;
         }
-        // The same memory without what it borrowed.
+        // Keep the memory without the borrowed values.
         params.clear();
         self.params = params.into_iter().map(|_| Param::Null).collect();
         Ok(answered)
     }
 
-    /// Runs a statement and sends its rows; what it did otherwise is returned for the caller to send.
+    /// Runs a statement and sends its rows; a result without rows is returned for the caller to send.
     pub async fn execute(
         &mut self,
         session: &mut S,

@@ -22,7 +22,7 @@ impl fmt::Debug for TlsIdentity {
     }
 }
 
-/// Why TLS cannot be offered.
+/// Reason why TLS cannot be offered.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
@@ -33,7 +33,7 @@ pub enum TlsError {
         what: &'static str,
         /// The file.
         path: std::path::PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         source: rustls::pki_types::pem::Error,
     },
     /// The certificate file holds no certificate.
@@ -51,11 +51,12 @@ pub enum TlsError {
 }
 
 impl TlsIdentity {
-    /// A new self-signed certificate for `names` (DNS names or addresses), kept in memory only. Clients can encrypt
-    /// with it, but not verify it.
+    /// Makes a new self-signed certificate for `names` (DNS names or addresses), kept in memory only. Clients can
+    /// encrypt with it, but not verify it.
     ///
     /// # Errors
-    /// If a name is not one that a certificate can carry.
+    /// [`TlsError::SelfSigned`] if a certificate cannot carry a name; [`TlsError::Identity`] if the certificate cannot
+    /// be used.
     pub fn self_signed(names: &[&str]) -> Result<Self, TlsError> {
         let names = names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
         let made = rcgen::generate_simple_self_signed(names)?;
@@ -63,10 +64,11 @@ impl TlsIdentity {
         Self::new(vec![made.cert.der().clone()], key)
     }
 
-    /// Certificate chain (leaf first) and private key from PEM files.
+    /// Reads the certificate chain (leaf first) and the private key from PEM files.
     ///
     /// # Errors
-    /// If a file cannot be read, or the two do not fit each other.
+    /// [`TlsError::Pem`] if a file cannot be read, [`TlsError::NoCertificate`] if the first has no certificate,
+    /// [`TlsError::Identity`] if the two do not fit each other.
     pub fn from_pem_files(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let pem = |what, path: &Path| {
             let path = path.to_owned();

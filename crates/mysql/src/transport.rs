@@ -11,13 +11,13 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
-/// How often a connection whose next command has arrived already is asked whether it is still there.
+/// Interval of checking whether a connection is still open if its next command has already arrived.
 const PIPELINED_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(crate) enum Transport {
     Plain(TcpStream),
     Tls(Box<TlsStream<Prefixed>>),
-    /// While the connection changes to TLS, and after that has failed.
+    /// During the change to TLS, and after it has failed.
     Closed,
 }
 
@@ -30,7 +30,7 @@ impl Transport {
         }
     }
 
-    /// Writes what the socket takes at once; nothing under TLS.
+    /// Writes the bytes that the socket takes at once; none under TLS.
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Plain(tcp) => match tcp.try_write(bytes) {
@@ -45,7 +45,7 @@ impl Transport {
         matches!(self, Self::Tls(_))
     }
 
-    /// Waits until the peer has closed the connection. Takes no bytes from it: commands that are sent ahead stay.
+    /// Waits until the peer has closed the connection. Reads no bytes from it: commands sent ahead stay.
     pub async fn gone(&self) {
         let Some(tcp) = self.tcp() else { return };
         loop {
@@ -54,7 +54,7 @@ impl Transport {
                 Ok(ready) if ready.is_read_closed() => return,
                 Ok(_) => {}
             }
-            // Either there are bytes, or the readiness is stale, which peeking corrects.
+            // Either bytes have arrived, or the readiness is stale, which peeking corrects.
             let mut byte = [0];
             let peeked = poll_fn(|cx| {
                 let mut buffer = ReadBuf::new(&mut byte);
@@ -116,7 +116,7 @@ impl AsyncWrite for Transport {
     }
 }
 
-/// A socket some of whose bytes were read already: clients send the request for TLS and its first message at once.
+/// A socket from which some bytes were already read: clients send the request for TLS and its first message at once.
 pub(crate) struct Prefixed {
     prefix: BytesMut,
     tcp: TcpStream,

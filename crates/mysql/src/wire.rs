@@ -21,7 +21,7 @@ impl<'a> Fields<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// Offset of the next field.
+    /// Returns the offset of the next field.
     pub fn at(&self) -> usize {
         self.at
     }
@@ -79,14 +79,14 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A string after its length.
+    /// Reads a string that follows its length.
     pub fn length_bytes(&mut self, what: &'static str) -> Result<&'a [u8], ProtocolError> {
         let len = self.length(what)?;
         let len = usize::try_from(len).map_err(|_| self.malformed(what))?;
         self.bytes(len, what)
     }
 
-    /// A string before a zero byte.
+    /// Reads a string that ends at a zero byte.
     pub fn nul_bytes(&mut self, what: &'static str) -> Result<&'a [u8], ProtocolError> {
         let rest = &self.bytes[self.at..];
         let len = rest.iter().position(|&byte| byte == 0).ok_or_else(|| self.malformed(what))?;
@@ -94,7 +94,7 @@ impl<'a> Fields<'a> {
         Ok(&rest[..len])
     }
 
-    /// A string before a zero byte or the end of the payload: some clients leave the last zero out.
+    /// Reads a string that ends at a zero byte or at the end of the payload: some clients omit the last zero.
     pub fn nul_or_rest(&mut self) -> &'a [u8] {
         let rest = &self.bytes[self.at..];
         match rest.iter().position(|&byte| byte == 0) {
@@ -106,7 +106,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Everything that is left.
+    /// Reads the rest of the payload.
     pub fn rest(&mut self) -> &'a [u8] {
         let rest = &self.bytes[self.at..];
         self.at = self.bytes.len();
@@ -114,7 +114,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Text of a field, as UTF-8.
+/// Decodes the text of a field as UTF-8.
 pub(crate) fn utf8<'a>(bytes: &'a [u8], what: &'static str, at: usize) -> Result<&'a str, ProtocolError> {
     std::str::from_utf8(bytes).map_err(|error| ProtocolError::Malformed { what, at: at + error.valid_up_to() })
 }
@@ -139,14 +139,14 @@ pub(crate) fn put_length(out: &mut Vec<u8>, len: u64) {
     }
 }
 
-/// Appends a string and before it its length.
+/// Appends a string behind its length.
 #[inline]
 pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_length(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
-/// Lets `write` append a string, and puts its length before it. One byte is set aside for the length; a string longer
+/// Appends the string that `write` produces, behind its length. One byte is reserved for the length; a string longer
 /// than 250 bytes is moved, once.
 #[inline]
 pub(crate) fn put_written<E>(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {

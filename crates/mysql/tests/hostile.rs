@@ -269,7 +269,7 @@ fn random_bytes_neither_panic_nor_grow() {
     }
 }
 
-/// The same over a socket, where the server's answers and its end are seen.
+/// Random bytes over a socket, where the server's answers and its end are visible.
 #[test]
 fn random_commands_over_a_socket() {
     let server = Running::new(Settings { read_timeout: Duration::from_millis(100), ..Settings::default() });

@@ -1,4 +1,4 @@
-//! What many connections cost in memory. One test, because memory is the process's.
+//! Memory costs of many connections. One test, because memory is counted for the process.
 
 mod common;
 

@@ -25,8 +25,9 @@ const NAMES: &[(Compression, &[&str])] = &[
 ];
 
 impl Compression {
-    /// Returns the compression that the ending of a file name names: `.gz .gzip .bz2 .bzip2 .zst .zstd .lz4 .snappy .sz
-    /// .deflate .zlib` in any case; any other ending is [`Compression::None`].
+    /// Returns the compression that the ending of a file name names:
+    /// `.gz .gzip .bz2 .bzip2 .zst .zstd .lz4 .snappy .sz .deflate .zlib` in any case; any other ending is
+    /// [`Compression::None`].
     pub fn from_path(path: &str) -> Self {
         let name = path.rsplit(['/', '\\']).next().unwrap_or(path);
         match name.rsplit_once('.') {

@@ -19,9 +19,9 @@ pub(super) fn int(out: &mut Vec<u8>, value: impl itoa::Integer) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
-/// Shortest digits that read back as the same double, laid out as MySQL does: plain from 1e-15 to below 1e15, with an
-/// exponent outside (`1e15`, `1.5e-16`). MySQL has no NaN and infinities; they are `NaN`, `Infinity`, `-Infinity`, which
-/// the drivers' number parsers read.
+/// Writes the shortest digits that read back as the same double, in MySQL's layout: plain from 1e-15 to below 1e15,
+/// with an exponent outside (`1e15`, `1.5e-16`). MySQL has no NaN and infinities; they are written as `NaN`,
+/// `Infinity`, `-Infinity`, which the drivers' number parsers read.
 pub(super) fn double(out: &mut Vec<u8>, value: f64) {
     if value.is_finite() {
         shortest(out, ryu::Buffer::new().format_finite(value));
@@ -30,7 +30,7 @@ pub(super) fn double(out: &mut Vec<u8>, value: f64) {
     }
 }
 
-/// The same for a FLOAT: shortest digits that read back as the same float.
+/// Writes a FLOAT like [`double`]: the shortest digits that read back as the same float.
 pub(super) fn float(out: &mut Vec<u8>, value: f32) {
     if value.is_finite() {
         shortest(out, ryu::Buffer::new().format_finite(value));
@@ -50,7 +50,7 @@ fn special(out: &mut Vec<u8>, value: f64) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Lays ryu's form out anew where the two differ: ryu writes `1.0` for 1, and turns to exponents at 1e16 and 1e-6.
+/// Converts ryu's layout where it differs: ryu writes `1.0` for 1, and uses exponents from 1e16 and below 1e-6.
 fn shortest(out: &mut Vec<u8>, text: &str) {
     let (sign, unsigned) = match text.strip_prefix('-') {
         Some(rest) => ("-", rest),
@@ -60,7 +60,7 @@ fn shortest(out: &mut Vec<u8>, text: &str) {
     let (mantissa, exponent) = match unsigned.split_once('e') {
         Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().unwrap_or(0)),
         None => {
-            // 15 digits before the point are the most that MySQL writes plainly.
+            // MySQL writes at most 15 digits before the point without an exponent.
             let plain = unsigned.strip_suffix(".0").unwrap_or(unsigned);
             if plain.len() <= 15 || unsigned.find('.').is_some_and(|point| point <= 15) {
                 out.extend_from_slice(plain.as_bytes());
@@ -77,7 +77,7 @@ fn shortest(out: &mut Vec<u8>, text: &str) {
         count += 1;
     }
     // The value is 0.d1d2d3... times ten to the power of `point`. ryu writes no leading zeros in either form that gets
-    // here, as the first digit of a mantissa is not zero.
+    // here, because the first digit of a mantissa is not zero.
     let point = whole.len() as i32 + exponent;
     while count > 1 && digits[count - 1] == b'0' {
         count -= 1;
@@ -108,7 +108,7 @@ fn shortest(out: &mut Vec<u8>, text: &str) {
     int(out, point - 1);
 }
 
-/// `value` times ten to the power of minus `scale`, with exactly `scale` decimals. A negative scale adds zeros.
+/// Writes `value` times ten to the power of minus `scale`, with exactly `scale` decimals. A negative scale adds zeros.
 pub(super) fn decimal(out: &mut Vec<u8>, value: i128, scale: i8) {
     let mut buffer = itoa::Buffer::new();
     scaled(out, buffer.format(value), scale);
@@ -149,13 +149,13 @@ fn scaled(out: &mut Vec<u8>, text: &str, scale: i8) {
     }
 }
 
-/// `2020-01-31`; years outside 0 to 9999 with as many digits and the sign that they have.
+/// Writes `2020-01-31`; years outside 0 to 9999 with all their digits and their sign.
 pub(super) fn date(out: &mut Vec<u8>, days: i64) {
     let (year, month, day) = civil_from_days(days);
     year_month_day(out, year, month, day);
 }
 
-/// As [`date`].
+/// Writes a date like [`date`], from its parts.
 pub(super) fn year_month_day(out: &mut Vec<u8>, year: i64, month: u32, day: u32) {
     if (0..=9999).contains(&year) {
         pair(out, year as u32 / 100);
@@ -193,14 +193,14 @@ impl Instant {
     }
 }
 
-/// `2020-01-31 01:02:03` with `digits` (0 to 6) of the fraction, cut, not rounded; more than 6: all six where there is a
-/// fraction, none where there is not.
+/// Writes `2020-01-31 01:02:03` with `digits` (0 to 6) of the fraction, cut, not rounded. More than 6: all six digits
+/// if there is a fraction, none if there is not.
 pub(super) fn date_time(out: &mut Vec<u8>, value: Instant, digits: u8) {
     date(out, value.days);
     clock(out, value.second, value.micros(), digits);
 }
 
-/// The part of [`date_time`] behind the date.
+/// Writes the part of [`date_time`] behind the date.
 pub(super) fn clock(out: &mut Vec<u8>, second: u32, micros: u32, digits: u8) {
     out.push(b' ');
     pair(out, second / 3600);
@@ -223,7 +223,7 @@ fn fraction(out: &mut Vec<u8>, micros: u32, digits: u8) {
     out.truncate(start + usize::from(digits.min(6)));
 }
 
-/// A span of seconds as MySQL's TIME: `-34:05:06`; hours have two digits or more.
+/// Writes a span of seconds as MySQL's TIME: `-34:05:06`; hours have two or more digits.
 pub(super) fn time(out: &mut Vec<u8>, negative: bool, seconds: u64, micros: u32, digits: u8) {
     if negative {
         out.push(b'-');
@@ -241,7 +241,7 @@ pub(super) fn time(out: &mut Vec<u8>, negative: bool, seconds: u64, micros: u32,
     fraction(out, micros, digits);
 }
 
-/// A signed span in units of `1 / per_second` seconds; the fraction only if there is one.
+/// Writes a signed span in units of `1 / per_second` seconds; the fraction only if there is one.
 pub(super) fn duration(out: &mut Vec<u8>, value: i64, per_second: u64) {
     let magnitude = value.unsigned_abs();
     let rest = magnitude % per_second;
@@ -249,7 +249,7 @@ pub(super) fn duration(out: &mut Vec<u8>, value: i64, per_second: u64) {
     time(out, value < 0, magnitude / per_second, micros, if rest == 0 { 0 } else { 6 });
 }
 
-/// `1 year 2 mons 3 days 04:05:06.5`: the parts that are not zero, each with its sign; `00:00:00` if all are.
+/// Writes `1 year 2 mons 3 days 04:05:06.5`: the parts that are not zero, each with its sign; `00:00:00` if all are.
 pub(super) fn interval(out: &mut Vec<u8>, months: i32, days: i32, nanos: i64) {
     let start = out.len();
     let mut part = |value: i32, one: &str, many: &str| {
@@ -273,7 +273,7 @@ pub(super) fn interval(out: &mut Vec<u8>, months: i32, days: i32, nanos: i64) {
     }
 }
 
-/// A string inside a list, map or struct: quoted, with JSON's escapes.
+/// Writes a string inside a list, map or struct: quoted, with JSON's escapes.
 pub(super) fn quoted(out: &mut Vec<u8>, bytes: &[u8]) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     out.push(b'"');
@@ -293,7 +293,7 @@ pub(super) fn quoted(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
 }
 
-/// Bytes inside a list, map or struct: `"0xABCD"`; they may not be text.
+/// Writes bytes inside a list, map or struct as `"0xABCD"`, because they may not be text.
 pub(super) fn quoted_hex(out: &mut Vec<u8>, bytes: &[u8]) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     out.extend_from_slice(b"\"0x");

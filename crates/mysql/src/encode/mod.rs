@@ -1,10 +1,10 @@
-//! Rows from Arrow arrays, as text and as binary protocol rows.
+//! Encoding of rows from Arrow arrays, for the text and the binary protocol.
 //!
-//! What a column holds is resolved once per batch into a [`Cell`]; writing a value is one jump over its variants.
+//! The type of a column is resolved once per batch into a [`Cell`]; writing a value is one jump over its variants.
 //!
-//! Text forms: integers and decimals plainly, doubles as MySQL writes them, `2020-01-31`, `2020-01-31 01:02:03.500000`
-//! (as many digits as the column definition says), bytes as they are. Lists, maps and structs as Doris writes them, with
-//! JSON's escapes in strings: `["a", null]`, `{"k":1, "l":2}`, `{"field":"x"}`. A Boolean is 1 or 0.
+//! Text forms: integers and decimals in plain digits, doubles like MySQL's, `2020-01-31`, `2020-01-31 01:02:03.500000`
+//! (with the number of digits in the column definition), bytes unchanged. Lists, maps and structs have Doris's form,
+//! with JSON's escapes in strings: `["a", null]`, `{"k":1, "l":2}`, `{"field":"x"}`. A Boolean is 1 or 0.
 
 mod format;
 mod of_binary;
@@ -28,7 +28,7 @@ use format::Instant;
 pub use of_binary::NotABinaryRow;
 pub(crate) use of_binary::text_row_of_binary;
 
-/// Why a batch or a value cannot be sent.
+/// Reason why a batch or a value cannot be sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {
@@ -40,7 +40,7 @@ pub enum EncodeError {
         /// Columns of the batch.
         found: usize,
     },
-    /// MySQL has nothing to send the type as.
+    /// MySQL has no type as which the column could be sent.
     #[error("column {column:?} of type {found} cannot be sent to a MySQL client; cast it to a string")]
     Type {
         /// Heading of the column.
@@ -48,7 +48,7 @@ pub enum EncodeError {
         /// Arrow's name of the type.
         found: String,
     },
-    /// The column was defined as a type that its values do not fit into.
+    /// The type in the column's definition does not fit its values.
     #[error("column {column:?} is defined as {defined:?} but holds {found}")]
     Definition {
         /// Heading of the column.
@@ -78,7 +78,7 @@ struct Column<'a> {
     binary: Binary,
 }
 
-/// How a column's values travel in binary rows.
+/// Form of a column's values in binary rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Binary {
     /// Little-endian integer of this many bytes.
@@ -140,7 +140,8 @@ impl<'a> RowEncoder<'a> {
     /// Resolves the columns of a batch.
     ///
     /// # Errors
-    /// If the batch does not fit the definitions, or has a type that cannot be sent.
+    /// [`EncodeError::Columns`] or [`EncodeError::Definition`] if the batch does not fit the definitions;
+    /// [`EncodeError::Type`] if a type cannot be sent.
     pub fn try_new(columns: &[ColumnDef], batch: &'a RecordBatch) -> Result<Self, EncodeError> {
         if columns.len() != batch.num_columns() {
             return Err(EncodeError::Columns { expected: columns.len(), found: batch.num_columns() });
@@ -150,7 +151,7 @@ impl<'a> RowEncoder<'a> {
         Ok(Self { columns, rows: batch.num_rows() })
     }
 
-    /// Number of rows of the batch.
+    /// Returns the number of rows of the batch.
     pub fn rows(&self) -> usize {
         self.rows
     }
@@ -169,7 +170,7 @@ impl<'a> RowEncoder<'a> {
     /// NULL.
     ///
     /// # Errors
-    /// For a date that the protocol has no room for; `out` then holds a part of the row.
+    /// [`EncodeError::Year`] for a date outside the years 0 to 9999; `out` then holds a part of the row.
     ///
     /// # Panics
     /// If the batch has no such row.
@@ -188,10 +189,10 @@ impl<'a> RowEncoder<'a> {
     }
 }
 
-/// Appends the text form of one value, as a text row has it but without a length; nothing for NULL.
+/// Appends the text form of one value, like a text row but without a length; nothing for NULL.
 ///
 /// # Errors
-/// For a type that cannot be sent.
+/// [`EncodeError::Type`] if the type cannot be sent.
 ///
 /// # Panics
 /// If the array has no such row.
@@ -219,7 +220,7 @@ impl<'a> Column<'a> {
             ColumnType::Time => Binary::Time,
             _ => Binary::Text,
         };
-        // Every value has a text form, an integer fits a wider one of its sign, and a NULL fits everything.
+        // Every value has a text form, an integer fits a wider type of its sign, and a NULL fits every type.
         let fits = match (natural, binary) {
             (Some(Binary::Int(held)), Binary::Int(sent)) => held <= sent,
             (Some(held), sent) => held == sent || sent == Binary::Text,
@@ -232,7 +233,7 @@ impl<'a> Column<'a> {
                 found: array.data_type().to_string(),
             });
         }
-        // A dictionary's own nulls are those of its keys; the values' are looked up behind them.
+        // A dictionary's own nulls are those of its keys; nulls among its values are looked up through the keys.
         Ok(Self { nulls: array.nulls().cloned(), cell, binary })
     }
 
@@ -281,7 +282,7 @@ fn clock(second: u32) -> [u8; 3] {
     [(second / 3600) as u8, (second / 60 % 60) as u8, (second % 60) as u8]
 }
 
-/// Length byte, year (2), month, day, and what is not zero of the rest.
+/// Appends a length byte, year (2), month, day, and the rest unless it is zero.
 fn put_date_time(instant: Instant, binary: Binary, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     let (year, month, day) = civil_from_days(instant.days);
     if !(0..=9999).contains(&year) {
@@ -379,7 +380,7 @@ impl<'a> Cell<'a> {
             DataType::Dictionary(..) => {
                 let dictionary = array.as_any_dictionary();
                 if dictionary.values().is_empty() {
-                    // Then every key is null, and there is nothing to look up.
+                    // Every key is null then, and there is nothing to look up.
                     return Ok(Self::Null);
                 }
                 let mut values = ColumnDef::new(&*definition.name, dictionary.values().data_type());
@@ -413,7 +414,7 @@ impl<'a> Cell<'a> {
         })
     }
 
-    /// Binary form of the values' own type; `None` where there is nothing but NULL.
+    /// Returns the binary form of the values' own type; `None` if there are only NULLs.
     fn natural(&self) -> Option<Binary> {
         Some(match self {
             Self::Null => return None,
@@ -452,7 +453,7 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// Appends the text form; inside a list, map or struct with quotes where the type has them.
+    /// Appends the text form; inside a list, map or struct with quotes if the type has them.
     fn write(&self, row: usize, out: &mut Vec<u8>, nested: bool) {
         match self {
             Self::Null => {}
@@ -517,7 +518,7 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// Dates, times and spans.
+    /// Appends the text form of a date, a time or a span.
     fn write_time(&self, row: usize, out: &mut Vec<u8>) {
         match self {
             Self::Date32(_) | Self::Date64(_) => format::date(out, self.instant(row).days),
@@ -540,7 +541,7 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// Value of an integer column, sign-extended; an unsigned one as its bits.
+    /// Returns the value of an integer column, sign-extended; an unsigned one as its bits.
     fn integer(&self, row: usize) -> i64 {
         match self {
             Self::Bool(array) => i64::from(array.value(row)),
@@ -557,7 +558,7 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// Value of a column of floating-point numbers.
+    /// Returns the value of a column of floating-point numbers.
     fn number(&self, row: usize) -> f64 {
         match self {
             Self::F16(array) => array.value(row).to_f64(),
@@ -568,13 +569,13 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// Value of a column of dates, times or points in time.
+    /// Returns the value of a column of dates, times or points in time.
     fn instant(&self, row: usize) -> Instant {
         match self {
             Self::Date32(values) => Instant { days: i64::from(values[row]), second: 0, nanos: 0 },
             Self::Date64(values) => Instant { days: values[row].div_euclid(86_400_000), second: 0, nanos: 0 },
             Self::Timestamp(values, per_second, offset, digits) => {
-                // Saturation meets only the last hours of the 292 billion years that seconds can count.
+                // Saturation affects only the last hours of the 292 billion years that seconds can count.
                 let local = values[row].saturating_add(offset * per_second);
                 cut(Instant::new(local, *per_second), *digits)
             }
@@ -586,7 +587,7 @@ impl<'a> Cell<'a> {
     }
 }
 
-/// Cuts the fraction to the digits of the column: both protocols send the same.
+/// Cuts the fraction to the digits of the column: both protocols send the same value.
 fn cut(instant: Instant, digits: u8) -> Instant {
     let unit = 10u32.pow(9 - u32::from(digits.min(6)));
     Instant { nanos: instant.nanos / unit * unit, ..instant }
@@ -605,7 +606,7 @@ fn per_second(unit: TimeUnit) -> i64 {
     }
 }
 
-/// Seconds east of UTC of `UTC`, `Z` and `+08:00`; zones with rules have to be converted by the backend.
+/// Returns the seconds east of UTC of `UTC`, `Z` and `+08:00`; the backend has to convert zones with rules.
 fn fixed_offset(zone: &Arc<str>) -> Option<i64> {
     if matches!(&**zone, "UTC" | "utc" | "Z" | "Etc/UTC" | "GMT") {
         return Some(0);

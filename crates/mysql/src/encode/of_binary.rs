@@ -1,10 +1,10 @@
-//! Text rows from binary ones.
+//! Conversion of binary rows to text rows.
 
 use super::format;
 use crate::column::{ColumnDef, ColumnType, column_flag};
 use crate::wire::{Fields, put_bytes, put_written};
 
-/// Bytes that are no binary row of the columns.
+/// Error: bytes that are no binary row of the columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a row in memory is not one of its columns")]
 pub struct NotABinaryRow;

@@ -23,7 +23,7 @@ use mysql_common::io::ParseBuf;
 use mysql_common::packets::{AuthPlugin, HandshakePacket, HandshakeResponse};
 use mysql_common::proto::{MyDeserialize, MySerialize};
 
-/// What the sessions did.
+/// Counters of the sessions' work.
 #[derive(Default)]
 pub struct Counters {
     pub opened: AtomicUsize,
