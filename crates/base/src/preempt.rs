@@ -207,26 +207,26 @@ mod tests {
             // Others had the core although it went as they do.
             (500, had(3, 400), true, boosted(4)),
             (501, had(4, 400), true, idle(501, had(4, 400))),
-            // It slept for most of the time: when it wanted a core counts.
+            // A thread that slept for most of the time: only the time in which it wanted a core counts.
             (1501, had(4, 410), true, idle(1501, had(4, 400))),
             (2501, had(4, 420), true, boosted(5)),
             (2502, had(4, 420), false, Turn::Usual),
             (2600, had(99, 440), true, idle(2600, had(99, 440))),
-            // It only slept.
+            // A thread that only slept.
             (2700, had(99, 440), true, idle(2700, had(99, 440))),
             (2800, had(99, 440), false, Turn::Usual),
         ] {
             turn = turn.next(at(now), expected, || Some(had));
             assert_eq!(turn, next, "at {now} ms");
         }
-        // Nothing is known, nobody is boosted.
+        // Without counters, no thread is boosted.
         for now in [3000, 3500, 4000] {
             turn = turn.next(at(now), true, || None);
             assert_eq!(turn, Turn::Idle(at(now), None));
         }
     }
 
-    /// The policy is the kernel's: who may not come back from it stays as before.
+    /// The kernel's policy is not taken if the thread may not return from it.
     #[cfg(target_os = "linux")]
     #[test]
     fn threads_give_way_while_look_ups_are_expected() {

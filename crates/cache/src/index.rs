@@ -433,7 +433,7 @@ mod tests {
         assert_eq!(index.facts(1), None, "another object's");
         index.proved(&name);
         assert_eq!((index.facts(1), index.unproven(1)), (Some(Facts { size: 900, ..FACTS }), None));
-        // What the store said is sure.
+        // Properties reported by the store are proven.
         assert!(index.found(Name { key: 2, size: 1000, ..name }));
         assert!(!index.insert(2, Facts { size: 1001, ..FACTS }, 0, &Bytes::from_static(b"x")));
         assert_eq!(index.facts(2), None);

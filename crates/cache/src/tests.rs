@@ -142,7 +142,7 @@ async fn what_is_cached_is_read_in_place() {
         assert_eq!(read(5_000, 1_000, &bypass), 0);
         let mut out = [0; 10];
         assert_eq!(o.store.read_cached(&path, Some("tag"), 5_000, &mut out, None), 0, "another object");
-        // What is damaged on disk is not there.
+        // A damaged file on disk counts as missing.
         for file in rig.files() {
             let mut all = std::fs::read(&file).unwrap();
             all.iter_mut().for_each(|b| *b ^= 1);

@@ -311,7 +311,7 @@ mod tests {
         assert_eq!(types, [Some("geometry(srid:4326)"), None, Some("unknown"), Some(list.to_string().as_str())]);
         assert_eq!((schema.fields[0].required, schema.fields[0].doc.as_deref()), (true, Some("where")));
         assert_eq!((schema.primitive(1), schema.primitive(2)), (None, Some(Primitive::Int)));
-        // What is no type at all is damage.
+        // A text that is no type at all counts as damage.
         let bad = json!({"type": "struct", "fields": [{"id": 1, "name": "g", "required": false, "type": 7}]});
         assert!(matches!(Schema::from_json("m.json", &bad), Err(IcebergError::Damaged { .. })));
     }

@@ -519,12 +519,12 @@ fn partial_columns_keep_what_they_do_not_bring() {
     other.push(0, &[batch(&other, &[(3, Some("other".into()), None, None)])]).expect("taken");
     publish(other.finish().expect("a rowset")).expect("published");
     assert!(publish(rowset.clone()).is_err());
-    // It brings new keys: whether these rows were there and are gone cannot be told, so the caller must repeat it.
+    // The load brings new keys. Whether these rows existed and were deleted is unknown, so the caller must repeat it.
     let again = bench.begin(LoadOptions::default());
     let fill = partial(bench.table.snapshot()).expect("UNIQUE, with its key");
     assert!(matches!(fill.rebase(&rowset, &again), Err(LoadError::Partial(_))));
 
-    // The same race for a load whose keys are all there: it is made anew.
+    // In the same race, a load whose keys all exist is made anew.
     let given: Vec<Row> = (0..500).step_by(3).map(|a| (a, None, Some(-a), None)).collect();
     let load = bench.begin(LoadOptions::default());
     let filled = partial(bench.table.snapshot()).expect("UNIQUE, with its key");

@@ -37,7 +37,7 @@ fn malformed_packets_close_their_connection_only() {
     assert_eq!(last_words(&server, &[3, 0, 0, 0, command::STMT_EXECUTE, 1, 0]), Some(code::MALFORMED_PACKET));
     // COM_CHANGE_USER without an end of the user name.
     assert_eq!(last_words(&server, &[3, 0, 0, 0, command::CHANGE_USER, b'a', b'b']), Some(code::MALFORMED_PACKET));
-    // Half a packet: there is nobody left to tell.
+    // Half a packet: no client is left to receive an error.
     assert_eq!(last_words(&server, &[200, 0, 0, 0, command::QUERY, b'o']), None);
     assert_eq!(witness.query("one")[0].rows().len(), 1);
     drop(witness);
@@ -68,7 +68,7 @@ fn long_data_of_all_statements_has_one_bound() {
         assert_eq!(execute(&mut client, ids[1]).error(), code::NET_PACKET_TOO_LARGE);
         assert_eq!(execute(&mut client, ids[0]).rows().len(), 1);
     }
-    // What is closed or reset counts no more.
+    // Closed and reset statements do not count.
     client.command(command::STMT_SEND_LONG_DATA, &[&ids[0][..], &long].concat());
     client.command(command::STMT_CLOSE, &ids[0]);
     client.command(command::STMT_SEND_LONG_DATA, &[&ids[1][..], &long].concat());
@@ -119,7 +119,7 @@ fn broken_logins() {
     assert_eq!(refuse(&[&head[..], b"root"].concat()), code::MALFORMED_PACKET);
     let claim = [&head[..], b"root\0", &[0xfe, 255, 255, 255, 255, 255, 255, 255, 127]].concat();
     assert_eq!(refuse(&claim), code::MALFORMED_PACKET);
-    // TLS where there is none.
+    // A request for TLS, which the server does not offer.
     let tls = [&[0x00, 0xaa, 0x2a, 0x00][..], &[0; 4], &[45], &[0; 23]].concat();
     assert_eq!(refuse(&tls), code::HANDSHAKE);
     // Before login, packets are small.

@@ -186,7 +186,7 @@ fn several_statements() {
     let answers = client.query("late; one");
     assert!(matches!(&answers[..], [Answer::Broken(..)]));
     assert_eq!(client.ask(command::SET_OPTION, &[1, 0])[0], 0xfe);
-    // Who does not know of several answers gets one: of the last statement, or the first error.
+    // A client that does not support several answers gets one: that of the last statement, or the first error.
     let answers = client.query("one; insert; rows 2; ; -- end");
     assert_eq!((answers.len(), answers[0].rows().len()), (1, 2));
     let answers = client.query("one; nothing; one");
@@ -370,7 +370,7 @@ fn pipelined_commands_are_answered_in_order() {
         &answers[..],
         [Answer::Rows { .. }, Answer::Ok(_), Answer::Rows { .. }, Answer::Error(_), Answer::Rows { .. }]
     ));
-    // The same a byte at a time.
+    // Again, one byte at a time.
     for &byte in &all {
         client.stream.write_all(&[byte]).unwrap();
     }

@@ -1,9 +1,9 @@
 //! The row cache: rows that were read, by segment and key.
 //!
-//! It is a hash table of its own, so that a look-up touches little memory: one line of the table, then the row. It is
-//! divided into shards, each of which is locked during a look-up. Within a shard, a row lies at the slot that its hash
-//! selects or behind it (linear probing), and a clock hand goes round: rows that were not used since its last visit are
-//! evicted first (the clock algorithm of Corbató's "A paging experiment with the Multics system", 1968).
+//! The cache is a hash table of its own, so that a look-up touches little memory: one line of the table, then the row.
+//! It is divided into shards, each of which is locked during a look-up. Within a shard, a row lies at the slot that its
+//! hash selects or behind it (linear probing), and a clock hand goes round: rows that were not used since its last
+//! visit are evicted first (the clock algorithm of Corbató's "A paging experiment with the Multics system", 1968).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -126,7 +126,7 @@ impl Bench {
         let row = self.runtime.block_on(table.get(cache, &view, shape, tablet, &encoded)).expect("read");
         match table.get_now(cache, &view, shape, tablet, &encoded).expect("read") {
             Poll::Ready(now) => assert_eq!(now, row),
-            // Column pages are for who can wait.
+            // Column pages are only read by look-ups that can wait.
             Poll::Pending => assert!(!self.row_store && !cache.is_on(), "what was read a moment ago is in memory"),
         }
         let held = table.held().expect("a view");
@@ -198,12 +198,12 @@ fn an_old_view_sees_what_it_saw() {
     assert_eq!(columns[2].as_string_view().value(0), "one");
 }
 
-/// Behind a network nothing is at hand: the first look-up has to wait, and says so.
+/// Data of a remote store is not in memory at first: the first look-up has to wait, and says so.
 #[test]
 fn what_is_not_in_memory_is_pending() {
     let bench = Bench::on(Arc::new(ProbedStore::new(Arc::new(InMemory::new()))), true, None);
     bench.load(&[(7, None, Some("x".into()), false)]);
-    // What the load itself has opened is not what a new process has.
+    // A new process does not have the objects open that the load has opened.
     let points = bench.cold();
     let table = points.table(&bench.table);
     let view = table.view().expect("a view");

@@ -1,4 +1,4 @@
-//! Where a field lies in its block.
+//! Spans: the places of fields in their block.
 
 /// The bytes `start..end` of a block that make up one field, with the properties of its quoting.
 ///

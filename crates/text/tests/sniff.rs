@@ -100,7 +100,7 @@ fn guesses_as_duckdb_does_or_says_why_not() {
             agreed += 1;
         } else {
             assert!(case["why"].as_str().is_some_and(|why| why.len() > 10), "{name}: say why");
-            // What differs must differ, else the entry is stale.
+            // A recorded difference must still be one, else the entry is stale.
             let mut without = case.clone();
             without["dipper"] = Value::Null;
             assert_ne!(self::expected(&without, &ours), ours, "{name}");

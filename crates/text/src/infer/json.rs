@@ -304,7 +304,7 @@ mod tests {
         let wrong = |text: &str| guess(&[text]).expect_err("no object").to_string();
         assert!(wrong("\n[{\"a\":1}]\n").starts_with("0.json: line 2: the line is no JSON object; "));
         assert!(wrong("a,b\n1,2\n").starts_with("0.json: line 1: the line is no JSON: expected a value at column 1; "));
-        // Lines of which some are none are a matter of reading.
+        // Reading, not guessing, reports lines that are no objects if others are.
         assert!(guess(&["a,b\n{\"a\":1}\n"]).is_ok());
     }
 }

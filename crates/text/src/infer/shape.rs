@@ -25,7 +25,7 @@ pub(super) struct Record {
     pub blank: bool,
     /// A quote opened and was not closed at a field's end.
     pub malformed: bool,
-    /// It has a line end inside quotes.
+    /// Whether there is a line end inside quotes.
     pub quoted_line_end: bool,
 }
 
@@ -257,9 +257,9 @@ enum Fit {
     Single,
     /// Most records have the same number of fields, and the first one has.
     Ragged,
-    /// All records have, after lines that do not.
+    /// All records have the same number of fields, after lines that do not.
     AfterPreamble,
-    /// All records have.
+    /// All records have the same number of fields.
     Regular,
 }
 
@@ -463,7 +463,7 @@ fn measure(text: &[u8], complete: bool, mut dialect: CsvDialect, hints: &Hints) 
 struct Count {
     fields: usize,
     start: usize,
-    /// It begins with `#`.
+    /// Whether the record begins with `#`.
     hash: bool,
     last_empty: bool,
     /// One of its fields is a number.

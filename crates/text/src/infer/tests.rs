@@ -393,7 +393,7 @@ fn the_head_of_a_file_is_not_dropped() {
     let grows: String = (0..2000).map(|i| if i < 1200 { "1,2\n" } else { "1,2,3\n" }).collect();
     assert_eq!(shape(&format!("a,b\n{grows}")), (0, 2, (0, 800)));
     assert_eq!(shape("a,b\n1,2\n3,4\n5,6,7\n8,9,10\n11,12,13\n1,2,3,4\n"), (0, 2, (0, 4)));
-    // Lines before a table are none of it.
+    // Lines before a table do not belong to it.
     assert_eq!(shape("Extract of 2025\nid;owner;n\n1;x;2\n2;y;3\n").0, 1);
     assert_eq!(shape("made on,2025\nid,owner,n\n1,x,2\n2,y,3\n").0, 1);
     assert_eq!(shape("title\n\nid,n\nx,y\nz,w\n").0, 2);

@@ -262,9 +262,9 @@ pub(super) fn verify(queue: &ScanQueue, file: usize) -> Result<(), TextError> {
 
 /// Result of the masks for a block of a file with quotes.
 pub(super) enum Quoted {
-    /// Number of the records that start in the block; the chain has been told where it ends.
+    /// Number of the records that start in the block; the chain knows where it ends.
     Rows(u64),
-    /// The masks cannot tell. The block begins in this state, and the chain still has to be told where it ends.
+    /// The masks cannot tell. The block begins in this state, and its end state still has to be published.
     Begins(State),
 }
 

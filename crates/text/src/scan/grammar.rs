@@ -33,7 +33,7 @@ pub(crate) struct Grammar {
     pub skip_empty: bool,
     /// A wrong number of fields makes a record bad.
     pub strict: bool,
-    /// The last column goes on to the end of the line.
+    /// The last column extends to the end of the line.
     pub takes_rest: bool,
     /// Each line is a JSON object.
     pub objects: bool,

@@ -65,7 +65,7 @@ pub(crate) fn head(bytes: &[u8], eof: bool, grammar: &Grammar) -> Option<Head> {
         }
         start = next;
     }
-    // No header seen yet: it goes on behind these bytes, or the file has no line end.
+    // No header so far: it continues behind these bytes, or the file has no line end.
     if !eof {
         return None;
     }

@@ -13,7 +13,7 @@ pub(crate) enum Place {
     Record,
     /// A field begins.
     Field,
-    /// In a field without quotes, or behind what follows a closed quote.
+    /// In a field without quotes, or in the bytes that follow a closed quote.
     Plain,
     /// In a field without quotes, behind an escape.
     PlainEscaped,

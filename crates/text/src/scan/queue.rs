@@ -25,7 +25,7 @@ use crate::span::Span;
 
 /// Size in bytes of the first block of a scan with a limit.
 const FIRST_BLOCK: u64 = 64 << 10;
-/// Number of files after the current one that are told to prepare for being read.
+/// Number of files after the current one whose reading is announced by [`Source::soon`](crate::source::Source::soon).
 const FILES_AHEAD: usize = 16;
 /// Maximum number of bytes of rejected records that are kept with their text.
 const REJECTED_BYTES: usize = 32 << 20;
@@ -227,7 +227,7 @@ pub(super) enum Claim {
 struct Cursor {
     file: usize,
     block: u64,
-    /// Index of the last file that was told that it will be read soon.
+    /// Index of the last file whose reading was announced.
     told: usize,
     /// Whether the first split was handed out, and whether its worker has returned, with or without rows.
     begun: bool,

@@ -47,6 +47,7 @@ impl Carry {
         Carry { inside: 0, escaped: 0, cr: 0, open: 1, closed: 0, line: 1, brace: 0, behind: 0 };
 }
 
+/// Masks of 64 bytes: bit `i` describes byte `i`.
 struct Masks {
     delimiters: u64,
     lines: u64,
@@ -98,6 +99,11 @@ fn low_bits(n: usize) -> u64 {
     if n >= 64 { u64::MAX } else { (1 << n) - 1 }
 }
 
+/// Returns the masks of the bytes of `b` whose bits are set in `valid`. `Q`: with quotes; `E`: with escapes; `CR`: a
+/// `\r` ends a line.
+///
+/// # Safety
+/// The features of `I` are enabled.
 #[inline(always)]
 unsafe fn masks<I: Isa, const Q: bool, const E: bool, const CR: bool>(
     b: I::Block,
@@ -197,6 +203,9 @@ unsafe fn masks<I: Isa, const Q: bool, const E: bool, const CR: bool>(
 }
 
 /// Returns the masks of the last `n < 64` bytes of a range. The carries are then those of bit `n - 1`, not of bit 63.
+///
+/// # Safety
+/// `n < 64` bytes are readable from `bytes`, and the features of `I` are enabled.
 #[inline(always)]
 unsafe fn last_word<I: Isa, const Q: bool, const E: bool, const CR: bool>(
     bytes: *const u8,

@@ -5,6 +5,9 @@ use super::{Counts, Found, Index, Shape, Side};
 
 /// Writes the positions of set bits, eight at a time: a word usually has fewer than eight or sixteen, so the branches
 /// are predictable.
+///
+/// # Safety
+/// 64 values can be written to `out`.
 #[inline(always)]
 unsafe fn unrolled_positions(mut bits: u64, base: u32, mut out: *mut u32) {
     let mut left = bits.count_ones();
@@ -25,6 +28,9 @@ unsafe fn unrolled_positions(mut bits: u64, base: u32, mut out: *mut u32) {
 }
 
 /// Prefetches into the second-level cache.
+///
+/// # Safety
+/// None for the address; the processor must have SSE, as every x86-64 does.
 #[inline(always)]
 unsafe fn prefetch(at: *const u8) {
     use std::arch::x86_64::*;
@@ -32,7 +38,10 @@ unsafe fn prefetch(at: *const u8) {
     unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
 }
 
-/// Prefix XOR by carry-less multiplication with all ones.
+/// Returns the prefix XOR of `bits`, by carry-less multiplication with all ones.
+///
+/// # Safety
+/// The feature `pclmulqdq` is enabled.
 #[inline(always)]
 unsafe fn clmul_prefix_xor(bits: u64) -> u64 {
     use std::arch::x86_64::*;

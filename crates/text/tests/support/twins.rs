@@ -113,7 +113,7 @@ fn agree(dialect: Dialect, schema: SchemaRef, choices: &mut Choices<'_>) {
     options.strings = Strings::Copy;
     let pieces = read(&options, Scan::try_new, &data);
     if whole.is_err() && pieces.is_err() {
-        // Of several errors within one batch the gravest is told, so which one it is depends on the batches.
+        // The gravest of several errors within one batch is reported, so the error depends on the batches.
         return;
     }
     assert_eq!(whole, pieces, "one block (left) and blocks of {block_bytes} bytes (right), {options:?}, {data:?}");

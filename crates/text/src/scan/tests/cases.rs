@@ -91,7 +91,7 @@ fn nothing_is_cut_in_exact_columns() {
     all(&options, vec![memory(b"2/1/1970 23:59\n")]).expect_err("it would be cut");
 }
 
-/// Files of every kind of source have their headers looked at before anything else of them.
+/// The header of a file from any kind of source is checked before the rest of the file.
 #[test]
 fn headers_are_checked() {
     let columns = schema(&[("a", DataType::Int32), ("b", DataType::Int32)]);

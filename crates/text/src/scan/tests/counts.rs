@@ -56,7 +56,7 @@ fn csv_records_that_are_no_rows_are_not_counted() {
                     same(&options, bad);
                     same(&options, bad.trim_end());
                 }
-                // An empty field behind the last one is none.
+                // An empty field behind the last one does not count.
                 same(&options, &"1,2,3,\n".repeat(30));
             }
         }

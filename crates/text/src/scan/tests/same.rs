@@ -165,7 +165,7 @@ fn large_blocks() {
         let expected = naive::rows(&text, &CsvDialect::default(), 3).len();
         for (block, workers) in [(1 << 19, 3), (1 << 20, 2), (300_001, 2), (1 << 23, 1)] {
             for simd in [simds[0], simds[simds.len() - 1]] {
-                // Of lines that are cut short some are no rows where fields may not be missing.
+                // If fields may not be missing, some of the lines that are cut short are no rows.
                 let mut options = csv(CsvDialect { ragged: Ragged::Fill, ..CsvDialect::default() }, strings(3));
                 options.block_bytes = block;
                 options.projection.clear();
