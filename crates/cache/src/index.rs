@@ -144,7 +144,7 @@ impl Index {
     }
 
     /// Keeps an extent in memory until [`written`](Self::written) is called. Returns false, and keeps nothing, if a
-    /// part of it is there already.
+    /// part of it is there already or `facts` differ from the known ones.
     pub(crate) fn insert(&mut self, key: Key, facts: Facts, start: u64, bytes: &Bytes) -> bool {
         let name = Name { key, size: facts.size, modified_ms: facts.modified_ms, start, len: bytes.len() as u64 };
         self.add(name, Some(bytes.clone()), false)

@@ -107,8 +107,8 @@ impl Default for CsvDialect {
 pub struct JsonDialect {
     /// Name of each column's member.
     pub keys: Vec<String>,
-    /// Whether the columns are a guess. If they are, a member that is no column is an error, and so is a value that
-    /// does not have its column's type. If they were declared, names are compared without regard to case, other members
+    /// Whether the columns are a guess. If they are, a member that is no column is an error, and so is a value that its
+    /// column cannot hold unchanged. If they were declared, names are compared without regard to case, other members
     /// are ignored, and values are read like those of CSV.
     pub guessed: bool,
 }

@@ -20,7 +20,7 @@
 //! | [`infer`](mod@infer) | which dialect, columns and types does this unknown file have? |
 //! | [`write`](mod@write) | rows back to text |
 
-// A `TextError` carries its whole place, so it is large; a scan makes at most one, and the functions that return it
+// A `TextError` carries its whole place, so it is large; a scan returns at most one, and the functions that return it
 // process megabytes per call.
 #![allow(clippy::result_large_err)]
 

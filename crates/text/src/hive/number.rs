@@ -4,7 +4,7 @@
 //! first: Hive does not remove them either.
 
 /// Hive's check before parsing: bytes that cannot be a number are NULL without being parsed. The odd rule is the last
-/// one: four bytes that begin with an N (`NULL`) are no number, which also excludes `NaN` with a blank.
+/// one: four bytes that begin with an N (`NULL`) are no number, which also excludes `NaN` followed by a blank.
 #[inline]
 fn may_be_number(bytes: &[u8]) -> bool {
     match bytes {
