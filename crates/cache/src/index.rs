@@ -343,7 +343,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens, pieces cover the range in order, memory pieces hold the right bytes, and sizes are right.
+        /// Pieces always cover the range in order, memory pieces hold the right bytes, and sizes are right.
         #[test]
         fn pieces_cover_and_sizes_are_right(ops in proptest::collection::vec((0..8_u8, 0..2_u128, 0..1000_u64, 1..300_u64), 1..80)) {
             let content: Vec<u8> = (0..1000).map(|i| (i % 251) as u8).collect();

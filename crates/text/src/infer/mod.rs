@@ -356,7 +356,7 @@ fn told_by_first_line(text: &[u8], hints: &Hints) -> Option<Hints> {
     })
 }
 
-/// Unwraps a hint with a default, without moving out of the hints.
+/// `Option::unwrap_or` for a hint, whether it is `Copy` or not, without moving it out; keeps the call sites alike.
 trait CloneOr<T> {
     fn clone_or(&self, otherwise: T) -> T;
 }
