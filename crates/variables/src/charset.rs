@@ -2,15 +2,15 @@
 
 /// A character set.
 pub struct CharacterSet {
-    /// Lower case.
+    /// The name in lower case.
     pub name: &'static str,
-    /// What SHOW CHARACTER SET says of the set.
+    /// The description in SHOW CHARACTER SET.
     pub description: &'static str,
-    /// Name of the collation of columns that name none.
+    /// Name of the collation of columns that name no other.
     pub default_collation: &'static str,
-    /// Longest character in bytes.
+    /// Longest character, in bytes.
     pub bytes_max: i64,
-    /// Its bytes are valid as they are where UTF-8 is spoken.
+    /// Texts in this set are valid UTF-8 without conversion.
     pub is_utf8: bool,
 }
 
@@ -47,7 +47,7 @@ pub const CHARACTER_SETS: &[CharacterSet] = &[
 
 /// A collation with MySQL's number.
 pub struct Collation {
-    /// Lower case.
+    /// The name in lower case.
     pub name: &'static str,
     /// Name of the character set.
     pub charset: &'static str,
@@ -98,12 +98,12 @@ pub const COLLATIONS: &[Collation] = &[
     collation("utf8mb4_unicode_ci", "utf8mb4", 224),
 ];
 
-/// The character set of that name, in any case.
+/// Finds the character set of this name, in any case.
 pub fn character_set(name: &str) -> Option<&'static CharacterSet> {
     CHARACTER_SETS.iter().find(|c| c.name.eq_ignore_ascii_case(name))
 }
 
-/// The collation of that name, in any case.
+/// Finds the collation of this name, in any case.
 pub fn collation_named(name: &str) -> Option<&'static Collation> {
     COLLATIONS.iter().find(|c| c.name.eq_ignore_ascii_case(name))
 }

@@ -1,7 +1,8 @@
-//! Every variable that dipper knows: one table, from which SET checks, SHOW VARIABLES lists and reads answer.
+//! Every variable that dipper knows, in one table: SET checks against it, SHOW VARIABLES lists it, and reads answer
+//! from it.
 //!
-//! Names and defaults are those of MySQL 5.7/8.0, of Doris 3 and of StarRocks, as clients read them; where the three
-//! disagree, Doris's counts.
+//! Names and defaults are those of MySQL 5.7/8.0, Doris 3 and StarRocks, as clients read them. If the three differ,
+//! Doris's counts.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -10,14 +11,14 @@ use dipper_text::hive::EXTENDED_BOOLEAN;
 
 use super::of_mysql::OF_MYSQL;
 
-/// What values a variable takes.
+/// The type of a variable: the values that it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// MySQL's boolean, shown as ON and OFF.
     OnOff,
     /// Doris's boolean, shown as true and false.
     TrueFalse,
-    /// Doris's boolean, of something that does not exist here: true is refused, with this advice.
+    /// Doris's boolean for something that does not exist here: true is refused, with this advice.
     False(&'static str),
     /// An integer, both ends included.
     Int(i64, i64),
@@ -25,7 +26,7 @@ pub enum Kind {
     OneOf(&'static [&'static str]),
     /// Any text.
     Text,
-    /// A version: a number, a point and whatever follows.
+    /// A version: two numbers with a point between them, and whatever follows.
     Version,
     /// Seconds since 1970, perhaps with a fraction.
     Instant,
@@ -39,7 +40,7 @@ pub enum Kind {
     Collation,
 }
 
-/// Who may set a variable.
+/// The scopes in which SET may name a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Settable {
     /// SESSION and GLOBAL.
@@ -52,31 +53,31 @@ pub enum Settable {
     Never,
 }
 
-/// What setting a variable does.
+/// The effect of setting a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// It changes what dipper does.
+    /// The value changes what dipper does.
     Acts,
-    /// Clients set it and read it back; there is nothing else to do, or what it asks for is so anyway.
+    /// Clients set the value and read it back. There is nothing else to do, or dipper does what it asks for anyway.
     Echo,
-    /// It steers something that dipper does not have; SET says so in a note.
+    /// The variable controls something that dipper does not have; SET says so in a note.
     Inert,
 }
 
 /// One variable.
 #[derive(Debug, Clone, Copy)]
 pub struct Definition {
-    /// Lower case.
+    /// The name in lower case.
     pub name: &'static str,
-    /// The value as SHOW VARIABLES spells it, where nobody sets another.
+    /// The value if nobody sets another, in the spelling of SHOW VARIABLES.
     pub default: &'static str,
     /// The values that SET takes.
     pub kind: Kind,
     /// The scopes in which SET may name the variable.
     pub settable: Settable,
-    /// What the value does.
+    /// The effect of the value.
     pub effect: Effect,
-    /// One line: what it means here.
+    /// The meaning of the variable in dipper, in one line.
     pub doc: &'static str,
 }
 
@@ -92,22 +93,22 @@ pub(crate) const fn define(
     Definition { name, default, kind, settable, effect, doc }
 }
 
-/// Changes what dipper does; both scopes.
+/// Defines a variable that changes what dipper does, in both scopes.
 const fn acts(name: &'static str, default: &'static str, kind: Kind, doc: &'static str) -> Definition {
     define(name, default, kind, Settable::Both, Effect::Acts, doc)
 }
 
-/// Set by clients and read back; both scopes.
+/// Defines a variable that clients set and read back, in both scopes.
 pub(crate) const fn echo(name: &'static str, default: &'static str, kind: Kind, doc: &'static str) -> Definition {
     define(name, default, kind, Settable::Both, Effect::Echo, doc)
 }
 
-/// Stored without effect; both scopes.
+/// Defines a variable that is stored without effect, in both scopes.
 pub(crate) const fn inert(name: &'static str, default: &'static str, kind: Kind) -> Definition {
     define(name, default, kind, Settable::Both, Effect::Inert, "stored and shown, without effect here")
 }
 
-/// A fact about this server.
+/// Defines a fact about this server.
 pub(crate) const fn fact(name: &'static str, value: &'static str, kind: Kind, doc: &'static str) -> Definition {
     define(name, value, kind, Settable::Never, Effect::Echo, doc)
 }
@@ -117,16 +118,16 @@ use Kind::{Charset, Collation, False, Int, OnOff, OneOf, SqlMode, Text, TimeZone
 const SECONDS: Kind = Int(1, 31_536_000);
 const ANY: Kind = Int(i64::MIN, i64::MAX);
 pub(crate) const COUNT: Kind = Int(0, i64::MAX);
-/// A number of rows; -1 for all of them.
+/// A number of rows; -1 for no limit.
 const LIMIT: Kind = Int(-1, i64::MAX);
 /// The longest `query_timeout`, in seconds.
 pub const QUERY_TIMEOUT_MAX: u64 = 2_147_483;
 const ISOLATION: Kind = OneOf(&["READ-UNCOMMITTED", "READ-COMMITTED", "REPEATABLE-READ", "SERIALIZABLE"]);
 
-/// Version that drivers choose their ways by; the greeting of the MySQL port says the same.
+/// The version of MySQL by which drivers choose their behaviour; the greeting of the MySQL port names the same.
 pub const SERVER_VERSION: &str = "5.7.99";
 
-/// Names that stand for another variable: a value set under one is read under both.
+/// Names that stand for another variable: a value that is set under one is read under both.
 pub const ALIASES: &[(&str, &str)] = &[
     ("schema_force_view_types", "schema_force_string_view"),
     ("datafusion.execution.parquet.schema_force_string_view", "schema_force_string_view"),
@@ -390,7 +391,7 @@ const CONNECTION: &[Definition] = &[
     echo("windowing_use_high_precision", "ON", OnOff, "window functions are exact"),
 ];
 
-/// Session variables of Doris and StarRocks that scripts set and that steer what dipper does not have.
+/// Session variables of Doris and StarRocks. Scripts set them; most control something that dipper does not have.
 const FOREIGN: &[Definition] = &[
     inert("analyze_timeout", "43200", COUNT),
     inert("auto_broadcast_join_threshold", "0.8", Text),
@@ -710,26 +711,26 @@ const FOREIGN: &[Definition] = &[
     inert("workload_policy_id", "-1", ANY),
 ];
 
-/// Every definition.
+/// Iterates over every definition.
 fn groups() -> impl Iterator<Item = &'static Definition> {
     ACTING.iter().chain(CONNECTION).chain(OF_MYSQL).chain(FOREIGN)
 }
 
-/// Every definition by its name; aliases are not in it.
+/// Every definition by its name, without aliases.
 static BY_NAME: LazyLock<HashMap<&'static str, &'static Definition>> =
     LazyLock::new(|| groups().map(|d| (d.name, d)).collect());
 
-/// The variable of that lower-case name, aliases followed.
+/// Finds the variable of this lower-case name, following aliases.
 pub fn find(name: &str) -> Option<&'static Definition> {
     BY_NAME.get(followed(name)).copied()
 }
 
-/// The name that an alias stands for, or `name` itself.
+/// Returns the name that an alias stands for, or `name` itself.
 pub fn followed(name: &str) -> &str {
     ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, real)| real)
 }
 
-/// Every name, aliases included, with what it stands for.
+/// Iterates over all names, aliases included, with the definition of each.
 pub fn all() -> impl Iterator<Item = (&'static str, &'static Definition)> {
     let aliases = ALIASES.iter().filter_map(|(alias, real)| Some((*alias, *BY_NAME.get(real)?)));
     BY_NAME.iter().map(|(name, d)| (*name, *d)).chain(aliases)

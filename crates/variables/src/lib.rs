@@ -1,11 +1,11 @@
-//! Session and global variables: which exist, what they take, and which of them act.
+//! Session and global variables: which exist, which values they take, and which of them have an effect.
 //!
-//! [`Globals`] holds what differs from the compiled-in defaults for the whole process; a session starts with a snapshot
-//! of it ([`Variables::new`]) and then changes its own. Both are maps behind an `Arc`, so that a statement's copy of the
-//! session costs one reference count.
+//! [`Globals`] holds the values that differ from the compiled-in defaults, for the whole process. A session starts with
+//! a snapshot of it ([`Variables::new`]) and then changes its own. Both are maps behind an `Arc`, so that a statement's
+//! copy of the session costs one reference count.
 //!
-//! A value has two spellings: `SHOW VARIABLES` says `ON` or `true`, `SELECT @@x` says 1. It is kept in the first.
-//! Names that dipper does not know are stored and echoed, with a warning: drivers and scripts set what some version of
+//! A value has two spellings: `SHOW VARIABLES` says `ON` or `true`, `SELECT @@x` says 1. The first is stored. Names
+//! that dipper does not know are stored and returned, with a warning: drivers and scripts set what some version of
 //! MySQL, Doris or StarRocks has.
 //!
 //! | module | question it answers |
@@ -47,17 +47,17 @@ pub use definitions::SERVER_VERSION;
 const ER_UNKNOWN_VARIABLE: u16 = 1193;
 /// MySQL's code of a general note.
 const ER_NOTE: u16 = 1105;
-/// Unknown names that one session may store: a client cannot fill memory with them.
+/// Most unknown names that one session may store, so that no client can fill the memory with them.
 const UNKNOWN_MAX: usize = 1000;
-/// Bytes of an unknown name or of its value.
+/// Most bytes of an unknown name with its value.
 const UNKNOWN_BYTES_MAX: usize = 64 << 10;
-/// `sql_select_limit` that limits nothing: the default.
+/// The value of `sql_select_limit` that means no limit, which is the default.
 const SELECT_LIMIT_NONE: u64 = i64::MAX as u64;
-/// Longest `version`.
+/// Longest value of `version`, in bytes.
 const VERSION_BYTES_MAX: usize = 60;
-/// Name of the variable that says which catalog is selected.
+/// Name of the variable that holds the selected catalog.
 pub const CATALOG: &str = "catalog";
-/// How the SQL value NULL of a character set is kept.
+/// The stored form of a character set that is the SQL value NULL.
 const NULL: &str = "NULL";
 
 /// Values that differ from the compiled-in defaults, by lower-case name.
@@ -78,12 +78,12 @@ impl Default for Globals {
 }
 
 impl Globals {
-    /// How long the process has had these globals, which is how long its engine runs.
+    /// Time since these globals were made, which is when the engine started.
     pub fn uptime(&self) -> Duration {
         self.since.elapsed()
     }
 
-    /// States a fact about this server that clients may read and nobody may set, e.g. `port`.
+    /// Publishes a fact about this server that clients may read and nobody may set, such as `port`.
     pub fn publish(&self, name: &str, value: impl Into<String>) {
         Arc::make_mut(&mut *self.facts.write()).insert(name.to_lowercase(), value.into());
     }
@@ -91,7 +91,8 @@ impl Globals {
     /// The global value of a variable that is a number.
     ///
     /// # Panics
-    /// It is none: such variables are checked before they are set.
+    /// If the value is not a number. The caller names a variable whose values are checked to be numbers before they are
+    /// stored.
     pub fn number(&self, name: &'static str) -> u64 {
         let values = Arc::clone(&self.values.read());
         let text = values.get(name).cloned().or_else(|| definitions::find(name).map(default)).unwrap_or_default();
@@ -117,13 +118,13 @@ impl Globals {
     }
 }
 
-/// A change that was checked and not made yet.
+/// A change that has been checked but not made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checked {
     name: String,
-    /// `None`: back to the default.
+    /// The new value; `None` for the default.
     value: Option<String>,
-    /// What SET tells the client: the name is unknown, or the value has no effect.
+    /// A message for the client: the name is unknown, or the value has no effect.
     pub warning: Option<Warning>,
 }
 
@@ -135,43 +136,43 @@ pub struct Variables {
     quick: Quick,
 }
 
-/// What is asked for with every command, read out of the text of the values once.
+/// The values that every command needs, parsed once when a variable changes.
 #[derive(Debug, Clone, Copy)]
 pub struct Quick {
     /// Each statement is a transaction of its own.
     pub autocommit: bool,
-    /// How text reads under `sql_mode`.
+    /// Options of the parser under `sql_mode`.
     pub parse: ParseOptions,
-    /// How long a connection may stay without a statement.
+    /// Time that a connection may stay without a statement.
     pub wait_timeout: Duration,
-    /// Look-ups by key go past the planner.
+    /// Look-ups by key bypass the planner.
     pub short_circuit: bool,
-    /// look-ups by key also read columns that the row store lacks.
+    /// Look-ups by key also read columns that the row store lacks.
     pub access_column_store: bool,
     /// Hidden columns of native tables are shown.
     pub hidden_columns: bool,
-    /// How old the state of a table may be that a look-up by key reads, in milliseconds.
+    /// Age in milliseconds that the state of a table may have when a look-up by key reads it.
     pub read_staleness_ms: u64,
-    /// Rows of a SELECT without LIMIT, where that is limited.
+    /// Most rows of a SELECT without LIMIT; `None` for no limit.
     pub select_limit: Option<u64>,
-    /// Most rows of a query with ORDER BY.
+    /// Most rows of a query with ORDER BY and without LIMIT; `None` for no limit.
     pub order_by_limit: Option<u64>,
 }
 
 impl Variables {
-    /// The variables of a new session: the global values of this moment.
+    /// The variables of a new session, which has the current global values.
     pub fn new(globals: Arc<Globals>) -> Self {
         let values = Arc::clone(&globals.values.read());
         let quick = Quick::of(&values);
         Variables { globals, values, quick }
     }
 
-    /// What is asked for with every command.
+    /// The values that every command needs.
     pub fn quick(&self) -> &Quick {
         &self.quick
     }
 
-    /// Whether all variables of the session are as in `other`.
+    /// Whether all variables of the session have the same values as in `other`.
     pub fn are_as(&self, other: &Variables) -> bool {
         Arc::ptr_eq(&self.values, &other.values) || self.values == other.values
     }
@@ -181,13 +182,12 @@ impl Variables {
         self.quick.autocommit
     }
 
-    /// How text reads under this session's `sql_mode`.
+    /// Options of the parser under this session's `sql_mode`.
     pub fn parse_options(&self) -> ParseOptions {
         self.quick.parse
     }
 
-    /// How long a statement may run; `None` for no limit. `max_execution_time` above 0 counts instead of
-    /// `query_timeout`.
+    /// Time that a statement may run; `None` for no limit. A `max_execution_time` above 0 replaces `query_timeout`.
     pub fn query_timeout(&self) -> Option<Duration> {
         match (self.number("max_execution_time"), self.number("query_timeout")) {
             (ms, _) if ms > 0 => Some(Duration::from_millis(ms)),
@@ -196,17 +196,17 @@ impl Variables {
         }
     }
 
-    /// How old the states may be that a query on object storage reads; `None`: it asks for the newest.
+    /// Age that the states may have which a query on object storage reads; `None` if the query must ask for the newest.
     pub fn freshness_tolerance(&self) -> Option<Duration> {
         text(&self.values, "query_freshness_tolerance_ms").parse().ok().map(Duration::from_millis)
     }
 
-    /// Workers of a query, at least 1; `None` for as many as there are cores.
+    /// Number of workers of a query, at least 1; `None` for one per core.
     pub fn parallelism(&self) -> Option<usize> {
         Some(self.number("parallel_pipeline_task_num") as usize).filter(|n| *n > 0)
     }
 
-    /// How tablets are scanned.
+    /// Settings of scans of native tables.
     pub fn scan_settings(&self) -> ScanSettings {
         ScanSettings {
             split_remote: self.flag("enable_lake_tablet_internal_parallel"),
@@ -221,44 +221,45 @@ impl Variables {
         self.flag("schema_force_string_view")
     }
 
-    /// The same for text files.
+    /// How strings of text files are read: as views into the bytes of the file, or as copies.
     pub fn strings(&self) -> Strings {
         if self.string_view() { Strings::View } else { Strings::Copy }
     }
 
-    /// Settings that Hive's text readers ask for.
+    /// Settings of the session that Hive's text readers use.
     pub fn hive_settings(&self) -> [(String, String); 1] {
         [(EXTENDED_BOOLEAN.to_string(), self.text(EXTENDED_BOOLEAN))]
     }
 
-    /// The session's zone: an offset as `+08:00` or an IANA name.
+    /// The session's time zone: an offset such as `+08:00` or an IANA name.
     pub fn time_zone(&self) -> String {
         let zone = self.text("time_zone");
         if zone == "SYSTEM" { zone::system().to_string() } else { zone }
     }
 
-    /// The time that NOW() says; `None`: that of the clock.
+    /// The fixed time that NOW() returns; `None` for the time of the clock.
     pub fn instant(&self) -> Option<DateTime<Utc>> {
         let seconds = self.text("timestamp").parse::<f64>().ok().filter(|seconds| *seconds > 0.0)?;
         DateTime::from_timestamp_micros((seconds * 1e6).round() as i64)
     }
 
-    /// How long a connection without a statement may stay.
+    /// Time that a connection may stay without a statement.
     pub fn wait_timeout(&self) -> Duration {
         self.quick.wait_timeout
     }
 
-    /// The value as SELECT gives it, as text: booleans are 1 and 0. `None` for a name that is neither known nor stored.
+    /// Returns a value as SELECT gives it, as text: booleans are 1 and 0. `None` if the name is neither known nor
+    /// stored.
     pub fn get(&self, name: &str) -> Option<String> {
         self.look_up(name, false).map(|(d, value)| selected(d, value))
     }
 
-    /// [`get`](Self::get) of GLOBAL scope.
+    /// Returns the global value, in the form of [`get`](Self::get).
     pub fn get_global(&self, name: &str) -> Option<String> {
         self.look_up(name, true).map(|(d, value)| selected(d, value))
     }
 
-    /// The value as SELECT gives it: numbers and booleans are integers, a character set can be NULL.
+    /// Returns a value as SELECT gives it: numbers and booleans are integers, and a character set can be NULL.
     pub fn scalar(&self, name: &str, global: bool) -> Option<ScalarValue> {
         let (definition, value) = self.look_up(name, global)?;
         Some(match definition.map(|d| d.kind) {
@@ -267,7 +268,7 @@ impl Variables {
                 text.parse().map_or_else(|_| ScalarValue::Utf8(Some(text)), |n| ScalarValue::Int64(Some(n)))
             }
             Some(Kind::Charset(true)) if value == NULL => ScalarValue::Utf8(None),
-            // Whatever it is: what looks like a number is one.
+            // The type of an unknown variable is not known: a value that looks like an integer becomes one.
             None if value.parse::<i64>().is_ok_and(|n| n.to_string() == value) => {
                 ScalarValue::Int64(value.parse().ok())
             }
@@ -275,7 +276,7 @@ impl Variables {
         })
     }
 
-    /// Definition and value as SHOW VARIABLES spells it.
+    /// Returns the definition, if there is one, and the value in the spelling of SHOW VARIABLES.
     fn look_up(&self, name: &str, global: bool) -> Option<(Option<&'static Definition>, String)> {
         let name = name.to_lowercase();
         if let Some(fact) = self.globals.fact(&name) {
@@ -298,7 +299,7 @@ impl Variables {
         Some((definition, value))
     }
 
-    /// The value of a variable that dipper defines, as SHOW VARIABLES spells it.
+    /// Returns the value of a variable that dipper defines, in the spelling of SHOW VARIABLES.
     pub fn text(&self, name: &'static str) -> String {
         text(&self.values, name)
     }
@@ -312,10 +313,11 @@ impl Variables {
         number(&self.values, name)
     }
 
-    /// Sets a variable of this session. The warning is for the client: the name is unknown, or the value has no effect.
+    /// Sets a variable of this session. Returns a warning for the client if the name is unknown or the value has no
+    /// effect.
     ///
     /// # Errors
-    /// The variable cannot be set here or not to this; nothing changes.
+    /// The errors of [`check`](Self::check); nothing is changed then.
     pub fn set(&mut self, name: &str, value: &str) -> Result<Option<Warning>> {
         let checked = self.check(Scope::Session, name, Some(value))?;
         let warning = checked.warning.clone();
@@ -326,7 +328,7 @@ impl Variables {
     /// Sets a variable for sessions that begin later.
     ///
     /// # Errors
-    /// As [`set`](Self::set).
+    /// The errors of [`check`](Self::check); nothing is changed then.
     pub fn set_global(&self, name: &str, value: &str) -> Result<Option<Warning>> {
         let checked = self.check(Scope::Global, name, Some(value))?;
         let warning = checked.warning.clone();
@@ -334,11 +336,11 @@ impl Variables {
         Ok(warning)
     }
 
-    /// Checks a change without making it; `None` asks for the default.
+    /// Checks a change without making it. `None` asks for the default.
     ///
     /// # Errors
-    /// `BadVariable` if the variable cannot be set in this scope or not to this value; `Unsupported` for SET PERSIST and for
-    /// switches of what dipper does not have.
+    /// `BadVariable` if the variable cannot be set in this scope or cannot have this value; `Unsupported` for SET
+    /// PERSIST and for switches of something that dipper does not have.
     pub fn check(&self, scope: Scope, name: &str, value: Option<&str>) -> Result<Checked> {
         let name = name.to_lowercase();
         if scope == Scope::Persist {
@@ -400,7 +402,7 @@ impl Variables {
         Ok(Checked { name, value: value.map(str::to_string), warning })
     }
 
-    /// Makes a change of this session that was checked.
+    /// Makes a checked change in this session.
     pub fn apply(&mut self, checked: Checked) {
         match checked.value {
             Some(value) => Arc::make_mut(&mut self.values).insert(checked.name, value),
@@ -409,17 +411,18 @@ impl Variables {
         self.quick = Quick::of(&self.values);
     }
 
-    /// Notes which catalog is selected; `None`: dipper's own.
+    /// Records which catalog is selected; `None` for dipper's own.
     pub fn set_catalog(&mut self, catalog: Option<String>) {
         self.apply(Checked { name: CATALOG.into(), value: catalog, warning: None });
     }
 
-    /// Makes a change of GLOBAL scope that was checked.
+    /// Makes a checked change of GLOBAL scope.
     pub fn apply_global(&self, checked: Checked) {
         self.globals.set(checked.name, checked.value);
     }
 
-    /// All variables by name, as SHOW VARIABLES spells their values. Session scope shows those of GLOBAL scope too.
+    /// Lists all variables by name, with their values in the spelling of SHOW VARIABLES. Session scope includes
+    /// variables that are only global.
     pub fn list(&self, scope: Scope) -> Vec<(String, String)> {
         let global = scope != Scope::Session;
         let mut names: Vec<String> = definitions::all()
@@ -440,12 +443,12 @@ impl Variables {
             .collect()
     }
 
-    /// Names that are set to something else than the default, which for a session's are the global values.
+    /// Lists the variables whose value is not the default. For a session, the default is the global value.
     pub fn changed(&self, scope: Scope) -> Vec<String> {
         match scope {
             Scope::Session => {
                 let globals = Arc::clone(&self.globals.values.read());
-                // Which catalog is selected is set as others are, and goes with the database.
+                // The selected catalog is stored like other variables, but goes with the selected database.
                 let settable = |name: &str| {
                     name != CATALOG
                         && definitions::find(name)
@@ -458,7 +461,8 @@ impl Variables {
         }
     }
 
-    /// Every defined variable: name, default, whether it acts, and what it means, by name; for documentation.
+    /// Lists every defined variable for the documentation, by name: name, default, whether it has an effect, and
+    /// meaning.
     pub fn documentation() -> Vec<(&'static str, String, bool, &'static str)> {
         let mut all: Vec<_> =
             definitions::all().map(|(name, d)| (name, default(d), d.effect == Effect::Acts, d.doc)).collect();
@@ -482,7 +486,7 @@ fn number(values: &Values, name: &'static str) -> u64 {
     text(values, name).parse().expect("a variable that acts is checked before it is stored")
 }
 
-/// A number of rows, where it limits anything.
+/// Reads a limit of rows; `None` if it limits nothing.
 fn limit(values: &Values, name: &'static str) -> Option<u64> {
     text(values, name).parse().ok().filter(|n| *n < SELECT_LIMIT_NONE)
 }
@@ -503,7 +507,7 @@ impl Quick {
     }
 }
 
-/// The default, looked up where the compiler cannot know it.
+/// Returns the default, which for some variables depends on the machine.
 fn default(definition: &Definition) -> String {
     match definition.name {
         "system_time_zone" => zone::system().to_string(),
@@ -514,14 +518,14 @@ fn default(definition: &Definition) -> String {
     }
 }
 
-/// Files that this process may have open, by the system's word.
+/// Number of files that this process may have open, as the system reports it.
 fn open_files() -> Option<u64> {
     let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// A value of SHOW VARIABLES as SELECT gives it.
+/// Converts a value in the spelling of SHOW VARIABLES to that of SELECT.
 fn selected(definition: Option<&Definition>, value: String) -> String {
     match (definition.map(|d| d.kind), value.as_str()) {
         (Some(Kind::OnOff | Kind::TrueFalse | Kind::False(_)), "ON" | "true") => "1".into(),
@@ -542,7 +546,7 @@ fn warning(definition: &Definition, name: &str, value: &str) -> Option<Warning> 
     None
 }
 
-/// The value as it is stored.
+/// Checks a value and returns the form in which it is stored.
 fn canonical(definition: &Definition, name: &str, value: &str) -> Result<String> {
     let given = value.trim();
     let boolean = |on: &str, off: &str| match given.to_ascii_lowercase().as_str() {
@@ -559,7 +563,7 @@ fn canonical(definition: &Definition, name: &str, value: &str) -> Result<String>
         },
         Kind::Int(least, most) => match given.parse::<i64>() {
             Ok(n) if (least..=most).contains(&n) => Ok(n.to_string()),
-            // MySQL's own "no limit" is an unsigned number.
+            // The "no limit" of MySQL is an unsigned number.
             Err(_) if most == i64::MAX && given.parse::<u64>().is_ok() => Ok(given.to_string()),
             _ => Err(format!("an integer from {least} to {most}")),
         },
@@ -569,14 +573,14 @@ fn canonical(definition: &Definition, name: &str, value: &str) -> Result<String>
             .map(|w| (*w).to_string())
             .ok_or_else(|| format!("one of {}", words.join(", "))),
         Kind::Text => Ok(value.to_string()),
-        // Clients take it apart at the points, and it ends at a zero byte in the greeting.
+        // Clients split the version at its points, and in the greeting it ends at a zero byte.
         Kind::Version => match given.split('.').take(2).filter(|part| part.parse::<u16>().is_ok()).count() {
             2 if given.len() <= VERSION_BYTES_MAX && given.bytes().all(|b| b.is_ascii_graphic()) => {
                 Ok(given.to_string())
             }
             _ => Err("a version such as 8.0.33".to_string()),
         },
-        // NOW() reaches to the year 9999.
+        // NOW() can show times up to the year 9999.
         Kind::Instant => match given.parse::<f64>() {
             Ok(seconds) if (0.0..253_402_300_800.0).contains(&seconds) => Ok(given.to_string()),
             _ => Err("seconds since 1970".to_string()),
@@ -606,7 +610,7 @@ fn canonical(definition: &Definition, name: &str, value: &str) -> Result<String>
     };
     match checked {
         Ok(checked) => Ok(checked),
-        // Nothing depends on it, and some version somewhere takes it.
+        // The value has no effect here, and some version of MySQL, Doris or StarRocks accepts it.
         Err(_) if definition.effect == Effect::Inert => Ok(value.to_string()),
         Err(expected) => Err(EngineError::new(
             ErrorKind::BadVariable,
@@ -619,7 +623,7 @@ fn read_only(name: &str) -> EngineError {
     with_code(1238, "HY000", format!("Variable '{name}' is a read only variable"))
 }
 
-/// An error about a variable with MySQL's own code for the case.
+/// Makes an error about a variable, with the code that MySQL has for the case.
 fn with_code(code: u16, sqlstate: &'static str, message: String) -> EngineError {
     EngineError { code, sqlstate, ..EngineError::new(ErrorKind::BadVariable, message) }
 }

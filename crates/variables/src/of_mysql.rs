@@ -1,20 +1,21 @@
-//! Variables of MySQL 5.7 and 8.0 that programs read at start, or set and set back, about what dipper does not have or always does
-//! in one way. Names and defaults are MySQL's; those of what there is none of say so.
+//! Variables of MySQL 5.7 and 8.0 that programs read at start, or set and restore, and that concern things which dipper
+//! does not have or always does in one way. Names and defaults are MySQL's; the description of a variable says if
+//! dipper lacks what it is about.
 
 use super::definitions::Kind::{self, OnOff, OneOf, Text};
 use super::definitions::{COUNT, Definition, Effect, Settable, define, echo, fact, inert};
 
-/// Of GLOBAL scope only, stored without effect.
+/// Defines a variable of GLOBAL scope only that is stored without effect.
 const fn server(name: &'static str, default: &'static str, kind: Kind) -> Definition {
     define(name, default, kind, Settable::Global, Effect::Inert, "stored and shown, without effect here")
 }
 
-/// Of SESSION scope only, stored without effect.
+/// Defines a variable of SESSION scope only that is stored without effect.
 const fn session(name: &'static str, default: &'static str, kind: Kind) -> Definition {
     define(name, default, kind, Settable::Session, Effect::Inert, "stored and shown, without effect here")
 }
 
-/// A switch that nobody can set.
+/// Defines a switch that nobody can set.
 const fn switch(name: &'static str, value: &'static str, doc: &'static str) -> Definition {
     define(name, value, OnOff, Settable::Never, Effect::Echo, doc)
 }
@@ -22,7 +23,7 @@ const fn switch(name: &'static str, value: &'static str, doc: &'static str) -> D
 const NO_LOG: &str = "there is no binary log";
 const NO_INNODB: &str = "there is no InnoDB";
 
-/// The variables of this file.
+/// The definitions of this file.
 pub const OF_MYSQL: &[Definition] = &[
     switch("activate_all_roles_on_login", "ON", "roles of a user are always in force"),
     server("automatic_sp_privileges", "ON", OnOff),

@@ -1,6 +1,6 @@
 //! The flags of `sql_mode`.
 
-/// Flags in the order of their bits, as MySQL 5.7 numbers them; the order in which they are shown.
+/// The flags in the order of their bits in MySQL 5.7, which is also the order in which they are shown.
 const FLAGS: &[&str] = &[
     "REAL_AS_FLOAT",
     "PIPES_AS_CONCAT",
@@ -37,7 +37,7 @@ const FLAGS: &[&str] = &[
     "TIME_TRUNCATE_FRACTIONAL",
 ];
 
-/// Modes that stand for several.
+/// Modes that include other flags.
 const COMBINED: &[(&str, &[&str])] = &[
     ("ANSI", &["REAL_AS_FLOAT", "PIPES_AS_CONCAT", "ANSI_QUOTES", "IGNORE_SPACE", "ONLY_FULL_GROUP_BY"]),
     (
@@ -61,11 +61,11 @@ const COMBINED: &[(&str, &[&str])] = &[
 const VENDOR: &[&str] =
     &["PIPES_AS_CONCAT", "ANSI_QUOTES", "IGNORE_SPACE", "NO_KEY_OPTIONS", "NO_TABLE_OPTIONS", "NO_FIELD_OPTIONS"];
 
-/// The value as it is stored and shown: flags in MySQL's order, combined modes with what they stand for. A number is
-/// taken as MySQL's bits.
+/// Returns a value in the form in which it is stored and shown: flags in MySQL's order, combined modes together with
+/// the flags that they include. A number is read as MySQL's bits.
 ///
 /// # Errors
-/// The first word that is no flag.
+/// The first word that is not a flag.
 pub fn canonical(value: &str) -> Result<String, String> {
     let mut wanted = vec![false; FLAGS.len()];
     if let Ok(bits) = value.trim().parse::<u64>() {
@@ -92,7 +92,7 @@ pub fn canonical(value: &str) -> Result<String, String> {
     Ok(on.join(","))
 }
 
-/// Every flag, for error messages.
+/// Lists all flags, for error messages.
 pub fn flags() -> String {
     FLAGS.join(", ")
 }

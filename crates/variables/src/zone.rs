@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
-/// Zone of this process: an IANA name where the system tells one, else an offset.
+/// The time zone of this process: an IANA name if the system tells one, else an offset.
 static SYSTEM: LazyLock<String> = LazyLock::new(|| {
     let named = |name: &str| canonical(name.trim_start_matches(':')).filter(|n| n != "SYSTEM");
     let from_env = std::env::var("TZ").ok().and_then(|tz| named(&tz));
@@ -15,19 +15,20 @@ static SYSTEM: LazyLock<String> = LazyLock::new(|| {
     from_env.or_else(from_link).or_else(from_file).unwrap_or_else(|| chrono::Local::now().offset().to_string())
 });
 
-/// `Europe/Berlin` of `/usr/share/zoneinfo/Europe/Berlin`.
+/// Returns `Europe/Berlin` for `/usr/share/zoneinfo/Europe/Berlin`.
 fn zone_of_path(path: &Path) -> Option<String> {
     path.to_str()?.split_once("zoneinfo/").map(|(_, name)| name.trim_start_matches("posix/").to_string())
 }
 
-/// Zone of this process.
+/// The time zone of this process.
 pub fn system() -> &'static str {
     &SYSTEM
 }
 
-/// `SYSTEM`, an IANA name as it is usually written, or an offset as `+08:00`; `None` when `value` is neither.
+/// Returns the canonical spelling of a time zone: `SYSTEM`, an IANA name, or an offset such as `+08:00`. `None` if
+/// `value` is none of these.
 ///
-/// As Doris: `CST` and `PRC` are China's time, `UTC+8` and `GMT+08:00` are offsets.
+/// As in Doris, `CST` and `PRC` are China's time, and `UTC+8` and `GMT+08:00` are offsets.
 pub fn canonical(value: &str) -> Option<String> {
     let value = value.trim();
     if value.eq_ignore_ascii_case("SYSTEM") {
@@ -47,7 +48,8 @@ pub fn canonical(value: &str) -> Option<String> {
     chrono_tz::TZ_VARIANTS.iter().map(|tz| tz.name()).find(|name| name.eq_ignore_ascii_case(value)).map(str::to_string)
 }
 
-/// `+8`, `+08`, `-3:30` as `+08:00`, `-03:30`; within MySQL's range of -13:59 to +14:00.
+/// Normalises an offset: `+8`, `+08` and `-3:30` become `+08:00`, `+08:00` and `-03:30`. The range is MySQL's, -13:59
+/// to +14:00.
 fn offset(text: &str) -> Option<String> {
     let sign = text.chars().next().filter(|c| matches!(c, '+' | '-'))?;
     let (hours, minutes) = text[1..].split_once(':').unwrap_or((&text[1..], "0"));
