@@ -1,4 +1,4 @@
-//! Who may log in, on every port the same.
+//! The accounts that may log in, which are the same on every port.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,26 +16,26 @@ use crate::locks::{Locked, Locks};
 #[derive(Clone)]
 pub struct Accounts {
     engine: Arc<Engine>,
-    /// Of the password that the server was started with.
+    /// Verifier of the password that the server was started with.
     startup: Verifier,
     backoff: Arc<Backoff>,
     locks: Arc<Locks>,
-    /// Whether some account needs no password, by the state of the accounts for which that was found out.
+    /// Whether some account needs no password, with the state of the accounts for which this was computed.
     open: Arc<Mutex<Option<(Arc<Known>, bool)>>>,
 }
 
-/// Why nobody is let in.
+/// The reason why a login is refused.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LoginError {
-    /// Too many wrong passwords came for the account, or for many, from there.
+    /// Too many wrong passwords came from this address, for this account or for many, and as many logins wait as may.
     #[error(
         "too many wrong passwords came from {1}, and as many logins of '{0}' wait as may; try again in a few seconds"
     )]
     Blocked(String, IpAddr),
-    /// A statement has locked it.
+    /// A statement has locked the account.
     #[error("Access denied for user {0}. Account is locked; ALTER USER {0} ACCOUNT_UNLOCK opens it")]
     Disabled(String),
-    /// Too many wrong passwords were given for it.
+    /// Too many wrong passwords were given for the account.
     #[error(
         "Access denied for user {user}. Account is blocked for {} due to {} consecutive failed logins; \
          ALTER USER {user} ACCOUNT_UNLOCK opens it",
@@ -45,10 +45,10 @@ pub(crate) enum LoginError {
     Locked {
         /// The account.
         user: String,
-        /// By what, and for how long.
+        /// The lock, and how long it still lasts.
         locked: Locked,
     },
-    /// The password is right, and too old.
+    /// The password is right but has expired.
     #[error(
         "the password of {0} has expired; somebody with the privilege to has to ALTER USER {0} IDENTIFIED BY '...'"
     )]
@@ -66,8 +66,8 @@ fn remaining(locked: &Locked) -> String {
 }
 
 impl Accounts {
-    /// The engine's accounts; those without a password of their own have the one that the server was started with,
-    /// empty for none.
+    /// The accounts of the engine. Accounts without a password of their own have the one that the server was started
+    /// with; an empty text means none.
     pub fn new(engine: Arc<Engine>, startup_password: &str) -> Self {
         let startup = Verifier::from_password(startup_password);
         Accounts { engine, startup, backoff: Arc::default(), locks: Arc::default(), open: Arc::default() }
@@ -85,27 +85,27 @@ impl Accounts {
         }
     }
 
-    /// What is kept of the password of whom `user` is when it comes from `address`; `None` for nobody. Waits where
-    /// wrong passwords for the account came from.
+    /// Returns the verifier of the account that `user` is when it logs in from `address`; `None` if there is no
+    /// account. Waits first if wrong passwords for the account came from there.
     pub(crate) async fn verifier(&self, user: &str, address: IpAddr) -> Result<Option<Verifier>, LoginError> {
         self.backoff.wait(user, address).await.map_err(|Blocked| LoginError::Blocked(user.into(), address))?;
         self.open_verifier(self.engine.known_account(user, address).await)
     }
 
-    /// The same by the newest catalog, for whoever was not accepted by what was known. Wrong passwords and unknown names
-    /// alike wait for the store here, so the time does not tell one from the other.
+    /// Returns the verifier by the newest state of the catalog, for a login that the known state did not accept. Wrong
+    /// passwords and unknown names both wait for the store here, so the time does not tell one from the other.
     pub(crate) async fn newest_verifier(&self, user: &str, address: IpAddr) -> Result<Option<Verifier>, LoginError> {
         self.open_verifier(self.engine.newest_account(user, address).await?)
     }
 
     fn open_verifier(&self, user: Option<Arc<User>>) -> Result<Option<Verifier>, LoginError> {
         let Some(user) = user else { return Ok(None) };
-        // Before the password is looked at: the answer must not say whether it was right.
+        // The lock is checked before the password, so that the answer does not say whether the password was right.
         self.check_blocked(&user)?;
         Ok(Some(self.verifier_of(&user)))
     }
 
-    /// Whether wrong passwords have locked the account.
+    /// Refuses an account that wrong passwords have locked.
     fn check_blocked(&self, user: &User) -> Result<(), LoginError> {
         match self.locks.locked(user) {
             Some(locked) => Err(LoginError::Locked { user: user.to_string(), locked }),
@@ -113,16 +113,16 @@ impl Accounts {
         }
     }
 
-    /// Whether who has given the right password may come in.
+    /// Checks whether a login with the right password is let in.
     pub(crate) fn admit(&self, user: &str, address: IpAddr) -> Result<(), LoginError> {
         let known = self.engine.accounts();
         self.backoff.succeeded(user, address);
         let Some(user) = known.find(user, address) else { return Ok(()) };
-        // As in MySQL only who knows the password learns that a statement has locked the account.
+        // As in MySQL, only a client that knows the password learns that a statement has locked the account.
         if user.policy.locked {
             return Err(LoginError::Disabled(user.to_string()));
         }
-        // Wrong passwords of others may have, since this login began.
+        // Wrong passwords of others may have locked the account since this login began.
         self.check_blocked(user)?;
         self.locks.succeeded(user);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -132,9 +132,9 @@ impl Accounts {
         Ok(())
     }
 
-    /// Whether `user` is there and has this password.
+    /// Whether the account exists and has this password.
     pub(crate) async fn accepts(&self, user: &str, password: &str, address: IpAddr) -> Result<bool, LoginError> {
-        // Nobody's password is compared like everybody's.
+        // A name without account is compared as well, with a password that nothing equals, so that it takes as long.
         let fits = |kept: Option<Verifier>| kept.unwrap_or_else(Verifier::nobody).accepts(password);
         let accepted = fits(self.verifier(user, address).await?) || fits(self.newest_verifier(user, address).await?);
         match accepted {

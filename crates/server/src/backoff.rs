@@ -1,13 +1,15 @@
-//! Wrong passwords cost time.
+//! Delays for wrong passwords.
 //!
-//! Who has sent more than [`FREE`] wrong passwords for an account from a host waits before each further login of that account
-//! from there is looked at, 100 ms at first, then twice as long with each wrong one, up to 2 s; each 10 seconds forgive one.
-//! Right passwords wait as long, or a guesser would know a wrong one by the wait. Of one such pair at most [`WAITING_MAX`]
-//! logins wait, the rest is refused, so more connections are no way to guess faster. Other accounts from the same host, which
-//! may be a load balancer, and other hosts notice nothing.
+//! More than [`FREE`] wrong passwords for an account from one host delay each further login of that account from that
+//! host: by 100 ms at first, then twice as long with each wrong password, up to 2 s. Every 10 seconds one wrong
+//! password is forgiven. Logins with the right password wait as long; otherwise a guesser would recognise a wrong one
+//! by the wait. At most [`WAITING_MAX`] logins of one pair of account and host wait and the others are refused, so more
+//! connections do not allow faster guessing. Other accounts from the same host, which may be a load balancer, and other
+//! hosts are not affected.
 //!
-//! Wrong passwords for more than [`ACCOUNTS_FREE`] accounts from one host are a search for one that fits. Then all logins from
-//! there wait so, but those of accounts that have logged in from there before. An IPv6 host is its network of 64 bits.
+//! Wrong passwords for more than [`ACCOUNTS_FREE`] accounts from one host are a search for an account with a known
+//! password. From then on all logins from that host wait in the same way, except those of accounts that have logged in
+//! from there before. An IPv6 host is its network of 64 bits.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -16,27 +18,27 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// Wrong passwords without consequences.
+/// Number of wrong passwords without consequences.
 const FREE: u32 = 10;
-/// Accounts that wrong passwords may come for from one host without consequences.
+/// Number of accounts with wrong passwords from one host without consequences.
 const ACCOUNTS_FREE: u32 = 10;
-/// One wrong password is forgotten after this time.
+/// Time after which one wrong password is forgiven.
 const FORGIVEN_AFTER: Duration = Duration::from_secs(10);
-/// Wait after the first wrong password too many.
+/// Wait after the first wrong password beyond the free ones.
 const WAIT_MIN: Duration = Duration::from_millis(100);
-/// Longest wait; below the time that a login may take.
+/// The longest wait; shorter than the time that a login may take.
 const WAIT_MAX: Duration = Duration::from_secs(2);
-/// What counts at most above what is free: so much is forgiven in three minutes.
+/// The most failures that count beyond the free ones. All failures of a pair are forgiven in three minutes.
 const BEYOND_MAX: u32 = 8;
-/// Logins of one pair, or of strangers from one host, that may wait.
+/// Number of logins that may wait for one pair, or of unknown accounts from one host.
 const WAITING_MAX: u32 = 16;
-/// Pairs, and hosts, that are remembered; beyond them the one that failed longest ago is forgotten.
+/// Number of pairs, and of hosts, that are remembered. Beyond it the one whose last failure is oldest is forgotten.
 const REMEMBERED_MAX: usize = 10_000;
 
-/// An account, by the hash of its name, from a host.
+/// A host, and the hash of an account's name.
 type Pair = (IpAddr, u64);
 
-/// Pairs and hosts with wrong passwords.
+/// Failures by pair and by host.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
     hashes: RandomState,
@@ -46,17 +48,17 @@ pub(crate) struct Backoff {
 #[derive(Debug, Default)]
 struct Seen {
     pairs: HashMap<Pair, Record>,
-    /// Accounts that wrong passwords came for.
+    /// Number of accounts with wrong passwords, by host.
     hosts: HashMap<IpAddr, Record>,
 }
 
 #[derive(Debug)]
 struct Record {
     failures: u32,
-    /// When failures were last counted or forgiven.
+    /// Time at which failures were last counted or forgiven.
     since: Instant,
     waiting: u32,
-    /// A right password came once.
+    /// A right password came at some time.
     known: bool,
 }
 
@@ -78,7 +80,7 @@ impl Record {
         self.since = now;
     }
 
-    /// How long a login has to wait; it then counts as waiting.
+    /// Returns how long a login has to wait. The login then counts as waiting.
     fn begin(&mut self, free: u32) -> Result<Option<Duration>, Blocked> {
         if self.failures <= free {
             return Ok(None);
@@ -95,11 +97,11 @@ impl Record {
     }
 }
 
-/// Too many logins of one account from one host wait.
+/// Too many logins wait already, of one account from one host or of unknown accounts from one host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Blocked;
 
-/// What a login waits for.
+/// The record that a waiting login is counted in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Because {
     Pair(Pair),
@@ -124,7 +126,7 @@ impl Backoff {
     /// Waits as long as a login of this account from this host has to.
     ///
     /// # Errors
-    /// Too many wait already.
+    /// [`Blocked`] if too many logins wait already.
     pub(crate) async fn wait(&self, user: &str, address: IpAddr) -> Result<(), Blocked> {
         let Some((because, time)) = self.begin(self.pair(user, address), Instant::now())? else { return Ok(()) };
         struct Waiting<'a>(&'a Backoff, Because);
@@ -172,7 +174,7 @@ impl Backoff {
         let Some(record) = remembered(&mut seen.pairs, pair, now) else { return };
         let is_first = record.failures == 0;
         record.fail(FREE, now);
-        // Who guesses at one account does not search.
+        // Guessing at one account is not a search over accounts: only the first failure of a pair counts for the host.
         if is_first && let Some(record) = remembered(&mut seen.hosts, pair.0, now) {
             record.fail(ACCOUNTS_FREE, now);
         }
@@ -187,7 +189,7 @@ impl Backoff {
     }
 }
 
-/// The record of `key`, if there is something in it by now.
+/// Returns the record of `key` after forgiveness; an empty record is removed.
 fn forgiven<'r, K: Eq + Hash>(records: &'r mut HashMap<K, Record>, key: &K, now: Instant) -> Option<&'r mut Record> {
     records.get_mut(key)?.forgive(now);
     if records.get(key)?.is_nothing() {
@@ -196,7 +198,8 @@ fn forgiven<'r, K: Eq + Hash>(records: &'r mut HashMap<K, Record>, key: &K, now:
     records.get_mut(key)
 }
 
-/// The record of `key`, made if need be. `None` where all others have logins that wait, which no number of connections can do.
+/// Returns the record of `key`, and makes it if necessary. `None` if every other record has logins that wait; the
+/// number of connections is too small for that.
 fn remembered<K: Copy + Eq + Hash>(records: &mut HashMap<K, Record>, key: K, now: Instant) -> Option<&mut Record> {
     if records.len() >= REMEMBERED_MAX && !records.contains_key(&key) {
         let idle = records.iter().filter(|(_, record)| record.waiting == 0);

@@ -1,15 +1,16 @@
-//! The dipper server: the engine behind a MySQL port.
+//! The dipper server: the engine behind a MySQL port and an HTTP port.
 //!
 //! | module | question it answers |
 //! |---|---|
 //! | [`mysql`] | how does a connection's command become a statement of the engine, and its outcome an answer? |
-//! | [`http`] | Stream Load and what its clients ask beside it, over HTTP |
+//! | [`http`] | how do Stream Load, and the requests of its clients beside it, work over HTTP? |
 //! | [`accounts`] | who may log in? |
 //! | `backoff` | how are passwords kept from being guessed? |
 //! | `locks` | which accounts have wrong passwords locked? |
 //! | [`params`] | which value does a placeholder of the binary protocol stand for? |
 //!
-//! Connections run on threads of their own, one runtime each; queries run on the engine's threads, at lower priority.
+//! Connections are served by threads of their own with one runtime each; queries run on the engine's threads, at lower
+//! priority.
 
 pub mod accounts;
 mod backoff;
@@ -32,34 +33,35 @@ use tokio::sync::{Semaphore, watch};
 use accounts::Accounts;
 use http::HttpSettings;
 
-/// How a [`Server`] is reached.
+/// Addresses, limits and credentials of a [`Server`].
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
     /// Address to listen on.
     pub listen: IpAddr,
     /// Port of the MySQL protocol; 0 lets the system choose.
     pub mysql_port: u16,
-    /// Port of HTTP; 0 lets the system choose, `None` serves none.
+    /// Port of HTTP; 0 lets the system choose, `None` opens no HTTP port.
     pub http_port: Option<u16>,
-    /// How the HTTP port behaves.
+    /// Limits of the HTTP port.
     pub http: HttpSettings,
     /// Password of root. Must be given when `listen` is not loopback.
     pub password: Option<String>,
-    /// PEM files of certificate chain and key; without them a self-signed certificate is made at start.
+    /// PEM files of the certificate chain and the key; without them a self-signed certificate is made at start.
     pub tls: Option<(PathBuf, PathBuf)>,
-    /// Refuse clients without TLS.
+    /// Whether clients without TLS are refused.
     pub require_tls: bool,
     /// Connections that may be open at once.
     pub connections_max: usize,
-    /// Bytes of freed memory that the allocator has given back because the process came near its limit, for the metrics.
+    /// Returns the bytes of freed memory that the allocator has given back because the process came near its limit, for
+    /// the metrics.
     pub memory_returned: fn() -> u64,
 }
 
-/// Why the server does not start.
+/// The reason why the server does not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// An address that others can reach, and no password.
+    /// Others can reach the address, and root or admin has no password.
     #[error(
         "refusing to listen on {0} without a password; set DIPPER_ROOT_PASSWORD or --root-password, or listen on 127.0.0.1"
     )]
@@ -69,12 +71,12 @@ pub enum StartError {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The error of the system.
         source: std::io::Error,
-        /// The flag of its port.
+        /// The flag that sets the port.
         flag: &'static str,
     },
-    /// An option that is no value of its variable.
+    /// The value of an option is not a value of its variable.
     #[error(transparent)]
     Option(#[from] dipper_engine::EngineError),
     /// The certificate cannot be used.
@@ -82,21 +84,22 @@ pub enum StartError {
     Tls(#[from] dipper_mysql::TlsError),
 }
 
-/// A server with its port open.
+/// A server whose ports are open.
 pub struct Server {
     server: dipper_mysql::Server<mysql::MysqlBackend>,
     listener: TcpListener,
     address: SocketAddr,
     http: Option<(http::App, TcpListener)>,
-    /// Places for the sockets of both ports. There are none before it serves.
+    /// Places for the sockets of both ports. [`serve`](Self::serve) adds them.
     sockets: Arc<Semaphore>,
 }
 
 impl Server {
-    /// Opens the port.
+    /// Opens the ports.
     ///
     /// # Errors
-    /// The options are unsafe, the port is taken, or the certificate cannot be read.
+    /// `NoPassword` if others can reach the address and root or admin has no password; `Listen` if a port is taken;
+    /// `Tls` if the certificate cannot be used; `Option` if `connections_max` is not a value of `max_connections`.
     pub async fn bind(engine: Arc<Engine>, options: ServerOptions) -> Result<Self, StartError> {
         let password = options.password.unwrap_or_default();
         raise_descriptors(options.connections_max);
@@ -162,24 +165,24 @@ impl Server {
         Ok(Server { server: dipper_mysql::Server::new(backend, registry, settings), listener, address, http, sockets })
     }
 
-    /// Where the HTTP port is, if there is one.
+    /// Address of the HTTP port, if there is one.
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.http.as_ref().map(|(app, _)| app.http)
     }
 
-    /// Where the MySQL port is.
+    /// Address of the MySQL port.
     pub fn mysql_address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves until `stop` completes, then ends the connections: running statements get `grace`. MySQL connections are
-    /// spread over `threads` threads with a runtime of one thread each, HTTP runs on the current one.
+    /// Serves until `stop` completes, then ends the connections; running statements get `grace`. MySQL connections are
+    /// spread over `threads` threads with a runtime of one thread each. HTTP runs on the current runtime.
     ///
     /// # Errors
-    /// The listener fails, or a thread cannot be started.
+    /// The error of the system if the listener fails or a thread cannot be started.
     pub async fn serve(self, threads: usize, stop: impl Future<Output = ()>, grace: Duration) -> std::io::Result<()> {
         let threads = Threads::start(threads.max(1))?;
-        // Now that these threads have theirs.
+        // Counted after these threads have opened their descriptors.
         self.sockets.add_permits(sockets_max());
         let (stop_http, stopped) = tokio::sync::oneshot::channel::<()>();
         let mut http = self.http.map(|(app, listener)| {
@@ -197,7 +200,8 @@ impl Server {
         };
         drop(stop_http);
         if let Some(http) = &mut http {
-            // Loads that run get the same time; those that need longer end with their connection and leave nothing.
+            // Loads that run get the same time. A load that needs longer ends with its connection and leaves nothing
+            // behind.
             let _ = tokio::time::timeout(grace, http).await;
         }
         drop(threads);
@@ -205,11 +209,11 @@ impl Server {
     }
 }
 
-/// Threads that serve connections: each has a runtime of its own, so that a command is read, answered and written without
-/// another thread being woken. They end when this is dropped, with what still runs on them.
+/// Threads that serve connections. Each has a runtime of its own, so that a command is read, answered and written
+/// without waking another thread. Dropping this value ends the threads, and what still runs on them.
 struct Threads {
     runtimes: Vec<Handle>,
-    /// Dropped to end them.
+    /// Dropping the sender ends the threads.
     _stop: watch::Sender<()>,
 }
 
@@ -219,7 +223,7 @@ impl Threads {
         let mut runtimes = Vec::with_capacity(count);
         let nice = rustix::process::getpriority_process(None)?;
         for n in 0..count {
-            // Those that a connection hands longer work to are as others.
+            // The blocking threads of the runtime, which take longer work of a connection, have the normal priority.
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .on_thread_start(move || drop(set_nice(nice)))
                 .enable_all()
@@ -242,32 +246,34 @@ impl Threads {
     }
 }
 
-/// How much the threads that serve connections go before others, in niceness, where this process may raise it (root,
-/// CAP_SYS_NICE, systemd's `LimitNICE=`): an answer is a matter of microseconds, and should not wait behind loads, queries,
-/// or its own clients on the same machine.
+/// By how much the threads that serve connections go before others, in niceness, if this process may raise it (root,
+/// CAP_SYS_NICE, systemd's `LimitNICE=`). An answer takes microseconds and should not wait behind loads, queries, or
+/// its own clients on the same machine.
 const GO_FIRST: i32 = 8;
 
-/// Statements are parsed where they arrive: the deepest allowed ones need more than a thread has by itself.
+/// Stack of these threads, in bytes. Statements are parsed where they arrive, and the deepest ones that are allowed
+/// need more than the default stack.
 const STACK_BYTES: usize = 16 << 20;
 
-/// Descriptors that are needed beside one for each connection: files of queries, listeners, logs.
+/// Number of descriptors that are needed beside one per connection: for files of queries, listeners and logs.
 const DESCRIPTORS_BESIDE: u64 = 500;
-/// With fewer for its files a query may not get through.
+/// Fewest descriptors for files; with fewer a query may not get through.
 const DESCRIPTORS_BESIDE_MIN: u64 = 64;
 
-/// Sockets that may be open at once: clients must not take the descriptors with which tables are read, by which all of them
-/// would be kept waiting. A quarter of those that are free is for files.
+/// Returns the number of sockets that may be open at once. Clients must not take the descriptors with which tables are
+/// read, because all of them would then wait. A quarter of the free descriptors, within bounds, is kept for files.
 fn sockets_max() -> usize {
     use rustix::process::{Resource, getrlimit};
     let Some(limit) = getrlimit(Resource::Nofile).current else { return Semaphore::MAX_PERMITS };
-    // A system without this directory has another one, and does not say how many are open.
+    // A system that is not Linux lacks this directory, and does not say how many descriptors are open.
     let open = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count) as u64;
     let free = limit.saturating_sub(open);
     let files = (free / 4).clamp(DESCRIPTORS_BESIDE_MIN, DESCRIPTORS_BESIDE).min(free / 2);
     usize::try_from(free - files).map_or(Semaphore::MAX_PERMITS, |sockets| sockets.min(Semaphore::MAX_PERMITS))
 }
 
-/// Allows this process as many descriptors as it may have: the usual 1,024 are meant for programs that use select(2).
+/// Raises the limit of descriptors of this process as far as is allowed: the usual 1,024 are meant for programs that
+/// use select(2).
 fn raise_descriptors(connections_max: usize) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);

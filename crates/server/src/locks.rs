@@ -1,8 +1,8 @@
-//! Accounts that wrong passwords lock, where their FAILED_LOGIN_ATTEMPTS and PASSWORD_LOCK_TIME say so.
+//! Accounts that are locked by wrong passwords, if their FAILED_LOGIN_ATTEMPTS and PASSWORD_LOCK_TIME say so.
 //!
-//! Each process counts for itself and forgets when it ends, as MySQL's does; ACCOUNT_UNLOCK is in the catalog and reaches
-//! all of them. Only accounts with such a policy are counted, so there are no more entries than there
-//! have been users.
+//! Each process counts for itself and forgets when it ends, as in MySQL. ACCOUNT_UNLOCK is kept in the catalog and
+//! reaches all processes. Only accounts with this policy are counted, so there are no more entries than there have been
+//! users.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use dipper_store::catalog::TableId;
 use dipper_store::catalog::access::{UNBOUNDED, User};
 use parking_lot::Mutex;
 
-/// Wrong passwords of accounts.
+/// Wrong passwords by account.
 #[derive(Debug, Default)]
 pub(crate) struct Locks {
     of: Mutex<HashMap<TableId, Failures>>,
@@ -19,25 +19,25 @@ pub(crate) struct Locks {
 
 #[derive(Debug)]
 struct Failures {
-    /// Wrong passwords one after the other.
+    /// Number of wrong passwords in a row.
     count: u64,
-    /// When the last of them came.
+    /// Time of the last of them.
     last: Instant,
-    /// The ACCOUNT_UNLOCK after which they came, see `PasswordPolicy::unlocked_ms`.
+    /// The ACCOUNT_UNLOCK after which they were counted; see `PasswordPolicy::unlocked_ms`.
     unlocked_ms: i64,
 }
 
-/// An account that is locked.
+/// The lock of an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Locked {
-    /// Wrong passwords that have locked it.
+    /// Number of wrong passwords that led to the lock.
     pub count: u64,
-    /// For how long it still is; `None`: until ACCOUNT_UNLOCK.
+    /// Time for which the lock still lasts; `None`: until ACCOUNT_UNLOCK.
     pub remaining: Option<Duration>,
 }
 
 impl Locks {
-    /// Whether nobody may log in as this user now.
+    /// Returns the lock of an account, if it is locked now.
     pub(crate) fn locked(&self, user: &User) -> Option<Locked> {
         self.locked_at(user, Instant::now())
     }
@@ -68,7 +68,7 @@ impl Locks {
     }
 
     fn failed_at(&self, user: &User, now: Instant) {
-        // Logins that began before the lock do not make it longer.
+        // A wrong password of a login that began before the lock does not extend the lock.
         if user.policy.locks().is_none() || self.locked_at(user, now).is_some() {
             return;
         }
@@ -82,7 +82,7 @@ impl Locks {
         failures.last = now;
     }
 
-    /// A right password: those before it count no more.
+    /// Notes a right password: the wrong ones before it no longer count.
     pub(crate) fn succeeded(&self, user: &User) {
         if user.policy.locks().is_some() {
             self.of.lock().remove(&user.id);

@@ -1,4 +1,4 @@
-//! The engine behind the MySQL protocol.
+//! The MySQL front: sessions of the engine behind the MySQL protocol.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -76,13 +76,13 @@ fn definition(column: &Column) -> ColumnDef {
         return definition.json();
     }
     let digits = digits_of(&column.field);
-    // Where nothing says how many digits values inside of others have, they show a fraction where they have one.
+    // If nothing says how many digits the values inside a nested value have, a fraction is shown where there is one.
     definition.nested_decimals = digits.unwrap_or(DECIMALS_NOT_FIXED);
     let of_time = || length_of(declared, "time").or((declared == "time").then_some(0));
     match digits.map(u32::from).or_else(of_time) {
         Some(digits) => definition.fraction(u8::try_from(digits).unwrap_or(6)),
         None => {
-            // Where nothing says the precision of a computed DATETIME or TIME, a fraction is shown where there is one.
+            // If nothing says the precision of a computed DATETIME or TIME, a fraction is shown where there is one.
             if matches!(column.field.data_type(), DataType::Timestamp(..) | DataType::Time32(_) | DataType::Time64(_)) {
                 definition.decimals = DECIMALS_NOT_FIXED;
             }
@@ -91,7 +91,7 @@ fn definition(column: &Column) -> ColumnDef {
     }
 }
 
-/// `n` of `name(n)`.
+/// Returns `n` of `name(n)`.
 fn length_of(declared: &str, name: &str) -> Option<u32> {
     declared.strip_prefix(name)?.strip_prefix('(')?.strip_suffix(')')?.parse().ok()
 }
@@ -110,7 +110,7 @@ fn response(outcome: Outcome) -> Response {
         Outcome::Done(done) => Response::Done(self::done(done)),
         Outcome::Rows(rows) => {
             let columns = definitions(&rows.columns);
-            // The protocol's side knows one number of digits a column.
+            // The protocol crate knows one number of digits per column.
             let several = rows.columns.iter().any(|column| has_several_digits(&column.field));
             let shown = move |batch| match several {
                 true => several_digits_shown(&batch, rows.columns.iter().map(|c| c.field.as_ref())).map_err(Into::into),
@@ -160,8 +160,8 @@ impl Backend for MysqlBackend {
         if let Some(database) = &login.database {
             inner.use_database(database).await.map_err(|e| sql_error(&e))?;
         }
-        // KILL of the whole connection must also reach one that waits for its client. KILL QUERY is seen by the
-        // statement itself.
+        // KILL of the whole connection must also reach a connection that waits for its client. The statement itself
+        // sees KILL QUERY.
         let connection = Arc::downgrade(&login.connection);
         inner.process().on_stop(move |stop| {
             if let (Stop::Connection, Some(connection)) = (stop, connection.upgrade()) {
@@ -183,39 +183,40 @@ impl Backend for MysqlBackend {
 /// One connection's session.
 pub struct MysqlSession {
     inner: EngineSession,
-    /// Its place among the user's connections.
+    /// The place of this connection among those of its user.
     _connected: Connected,
     login_database: Option<String>,
     registry: Arc<Registry>,
     started: Instant,
-    /// The client offers to send files.
+    /// The client offered to send files (LOAD DATA LOCAL).
     local_files: bool,
-    /// A load whose file the client was asked for.
+    /// The load whose file the client was asked for.
     infile: Option<Infile>,
 }
 
-/// A statement prepared by COM_STMT_PREPARE. It is planned per execution, on the tables as they are then. Look-ups by key are
-/// planned once.
+/// A statement prepared by COM_STMT_PREPARE. Each execution plans it again, on the tables of that time; look-ups by key
+/// are planned once.
 #[derive(Debug)]
 pub struct PreparedStatement {
     source: String,
-    /// Where its names are found and how its text reads, whatever is selected and set when it is executed.
+    /// The selection and the parse options under which it was prepared. Its names and its text keep their meaning
+    /// whatever is selected and set when it is executed.
     selected: Selected,
-    /// Its place in what the session holds.
+    /// The bytes that it counts for among what the session holds.
     _held: Held,
-    /// `None` for look-ups, of which thousands of connections hold one each and hardly ever need it, and for what is too large
-    /// to be kept.
+    /// The syntax tree. `None` for look-ups, of which thousands of connections hold one each and which hardly ever need
+    /// it, and for statements that are too large to be kept.
     parsed: Option<Parsed>,
-    /// Replaced when its table is another one, or has another definition.
+    /// The plan of a look-up. It is replaced when its name means another table, or the table has another definition.
     point: Mutex<Option<PointStatement>>,
 }
 
-/// The columns of a look-up's result, in packets.
+/// Returns the packets that describe the columns of a look-up's result.
 fn ready(plan: &PointPlan) -> &ReadyColumns {
     plan.front(|columns| ReadyColumns::new(definitions(columns)))
 }
 
-/// Sends rows that are there.
+/// Sends rows that are in memory.
 fn send(plan: &PointPlan, rows: &PointRows, answer: &mut ReadyAnswer<'_>) -> Result<(), SqlError> {
     let mut out = answer.begin(ready(plan));
     for row in rows.as_slice() {
@@ -228,7 +229,7 @@ fn send(plan: &PointPlan, rows: &PointRows, answer: &mut ReadyAnswer<'_>) -> Res
     Ok(())
 }
 
-/// Why a row could not be sent.
+/// The reason why a row could not be sent.
 struct Unsent(SqlError);
 
 impl From<NotABinaryRow> for Unsent {
@@ -243,7 +244,7 @@ impl From<EngineError> for Unsent {
     }
 }
 
-/// Bytes of a statement from which on the other clients of the thread should not wait for its reader.
+/// Length of a statement in bytes from which other clients of the thread should not wait while it is parsed.
 const LONG_TEXT: usize = 64 << 10;
 
 async fn parse_one(session: &mut EngineSession, sql: &str) -> Result<Option<Parsed>, SqlError> {
@@ -262,7 +263,7 @@ async fn parse_one(session: &mut EngineSession, sql: &str) -> Result<Option<Pars
     }
 }
 
-/// Whether a text without a statement has a comment.
+/// Whether a text that has no statement has a comment.
 fn has_comment(sql: &str) -> bool {
     sql.chars().any(|c| c != ';' && !c.is_whitespace())
 }
@@ -289,7 +290,7 @@ impl Session for MysqlSession {
             }
             Some(parsed) => match &parsed.statement {
                 Statement::LoadData(load) if load.local => {
-                    // A client that sends no files is refused by the protocol; nothing is begun for it.
+                    // The protocol crate refuses clients that send no files; nothing is begun for them.
                     self.infile = match self.local_files {
                         true => Some(self.inner.begin_infile(sql, &parsed, load).await.map_err(|e| sql_error(&e))?),
                         false => None,
@@ -298,7 +299,8 @@ impl Session for MysqlSession {
                 }
                 _ => run(&mut self.inner, sql, &parsed, &[]).await,
             },
-            // As in MySQL, a comment is a statement that does nothing; clients send those of scripts by themselves.
+            // As in MySQL, a comment alone is a statement that does nothing; clients send the comments of scripts on
+            // their own.
             None if has_comment(sql) => Ok(Response::Done(Done::default())),
             None => Err(SqlError::new(code::EMPTY_QUERY, "Query was empty".to_string())),
         }

@@ -1,10 +1,11 @@
-//! Values of placeholders: from the binary protocol to the engine.
+//! Values of placeholders, converted from the binary protocol for the engine.
 
 use dipper_mysql::Param;
 use dipper_point::Value;
 use dipper_sql::charter::session::VarValue;
 
-/// The value as the charter puts it into the statement. A TIME goes as text, which TIME values are.
+/// Converts a value into the form that the charter puts into statements. A TIME becomes text, because TIME values are
+/// text.
 pub fn value(param: &Param<'_>) -> VarValue {
     match *param {
         Param::Null => VarValue::Null,
@@ -30,7 +31,7 @@ pub fn value(param: &Param<'_>) -> VarValue {
     }
 }
 
-/// The value as look-ups by key take it: dates stay numbers.
+/// Converts a value into the form that look-ups by key take. Dates stay numbers.
 pub fn key_value<'a>(param: &Param<'a>) -> Value<'a> {
     match *param {
         Param::Null => Value::Null,
@@ -53,7 +54,7 @@ fn fraction(micros: u32) -> String {
     if micros == 0 { String::new() } else { format!(".{micros:06}") }
 }
 
-/// The double that a FLOAT's shortest digits mean: 0.1 stays 0.1 and does not become 0.10000000149.
+/// Converts a FLOAT to the double that its shortest digits mean: 0.1 stays 0.1 and does not become 0.10000000149.
 fn shortest(value: f32) -> f64 {
     value.to_string().parse().unwrap_or_else(|_| f64::from(value))
 }

@@ -1,4 +1,4 @@
-//! Bodies of requests: handed to a load piece by piece, or read to their end and forgotten.
+//! Request bodies: passed on to a load piece by piece, or read to their end and discarded.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use futures::StreamExt;
 
 use super::listener::Busy;
 
-/// What is read and forgotten of a body after its answer, so that clients that send first and read later get to read:
-/// a connection closed with unread bytes is reset, and a reset takes the answer away. Clients that were asked to load
-/// something may send this much more, everybody else little.
+/// How much of a body is read and discarded after its answer. Clients that send everything before they read get to see
+/// the answer this way: a connection that is closed with unread bytes is reset, and the reset destroys the answer.
+/// Clients that were admitted to load something may send much more, all others little.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Drain {
-    /// The client has shown who it is.
+    /// The client has logged in.
     Load,
-    /// It has not.
+    /// The client has not logged in.
     Stranger,
 }
 
-/// How long the next bytes of a body that nobody wants are waited for.
+/// Longest wait for the next bytes of a body that is discarded.
 const DRAIN_IDLE: Duration = Duration::from_secs(2);
 
 impl Drain {
@@ -32,18 +32,19 @@ impl Drain {
     }
 }
 
-/// Whether the client waits for leave to send. Such a body is not asked for after an error: the leave would be given.
+/// Whether the client waits for permission to send its body (`100-continue`). The body of this client is not read after
+/// an error, because reading it would give the permission.
 pub(super) fn expects_leave(headers: &HeaderMap) -> bool {
     headers.get(header::EXPECT).is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
-/// Reads what is left of a body and forgets it, behind the answer.
+/// Reads the rest of a body in the background and discards it, after the answer.
 pub(super) fn drain(stream: BodyDataStream, limit: Drain, busy: Busy) {
     let (mut bytes_left, time) = limit.limits();
     tokio::spawn(async move {
         let read = async move {
             let mut stream = stream;
-            // A client that has stopped sending reads by now, or never will.
+            // A client that is silent here has stopped sending and reads, or will never go on.
             while let Ok(Some(Ok(bytes))) = tokio::time::timeout(DRAIN_IDLE, stream.next()).await {
                 bytes_left = bytes_left.saturating_sub(bytes.len() as u64);
                 if bytes_left == 0 {
@@ -56,10 +57,11 @@ pub(super) fn drain(stream: BodyDataStream, limit: Drain, busy: Busy) {
     });
 }
 
-/// Hands a body over to a load, until it ends or the load does. A client that sends nothing for `idle` has broken it off.
+/// Passes a body on to a load until the body or the load ends. A client that sends nothing for `idle` has broken the
+/// body off.
 pub(super) async fn pump(stream: &mut BodyDataStream, to: BodySender, idle: Duration) {
     let broken = |why: String| std::io::Error::new(std::io::ErrorKind::UnexpectedEof, why);
-    // An error of the sender says that the load has ended, and it has its own answer.
+    // An error of the sender means that the load has ended; the load has its own answer.
     loop {
         let result = match tokio::time::timeout(idle, stream.next()).await {
             Ok(Some(Ok(bytes))) => {
@@ -79,7 +81,7 @@ pub(super) async fn pump(stream: &mut BodyDataStream, to: BodySender, idle: Dura
     }
 }
 
-/// What is wrong, without the layers around it.
+/// The innermost cause of an error, without the layers around it.
 fn innermost(e: &axum::Error) -> String {
     let mut error: &dyn std::error::Error = e;
     while let Some(source) = error.source() {
@@ -88,10 +90,10 @@ fn innermost(e: &axum::Error) -> String {
     error.to_string()
 }
 
-/// A whole small body.
+/// Reads a whole small body.
 ///
 /// # Errors
-/// It is larger than `limit`, or does not come whole.
+/// A text for the client if the body is larger than `limit` bytes, ends early, or pauses for longer than `idle`.
 pub(super) async fn small(body: Body, limit: usize, idle: Duration) -> Result<Vec<u8>, String> {
     let mut stream = body.into_data_stream();
     let mut all = Vec::new();

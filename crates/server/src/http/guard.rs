@@ -1,33 +1,33 @@
-//! Who may ask: Host, Origin, and the user's password.
+//! The checks that every request passes: its Host, its Origin, and the credentials it brings.
 //!
-//! A web page can send requests to a port of the reader's own machine, also under a name of its own that it lets point
-//! there (DNS rebinding). So an `Origin` must be the server itself, and while an account has no password a `Host` must be
-//! a literal address or `localhost`, which no foreign page can have.
+//! A web page can send requests to a port of its reader's own machine, even under a name of its own that it lets point
+//! there (DNS rebinding). Therefore an `Origin` must be the server itself. While an account has no password, a `Host`
+//! must also be a literal address or `localhost`, which no foreign page can have.
 
 use axum::http::{HeaderMap, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// Why a request is refused.
+/// The reason why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refused {
-    /// No Host.
+    /// The request has no Host.
     #[error("the request has no Host header")]
     NoHost,
-    /// A name that could be anybody's.
+    /// The Host is a name that anybody may own.
     #[error(
         "the Host header is neither an address nor localhost; a server without a password is not reached by other names: set a password, or use the address"
     )]
     Host,
-    /// A page of another site.
+    /// The request comes from a page of another site.
     #[error("the request comes from a page of another origin")]
     Origin,
 }
 
-/// The Host of a request that does not come from a foreign page. `without_password`: some account needs none.
+/// Returns the Host of a request. `without_password`: some account needs no password.
 ///
 /// # Errors
-/// It does, or could.
+/// [`Refused`] if the request comes, or could come, from a page of another site.
 pub(super) fn host(headers: &HeaderMap, without_password: bool) -> Result<&str, Refused> {
     let host = headers.get(header::HOST).and_then(|h| h.to_str().ok()).ok_or(Refused::NoHost)?;
     if without_password && !is_local_name(host) {
@@ -57,7 +57,7 @@ fn is_local_name(host: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || name.parse::<std::net::Ipv4Addr>().is_ok()
 }
 
-/// User and password of a request; `None` where there are none.
+/// Returns user and password of a request (HTTP Basic); `None` if it has none.
 pub(super) fn credentials(headers: &HeaderMap) -> Option<(String, String)> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, encoded) = value.split_once(' ')?;

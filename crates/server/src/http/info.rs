@@ -1,4 +1,5 @@
-//! What clients ask beside their loads: is it there, where are the others, where did the time go.
+//! Requests beside loads: whether the server is up, where the nodes are, where the time of a statement went, and
+//! metrics.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -12,12 +13,12 @@ use serde_json::{Value, json};
 use super::listener::Client;
 use super::{App, authorized, reply};
 
-/// Says that the server answers. Asks for no password, as load balancers have none.
+/// Answers that the server is up. Needs no password, because load balancers have none.
 pub(super) async fn health() -> Response {
     reply::success(&json!({ "online_backend_num": 1, "total_backend_num": 1 }))
 }
 
-/// What a front end of Doris says when it has started.
+/// Answers as a front end of Doris does when it has started.
 pub(super) async fn bootstrap(State(app): State<Arc<App>>) -> Response {
     reply::success(&json!({
         "replayedJournalId": 0,
@@ -27,7 +28,7 @@ pub(super) async fn bootstrap(State(app): State<Arc<App>>) -> Response {
     }))
 }
 
-/// Where loads can be sent: here, under the name by which the client found this server.
+/// Lists the nodes that take loads: this server, under the name by which the client reached it.
 pub(super) async fn backends(
     State(app): State<Arc<App>>,
     ConnectInfo(client): ConnectInfo<Client>,
@@ -45,7 +46,8 @@ pub(super) async fn backends(
     reply::success(&json!({ "backends": [{ "ip": ip, "http_port": port, "is_alive": true }] }))
 }
 
-/// Where the time of a statement or load went: `id` is that of `last_query_id()`, a load's number in SHOW LOAD, or its label.
+/// Returns the profile of a statement or load. `id` is a value of `last_query_id()`, the number of a load in SHOW LOAD,
+/// or its label.
 pub(super) async fn profile(
     State(app): State<Arc<App>>,
     ConnectInfo(client): ConnectInfo<Client>,
@@ -55,7 +57,7 @@ pub(super) async fn profile(
     one_profile(&app, &client, &id, &headers, Profile::to_json).await
 }
 
-/// The profile of that name in some form, if the user may see it.
+/// Returns the profile of this name in some form, if the user may see it.
 async fn one_profile(
     app: &App,
     client: &Client,
@@ -74,7 +76,7 @@ async fn one_profile(
     }
 }
 
-/// The profile as text, as Doris gives it.
+/// Returns a profile as text, in Doris's form.
 pub(super) async fn query_profile(
     State(app): State<Arc<App>>,
     ConnectInfo(client): ConnectInfo<Client>,
@@ -84,7 +86,7 @@ pub(super) async fn query_profile(
     one_profile(&app, &client, &id, &headers, |profile| profile.to_text().into()).await
 }
 
-/// The statements whose profiles are kept, the newest first, as Doris lists them.
+/// Lists the statements whose profiles are kept, the newest first, in Doris's form.
 pub(super) async fn query_profiles(
     State(app): State<Arc<App>>,
     ConnectInfo(client): ConnectInfo<Client>,
@@ -109,13 +111,14 @@ pub(super) async fn query_profiles(
     reply::success(&json!({ "href_column": ["Profile ID"], "column_names": names, "rows": rows }))
 }
 
-/// Figures in Prometheus's text format.
+/// Returns the metrics in Prometheus's text format.
 pub(super) async fn metrics(
     State(app): State<Arc<App>>,
     ConnectInfo(client): ConnectInfo<Client>,
     headers: HeaderMap,
 ) -> Response {
-    // Scrapers inside the machine need no password; others see what the machine's owner would not show them.
+    // Scrapers on the same machine need no password; others would see what the owner of the machine may not want to
+    // show.
     if !client.peer.ip().is_loopback()
         && let Err(response) = authorized(&app, &client, &headers).await
     {
@@ -168,12 +171,12 @@ pub(super) async fn metrics(
     reply::text(StatusCode::OK, "text/plain; version=0.0.4", out)
 }
 
-/// Resident bytes, and milliseconds of CPU in user and system mode. `None` without /proc.
+/// Returns resident bytes, and milliseconds of CPU time in user and system mode; `None` without /proc.
 fn own_process() -> Option<(u64, u64, u64)> {
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // Behind the name, which may hold blanks and brackets of its own.
+    // The fields follow the name of the program, which may contain blanks and brackets.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let user: u64 = fields.nth(11)?.parse().ok()?;
     let system: u64 = fields.next()?.parse().ok()?;

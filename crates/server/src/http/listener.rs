@@ -1,4 +1,4 @@
-//! The HTTP port's sockets: how many there may be, and how long a silent one may stay.
+//! The sockets of the HTTP port: how many may be open, and how long a silent one may stay.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,11 +14,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep};
 
-/// Accepts at most so many connections at once; more wait in the system's queue.
+/// A listener that keeps at most a given number of connections open. Further connections wait in the system's queue.
 pub(super) struct Limited {
     listener: TcpListener,
     places: Arc<Semaphore>,
-    /// Those of all sockets of the process.
+    /// Places for all sockets of the process.
     sockets: Arc<Semaphore>,
     idle: Duration,
 }
@@ -37,7 +37,7 @@ impl Listener for Limited {
         let place = Arc::clone(&self.places).acquire_owned().await.expect("never closed");
         let socket = Arc::clone(&self.sockets).acquire_owned().await.expect("never closed");
         let (tcp, peer) = Listener::accept(&mut self.listener).await;
-        // Answers are one write each; waiting for more to send would only delay them.
+        // Each answer is one write; waiting for more data to send would only delay it.
         let _ = tcp.set_nodelay(true);
         let socket = Socket {
             tcp,
@@ -55,12 +55,13 @@ impl Listener for Limited {
     }
 }
 
-/// A connection, as handlers see it.
+/// A connection as the handlers see it.
 #[derive(Debug, Clone)]
 pub(super) struct Client {
-    /// Where it comes from.
+    /// Address of the client.
     pub(super) peer: SocketAddr,
-    /// Requests and bodies that are being worked on: silence is then the handler's concern.
+    /// Number of requests and bodies that are being worked on. While there are any, the handlers watch for silence
+    /// themselves.
     busy: Arc<AtomicUsize>,
 }
 
@@ -72,7 +73,7 @@ impl Client {
     }
 }
 
-/// A request is being worked on.
+/// A guard that says that a request is being worked on.
 pub(super) struct Busy(Arc<AtomicUsize>);
 
 impl Drop for Busy {
@@ -87,8 +88,8 @@ impl axum::extract::connect_info::Connected<IncomingStream<'_, Limited>> for Cli
     }
 }
 
-/// A socket that ends when nothing has come for a while and no request is being worked on: between requests, and for
-/// heads that come byte by byte without an end.
+/// A socket that ends when nothing has arrived for `idle` while no request is being worked on. This covers the time
+/// between requests, and heads of requests that arrive byte by byte without an end.
 pub(super) struct Socket {
     tcp: TcpStream,
     idle: Duration,
@@ -104,7 +105,8 @@ impl AsyncRead for Socket {
         let this = &mut *self;
         let busy = this.client.busy.load(Ordering::Relaxed) > 0;
         if busy || this.was_busy {
-            // A head gets one span of time for all of it, which begins when the request before is answered.
+            // One span of time must be enough for the whole head of a request. It begins when the previous request is
+            // answered.
             this.timer.as_mut().reset(Instant::now() + this.idle);
         }
         this.was_busy = busy;

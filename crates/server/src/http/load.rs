@@ -1,7 +1,7 @@
 //! Stream Load over HTTP.
 //!
-//! Everything that can be known from the head of a request is checked before its body is asked for, so a client that
-//! sends `Expect: 100-continue` sends nothing in vain, and one that does not is answered just the same.
+//! Everything that the head of a request can tell is checked before its body is asked for. A client that sends `Expect:
+//! 100-continue` therefore sends nothing in vain; a client that does not is answered in the same way.
 
 use std::sync::Arc;
 
@@ -21,9 +21,10 @@ use super::body::{Drain, drain, expects_leave, pump, small};
 use super::listener::Client;
 use super::{App, authorized, database, parameter, reply};
 
-/// Header that asks for a redirect, as clients send it that were written for a front end with other machines behind it.
+/// Header by which a client asks for a redirect. Clients that were written for a front end with other machines behind
+/// it send it.
 const REDIRECT_POLICY: &str = "redirect-policy";
-/// Marks an address that a redirect led to.
+/// Parameter that marks an address to which a redirect led.
 const REDIRECTED: &str = "redirected";
 
 /// `PUT /api/{db}/{table}/_stream_load`.
@@ -104,7 +105,7 @@ pub(super) async fn http_stream(
     run(&app, &client, String::new(), load, headers, body).await
 }
 
-/// Hands the body to the load and answers when it has ended.
+/// Passes the body on to the load and answers when the load has ended.
 async fn run<F: Future<Output = LoadAnswer> + Send + 'static>(
     app: &App,
     client: &Client,
@@ -116,7 +117,7 @@ async fn run<F: Future<Output = LoadAnswer> + Send + 'static>(
     answered(&taken(app, client, label, load, body).await, headers)
 }
 
-/// Feeds a body into a load; the load's own answer.
+/// Passes a body on to a load, and returns the load's own answer.
 pub(super) async fn taken<F: Future<Output = LoadAnswer> + Send + 'static>(
     app: &App,
     client: &Client,
@@ -125,7 +126,7 @@ pub(super) async fn taken<F: Future<Output = LoadAnswer> + Send + 'static>(
     body: Body,
 ) -> LoadAnswer {
     let (sender, receiver) = dipper_engine::load::body::body();
-    // A task of its own: once the body is whole, the load goes on also when its client has gone.
+    // The load is a task of its own: once the body is complete, it goes on even if its client is gone.
     let mut running = tokio::spawn(load(receiver));
     let mut stream = body.into_data_stream();
     let ended = tokio::select! {
@@ -144,12 +145,12 @@ pub(super) async fn taken<F: Future<Output = LoadAnswer> + Send + 'static>(
             LoadAnswer::new(label, "").failed("internal error: the load ended without an answer; nothing was loaded")
         }
     };
-    // Ends at once where nothing is left.
+    // Ends at once if nothing is left to read.
     drain(stream, Drain::Load, client.busy());
     answer
 }
 
-/// Who asks, or the answer that ends the matter: a redirect, or a refusal.
+/// Returns the user of a request, or the answer that ends the request: a redirect or a refusal.
 pub(super) async fn admitted(app: &App, client: &Client, headers: &HeaderMap, uri: &Uri) -> Result<String, Response> {
     let user = authorized(app, client, headers).await?;
     if headers.contains_key(REDIRECT_POLICY) && parameter(uri, REDIRECTED).is_none() {
@@ -158,7 +159,7 @@ pub(super) async fn admitted(app: &App, client: &Client, headers: &HeaderMap, ur
     Ok(user)
 }
 
-/// To the same host and port, marked, without credentials.
+/// Redirects to the same host and port, with the mark and without credentials.
 fn redirect(headers: &HeaderMap, uri: &Uri) -> Response {
     let host = headers.get(header::HOST).and_then(|h| h.to_str().ok()).unwrap_or_default();
     let separator = if uri.query().is_some() { '&' } else { '?' };
@@ -172,7 +173,7 @@ fn redirect(headers: &HeaderMap, uri: &Uri) -> Response {
     response
 }
 
-/// An answer that is given before the body was asked for.
+/// Returns an answer that is given before the body was asked for; a body that comes anyway is discarded.
 pub(super) fn early(response: Response, headers: &HeaderMap, body: Body, client: &Client, limit: Drain) -> Response {
     if !expects_leave(headers) {
         drain(body.into_data_stream(), limit, client.busy());
@@ -180,7 +181,7 @@ pub(super) fn early(response: Response, headers: &HeaderMap, body: Body, client:
     response
 }
 
-/// A body needs a length, or pieces that say theirs.
+/// Checks that a body has a length or comes in chunks.
 pub(super) fn framing(headers: &HeaderMap) -> Result<(), String> {
     if headers.contains_key(header::CONTENT_LENGTH) || headers.contains_key(header::TRANSFER_ENCODING) {
         return Ok(());
@@ -196,7 +197,7 @@ pub(super) fn client_info(app: &App, client: &Client, user: String) -> ClientInf
     ClientInfo { connection_id: app.engine.next_connection_id(), user, host: client.peer.to_string(), database: None }
 }
 
-/// The answer to a load: 200 whatever it says, but 503 where the outcome is open.
+/// Answers a load: status 200 whatever the result, but 503 if it is not known whether the load was committed.
 fn answered(answer: &LoadAnswer, headers: &HeaderMap) -> Response {
     let status = match answer.status {
         LoadStatus::Unknown => StatusCode::SERVICE_UNAVAILABLE,
@@ -233,7 +234,7 @@ async fn second_phase(app: &App, client: &Client, db: &str, table: Option<&str>,
         Ok(user) => user,
         Err(response) => return early(response, headers, body, client, Drain::Stranger),
     };
-    // Some clients send a body with it; it says nothing.
+    // Some clients send a body with this request; it has no meaning.
     if let Err(reason) = small(body, 1 << 20, app.settings.idle).await {
         return reply::short("Fail", &reason);
     }
@@ -276,7 +277,7 @@ pub(super) async fn load_state(
     let Some(label) = parameter(&uri, "label") else {
         return reply::failure(1, "Error", "expected a label: get_load_state?label=...");
     };
-    // Refuses who may see nothing of the database.
+    // USE refuses a user who may see nothing of the database.
     if let Err(e) = app.session(&user, client.peer).use_database(database(&db)).await {
         return reply::failure(1, "Error", &e.message);
     }
@@ -286,8 +287,8 @@ pub(super) async fn load_state(
     }
 }
 
-/// `GET` and `HEAD /api/_load_error_log?file=`. The name in `file` is random, and knowing it is the permission, as with
-/// Doris: people open the address from an answer in a browser.
+/// `GET` and `HEAD /api/_load_error_log?file=`. The name in `file` is random, and knowing it is the permission, as in
+/// Doris: people open the address from the answer of a load in a browser.
 pub(super) async fn error_log(State(app): State<Arc<App>>, method: Method, uri: Uri) -> Response {
     let Some(file) = parameter(&uri, "file") else {
         return reply::refusal(StatusCode::BAD_REQUEST, "expected a file: _load_error_log?file=...");

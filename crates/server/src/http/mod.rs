@@ -1,4 +1,4 @@
-//! The HTTP port: Stream Load, the addresses that its clients ask beside it, SQL as JSON, metrics.
+//! The HTTP port: Stream Load, the addresses that its clients use beside it, SQL as JSON, metrics.
 //!
 //! | module | question it answers |
 //! |---|---|
@@ -12,9 +12,9 @@
 //! | `tables` | what connectors and consoles ask about tables and nodes |
 //! | `reply` | Doris's envelopes |
 //!
-//! Doris answers most errors with status 200 and says in the body what is wrong; so does this port, for clients that
-//! look there only. Requests that cannot be clients' of Doris (pages of other origins, unknown addresses) get a status
-//! of their own.
+//! Doris answers most errors with status 200 and describes them in the body. This port does the same, for clients that
+//! look only there. Requests that cannot come from clients of Doris (pages of other origins, unknown addresses) get an
+//! error status.
 //!
 //! Both `Content-Length` and `Transfer-Encoding` in one request: the length is ignored, as RFC 9112 (6.3) asks.
 
@@ -46,12 +46,12 @@ use tokio::sync::Semaphore;
 use crate::accounts::{Accounts, LoginError};
 use listener::{Client, Limited};
 
-/// How the HTTP port behaves.
+/// Limits of the HTTP port.
 #[derive(Debug, Clone)]
 pub struct HttpSettings {
     /// Connections that may be open at once.
     pub connections_max: usize,
-    /// How long a connection may be silent: between requests, within a head, within a body.
+    /// Longest silence of a connection: between requests, within a head, within a body.
     pub idle: Duration,
 }
 
@@ -61,7 +61,7 @@ impl Default for HttpSettings {
     }
 }
 
-/// What the handlers share.
+/// The state that all handlers share.
 pub(crate) struct App {
     pub(crate) engine: Arc<Engine>,
     pub(crate) accounts: Accounts,
@@ -74,7 +74,7 @@ pub(crate) struct App {
 }
 
 impl App {
-    /// A session for one request.
+    /// Makes a session for one request.
     pub(crate) fn session(&self, user: &str, peer: SocketAddr) -> Session {
         self.engine.session(ClientInfo {
             connection_id: self.engine.next_connection_id(),
@@ -85,8 +85,8 @@ impl App {
     }
 }
 
-/// Serves until `stop` completes; open requests are then ended by the caller. Each connection takes one of `sockets`, which
-/// are not this port's alone.
+/// Serves until `stop` completes; the caller then ends open requests. Each connection takes one of `sockets`, which the
+/// MySQL port shares.
 pub(crate) async fn serve(
     app: App,
     listener: TcpListener,
@@ -139,7 +139,7 @@ fn router(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
-/// What every request goes through.
+/// Checks every request before its handler runs.
 async fn checked(
     State(app): State<Arc<App>>,
     ConnectInfo(client): ConnectInfo<Client>,
@@ -167,7 +167,7 @@ async fn wrong_method(request: Request) -> Response {
     reply::refusal(StatusCode::METHOD_NOT_ALLOWED, &detail)
 }
 
-/// The user of a request, or the answer for those who are nobody.
+/// Returns the user of a request, or the refusal if its credentials are missing or wrong.
 async fn authorized(app: &App, client: &Client, headers: &HeaderMap) -> Result<String, Response> {
     let denied = || {
         tracing::info!(peer = %client.peer, "HTTP login failed");
@@ -186,7 +186,7 @@ async fn authorized(app: &App, client: &Client, headers: &HeaderMap) -> Result<S
     }
 }
 
-/// The decoded value of a parameter of the query string.
+/// Returns the decoded value of a parameter of the query string.
 fn parameter(uri: &Uri, name: &str) -> Option<String> {
     let query = uri.query()?;
     let (_, value) = query.split('&').filter_map(|p| p.split_once('=')).find(|(n, _)| *n == name)?;
@@ -194,7 +194,7 @@ fn parameter(uri: &Uri, name: &str) -> Option<String> {
     percent_encoding::percent_decode_str(&spaced).decode_utf8().ok().map(|v| v.into_owned())
 }
 
-/// A database as clients write it: older ones put a cluster before it.
+/// Returns the name of a database without the cluster that older clients write before it.
 fn database(name: &str) -> &str {
     name.strip_prefix("default_cluster:").unwrap_or(name)
 }

@@ -17,10 +17,10 @@ use serde_json::{Value, json};
 use super::listener::Client;
 use super::{App, authorized, body, database, reply};
 
-/// Longest statement.
+/// Longest statement, in bytes.
 const STATEMENT_BYTES_MAX: usize = 16 << 20;
 
-/// Most bytes of an answer, which is built before it is sent.
+/// Largest answer, in bytes. The answer is built in memory before it is sent.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
 /// Runs the statement `stmt` of a JSON object.
@@ -34,7 +34,7 @@ pub(super) async fn query(
         Ok(user) => user,
         Err(response) => return response,
     };
-    // Only this type: a form of a foreign page cannot send it.
+    // Only this type is accepted, because a form of a foreign page cannot send it.
     let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let media_type = content_type.split(';').next().unwrap_or_default().trim();
     if !media_type.eq_ignore_ascii_case("application/json") {
@@ -65,7 +65,7 @@ pub(super) async fn query(
             "time": begun.elapsed().as_millis() as u64,
         })),
         Ok(Answer::Rows { meta, data }) => {
-            // The rows are text already: putting them through a tree of values would cost more than making them.
+            // The rows are JSON text already; converting them to a tree of values would cost more than producing them.
             let time = begun.elapsed().as_millis();
             let text = format!(
                 "{{\"msg\":\"success\",\"code\":0,\"data\":{{\"type\":\"result_set\",\"data\":{data},\"meta\":{meta},\"status\":{{}},\"time\":{time}}},\"count\":0}}\n"
@@ -103,7 +103,7 @@ async fn run(session: &mut Session, database: &str, statement: &str) -> Result<A
     }
 }
 
-/// Runs one statement.
+/// Runs a text that must be exactly one statement.
 pub(super) async fn execute(session: &mut Session, statement: &str) -> Result<Outcome, EngineError> {
     let mut parsed = session.parse(statement)?;
     match (parsed.pop(), parsed.is_empty()) {
@@ -139,11 +139,11 @@ fn type_name(column: &Column) -> String {
 
 /// Whether a value's text is a JSON number.
 fn is_number(data_type: &DataType) -> bool {
-    // Decimals and LARGEINT would lose digits in most readers.
+    // Decimals and LARGEINT are sent as strings, because most readers would lose digits.
     data_type.is_integer() || matches!(data_type, DataType::Float32 | DataType::Float64)
 }
 
-/// Rows as JSON arrays.
+/// Appends the rows of a batch as JSON arrays.
 fn append(batch: &RecordBatch, out: &mut String) -> Result<(), EngineError> {
     let mut cell = Vec::new();
     for row in 0..batch.num_rows() {
@@ -160,7 +160,7 @@ fn append(batch: &RecordBatch, out: &mut String) -> Result<(), EngineError> {
             dipper_mysql::encode::write_text(column, row, &mut cell)
                 .map_err(|e| EngineError::unsupported(e.to_string()))?;
             let text = String::from_utf8_lossy(&cell);
-            // inf and nan are no JSON numbers.
+            // JSON has no numbers for inf and nan.
             if is_number(column.data_type()) && text.bytes().all(|b| !b.is_ascii_alphabetic() || b == b'e') {
                 out.push_str(&text);
             } else {

@@ -5,18 +5,18 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use serde_json::{Value, json};
 
-/// An answer with this body.
+/// Makes an answer with this body.
 pub(super) fn text(status: StatusCode, content_type: &'static str, body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-    // What comes from tables is never a page, whatever it looks like.
+    // `nosniff`: content from tables must never be taken for a page, whatever it looks like.
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 
-/// JSON text.
+/// Makes an answer of JSON text.
 pub(super) fn json_text(status: StatusCode, body: String) -> Response {
     text(status, "application/json;charset=utf-8", body)
 }
@@ -26,7 +26,7 @@ pub(super) fn success(data: &Value) -> Response {
     envelope(StatusCode::OK, "success", 0, data)
 }
 
-/// A label's state, where clients of Doris look for it (`data`) and where those of StarRocks do (`state`).
+/// Answers the state of a label, in both places where clients look: `data` (Doris) and `state` (StarRocks).
 pub(super) fn load_state(state: &str) -> Response {
     let state = Value::from(state);
     let text = format!(
@@ -35,12 +35,12 @@ pub(super) fn load_state(state: &str) -> Response {
     json_text(StatusCode::OK, text)
 }
 
-/// An error in the same envelope; Doris answers 200 and puts the number into `code`.
+/// Answers an error in Doris's envelope: with status 200, and the number in `code`.
 pub(super) fn failure(code: u16, message: &str, detail: &str) -> Response {
     envelope(StatusCode::OK, message, code, &Value::from(detail))
 }
 
-/// The same where the HTTP status tells, too: requests that are no clients' of Doris.
+/// Answers an error in the same envelope but with an HTTP status, for requests that cannot come from clients of Doris.
 pub(super) fn refusal(status: StatusCode, detail: &str) -> Response {
     envelope(status, status.canonical_reason().unwrap_or_default(), status.as_u16(), &Value::from(detail))
 }
@@ -50,7 +50,7 @@ fn envelope(status: StatusCode, message: &str, code: u16, data: &Value) -> Respo
     json_text(status, format!("{{\"msg\":{message},\"code\":{code},\"data\":{data},\"count\":0}}\n"))
 }
 
-/// The two-field form of stream loads that fail before they begin, and of two-phase commit.
+/// The form with two fields, for loads that fail before they begin and for two-phase commit.
 pub(super) fn short(status: &str, message: &str) -> Response {
     json_text(StatusCode::OK, format!("{{\"status\":{},\"msg\":{}}}\n", json!(status), json!(message)))
 }

@@ -1,4 +1,4 @@
-//! What connectors and consoles ask about tables: columns, sizes, definitions, plans.
+//! Requests of connectors and consoles about tables: columns, sizes, definitions, plans.
 
 use std::sync::Arc;
 
@@ -16,16 +16,16 @@ use super::listener::Client;
 use super::query::execute;
 use super::{App, authorized, database, parameter, reply};
 
-/// Why there are no plans for connectors' sources, and what to read by instead.
+/// The text that says why connectors get no query plans, and how to read instead.
 const NO_PLANS: &str = "dipper has no query plans for the sources of the Spark and Flink connectors: there are no backends whose tablets could be read. Read by JDBC instead (MySQL driver, jdbc:mysql://HOST:QUERY_PORT/DATABASE); the connectors' sinks work";
 
-/// A session of the user of a request, or the answer for those who are nobody.
+/// Makes a session of the user of a request, or returns the refusal if its credentials are missing or wrong.
 async fn begin(app: &App, client: &Client, headers: &HeaderMap) -> Result<Session, Response> {
     let user = authorized(app, client, headers).await?;
     Ok(app.session(&user, client.peer))
 }
 
-/// The answer to what was found out.
+/// Answers with a result or with its error.
 fn said(data: Result<Value, EngineError>) -> Response {
     match data {
         Ok(data) => reply::success(&data),
@@ -33,7 +33,7 @@ fn said(data: Result<Value, EngineError>) -> Response {
     }
 }
 
-/// Columns of a table.
+/// Returns the columns of a table.
 pub(super) async fn schema(
     State(app): State<Arc<App>>,
     ConnectInfo(client): ConnectInfo<Client>,
@@ -47,7 +47,7 @@ pub(super) async fn schema(
     said(columns(&mut session, None, database(&db), &table).await)
 }
 
-/// Columns of a table of a catalog, perhaps dipper's own (`internal`).
+/// Returns the columns of a table of a catalog, which may be dipper's own (`internal`).
 pub(super) async fn schema_of_catalog(
     State(app): State<Arc<App>>,
     ConnectInfo(client): ConnectInfo<Client>,
@@ -76,7 +76,7 @@ async fn columns(
     let at = |name: &str| rows.names.iter().position(|n| n.eq_ignore_ascii_case(name));
     let cell = |row: &[Option<String>], i: Option<usize>| i.and_then(|i| row[i].clone()).unwrap_or_default();
     let (field, kind, null, comment) = (at("Field"), at("Type"), at("Null"), at("Comment"));
-    // An aggregation is told by DESC alone.
+    // Only DESC shows the aggregation of a column.
     let described = texts(session, &format!("DESC {place}")).await?;
     let merged = |row: usize| match described.rows.get(row).and_then(|r| r.last()?.clone()).as_deref() {
         Some(name @ ("SUM" | "MIN" | "MAX" | "REPLACE" | "REPLACE_IF_NOT_NULL" | "HLL_UNION" | "BITMAP_UNION")) => {
@@ -88,7 +88,7 @@ async fn columns(
         .map(|(at, row)| {
             let declared = cell(row, kind).to_uppercase();
             let name = match declared.split(['(', '<']).next().unwrap_or_default() {
-                // The connectors know text by this name only.
+                // The connectors know text only by this name.
                 "TEXT" => "STRING",
                 name => name,
             };
@@ -116,7 +116,7 @@ async fn columns(
             literal(database),
             literal(table)
         );
-        // Without the model, Flink's connector makes upserts of deletes. Tables over files and views have none.
+        // Without the model, Flink's connector turns deletes into upserts. Tables over files and views have no model.
         if let Some(model) = texts(session, &asked).await?.first() {
             data["keysType"] = model.into();
         }
@@ -124,14 +124,14 @@ async fn columns(
     Ok(data)
 }
 
-/// The two numbers of `DECIMAL(p,s)`.
+/// Returns the two numbers of `DECIMAL(p,s)`.
 fn numbers(declared: &str) -> Option<[u64; 2]> {
     let (_, inside) = declared.strip_suffix(')')?.split_once('(')?;
     let (precision, scale) = inside.split_once(',')?;
     Some([precision.trim().parse().ok()?, scale.trim().parse().ok()?])
 }
 
-/// Number of rows of a table.
+/// Returns the number of rows of a table.
 pub(super) async fn count(
     State(app): State<Arc<App>>,
     ConnectInfo(client): ConnectInfo<Client>,
@@ -155,9 +155,9 @@ pub(super) async fn count(
     )
 }
 
-/// Refuses to plan a query for a connector's source, in a form that shows the reason in the messages of the connectors, which
-/// quote what cannot be read as a plan: those of Doris `data`, or `msg` where `code` is not 0, those of StarRocks the whole
-/// answer or the text in `partitions`.
+/// Refuses to plan a query for a connector's source, in a form that puts the reason into the connectors' messages,
+/// which quote what they cannot read as a plan. Connectors of Doris quote `data`, or `msg` if `code` is not 0; those of
+/// StarRocks quote the whole answer or the text in `partitions`.
 pub(super) async fn query_plan(
     State(app): State<Arc<App>>,
     ConnectInfo(client): ConnectInfo<Client>,
@@ -171,7 +171,8 @@ pub(super) async fn query_plan(
     reply::json_text(StatusCode::OK, format!("{body}\n"))
 }
 
-/// Whether columns of a table can be added and dropped at once, which Flink's connector asks before it follows its source.
+/// Answers whether columns of a table can be added and dropped without rewriting it. Flink's connector asks that before
+/// it follows schema changes of its source.
 pub(super) async fn light_schema_change(
     State(app): State<Arc<App>>,
     ConnectInfo(client): ConnectInfo<Client>,
@@ -196,7 +197,7 @@ pub(super) async fn light_schema_change(
     )
 }
 
-/// The statements that make a table again, by the parameters `db` and `tbl`.
+/// Returns the statement that creates a table, named by the parameters `db` and `tbl`.
 pub(super) async fn ddl(
     State(app): State<Arc<App>>,
     ConnectInfo(client): ConnectInfo<Client>,
@@ -219,7 +220,8 @@ pub(super) async fn ddl(
     )
 }
 
-/// Bytes of native tables by database and table: of all that the user sees, of the database `db`, or of its table `table`.
+/// Returns the bytes of native tables by database and table: of all that the user sees, of the database `db`, or of its
+/// table `table`.
 pub(super) async fn data_sizes(
     State(app): State<Arc<App>>,
     ConnectInfo(client): ConnectInfo<Client>,
@@ -254,7 +256,7 @@ pub(super) async fn data_sizes(
     )
 }
 
-/// Rows of a native table, by the parameters `db` and `table`, as its chain counts them.
+/// Returns the number of rows of a native table, named by the parameters `db` and `table`, as counted in its chain.
 pub(super) async fn row_count(
     State(app): State<Arc<App>>,
     ConnectInfo(client): ConnectInfo<Client>,
@@ -280,7 +282,8 @@ pub(super) async fn row_count(
     )
 }
 
-/// A column of information_schema.tables about a native table; `None` where the user sees no such table.
+/// Returns a column of information_schema.tables about a native table; `None` if the user sees no native table of this
+/// name.
 async fn native(session: &mut Session, db: &str, table: &str, column: &str) -> Result<Option<String>, EngineError> {
     let asked = format!(
         "SELECT {column} FROM information_schema.tables WHERE ENGINE = 'OLAP' AND TABLE_SCHEMA = {} AND TABLE_NAME = {}",
@@ -290,7 +293,7 @@ async fn native(session: &mut Session, db: &str, table: &str, column: &str) -> R
     Ok(texts(session, &asked).await?.first())
 }
 
-/// The parameters `db` and `table` of a request.
+/// Returns the parameter `db`, and the parameter that `table` names.
 fn named(uri: &Uri, table: &str) -> Result<(String, String), EngineError> {
     match (parameter(uri, "db"), parameter(uri, table)) {
         (Some(db), Some(name)) => Ok((database(&db).to_string(), name)),
@@ -298,7 +301,8 @@ fn named(uri: &Uri, table: &str) -> Result<(String, String), EngineError> {
     }
 }
 
-/// A list that SHOW PROC gives, by the parameter `path`, as the console of Doris's front end reads lists.
+/// Returns the list that SHOW PROC gives for the parameter `path`, in the form that the console of Doris's front end
+/// reads.
 pub(super) async fn system(
     State(app): State<Arc<App>>,
     ConnectInfo(client): ConnectInfo<Client>,
@@ -352,7 +356,7 @@ async fn manager(app: &App, client: &Client, headers: &HeaderMap, statement: &st
     said(list.map(|list| json!({ "column_names": list.names, "rows": list.rows })))
 }
 
-/// A string in quotes, whatever `sql_mode` says of backslashes.
+/// Quotes a string so that it means the same whatever `sql_mode` says about backslashes.
 fn literal(text: &str) -> String {
     match text.contains('\\') {
         true => format!("x'{}'", text.bytes().map(|b| format!("{b:02X}")).collect::<String>()),
@@ -376,7 +380,7 @@ impl Texts {
     }
 }
 
-/// All rows of a small result, as text.
+/// Reads all rows of a small result as text.
 async fn texts(session: &mut Session, statement: &str) -> Result<Texts, EngineError> {
     let Outcome::Rows(mut result) = execute(session, statement).await? else {
         return Err(EngineError::invalid("expected rows"));

@@ -1,6 +1,6 @@
 //! StarRocks' transaction interface, `/api/transaction/...`: label, database and table are headers.
 //!
-//! The fields of its answers are StarRocks' own; their `Status` is `OK`, `FAILED`, `LABEL_ALREADY_EXISTS` or
+//! The fields of its answers are StarRocks' own. `Status` is `OK`, `FAILED`, `LABEL_ALREADY_EXISTS` or
 //! `TXN_NOT_EXISTS`.
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::listener::Client;
 use super::load::{admitted, client_info, early, framing, taken, text};
 use super::{App, database, reply};
 
-/// Bytes of a body that nobody reads.
+/// Largest body, in bytes, of requests whose body has no meaning.
 const BODY_MAX: usize = 1 << 20;
 
 /// `POST /api/transaction/begin`.
@@ -122,7 +122,8 @@ async fn ended(app: &App, client: &Client, request: Request, operation: Operatio
     }
 }
 
-/// Who asks about which transaction, once the body is read, which says nothing.
+/// Returns the transaction that a request names, with its user, and the headers. Reads the body, which has no meaning,
+/// and discards it.
 async fn named(app: &App, client: &Client, request: Request) -> Result<(TransactionName, HeaderMap), Response> {
     let (head, body) = request.into_parts();
     let user = match admitted(app, client, &head.headers, &head.uri).await {
@@ -151,7 +152,7 @@ fn name(app: &App, client: &Client, user: String, headers: &HeaderMap) -> Transa
     }
 }
 
-/// `timeout` and `idle_transaction_timeout`, in seconds.
+/// Reads the headers `timeout` and `idle_transaction_timeout`, in seconds.
 fn times(headers: &HeaderMap) -> Result<TransactionTimes, String> {
     let seconds = |name: &str| match text(headers, name) {
         "" => Ok(None),
