@@ -1,10 +1,11 @@
-//! Admission: so many statements read tables at once, the rest wait their turn.
+//! Admission: a limited number of statements read tables at once, and the others wait their turn.
 //!
-//! Running all at once would not finish any sooner on the same cores, and each holds memory for its hash tables and sorts.
-//! Look-ups by key, statements that read no table, and [tiny](Class::Tiny) ones never wait; [short](Class::Short) ones wait for
-//! short ones only. A user may have so many statements that run or wait as its `max_query_instances` says: others are
-//! refused, as in Doris. The three settings, of each of the two queues, are StarRocks's query queue:
-//! `query_queue_concurrency_limit`, `query_queue_max_queued_queries`, `query_queue_pending_timeout_second`.
+//! More statements at once would not finish sooner on the same cores, and each one holds memory for its hash tables and
+//! sorts. Look-ups by key, statements that read no table, and [tiny](Class::Tiny) statements never wait;
+//! [short](Class::Short) statements wait only for other short ones. The `max_query_instances` of a user limits how many
+//! statements of the user may run or wait at once; further ones are refused, as in Doris. The three settings, which
+//! apply to each of the two queues, are StarRocks's query queue: `query_queue_concurrency_limit`,
+//! `query_queue_max_queued_queries`, `query_queue_pending_timeout_second`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,29 +21,29 @@ use tokio::sync::oneshot;
 use crate::error::{EngineError, ErrorKind, Result};
 use dipper_variables::Globals;
 
-/// Statements that run at once for each query thread, where nothing is said: enough that some always have work while
-/// others wait for a disk, a bucket or a slow client.
+/// Default number of running statements per query thread: enough that some always have work while others wait for a
+/// disk, a bucket or a slow client.
 const PER_THREAD: usize = 8;
 
-/// Who runs and who waits.
+/// The two queues, and the number of statements of each limited user.
 #[derive(Debug)]
 pub(crate) struct Admission {
     globals: Arc<Globals>,
     threads: usize,
     short: Mutex<Queue>,
     long: Mutex<Queue>,
-    /// Connections of users that may run so many statements, those that wait among them.
+    /// Statements that run or wait, counted for users that have `max_query_instances`.
     limited: Counted,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
     running: usize,
-    /// First come, first served.
+    /// Statements that wait, in the order in which they came.
     waiting: VecDeque<oneshot::Sender<Permit>>,
 }
 
-/// Leave to run; dropped, the next one runs.
+/// Permission to run. Dropping it lets the next statement run.
 #[derive(Debug)]
 pub(crate) struct Permit {
     of: Arc<Admission>,
@@ -56,7 +57,7 @@ impl Drop for Permit {
     }
 }
 
-/// Leave to run, and a place among the statements of the user.
+/// Permission to run, together with a place among the statements of the user.
 #[derive(Debug)]
 pub(crate) struct Admitted {
     _permit: Permit,
@@ -76,11 +77,12 @@ impl Admission {
         }
     }
 
-    /// Waits until `plan`, which is of this class and was planned under `state`, may run. `None`: it reads no table or is
-    /// tiny, and needs no leave.
+    /// Waits until `plan` may run. `class` is the class of the plan, and `state` the session state under which it was
+    /// planned. Returns `None` for a plan that reads no table or is tiny, because it needs no permission.
     ///
     /// # Errors
-    /// Too many wait already, it waited too long, or its user runs as many as it may.
+    /// `Resources` if too many statements wait already, if this one has waited too long, or if its user has as many
+    /// statements as `max_query_instances` allows; `Killed` if the server shuts down.
     pub(crate) async fn admit(
         self: &Arc<Self>,
         class: Class,
@@ -113,7 +115,7 @@ impl Admission {
             queue.waiting.push_back(sender);
             turn
         };
-        // A limit that was raised since is seen here.
+        // If the limit was raised since the last statement ended, the wake-up lets waiting statements in.
         Self::wake(self, class);
         let seconds = self.globals.number("query_queue_pending_timeout_second");
         match tokio::time::timeout(Duration::from_secs(seconds), turn).await {
@@ -126,7 +128,7 @@ impl Admission {
         }
     }
 
-    /// Lets those run whose turn it is.
+    /// Lets statements from the front of the queue run until the limit is reached.
     fn wake(this: &Arc<Self>, class: Class) {
         loop {
             let next = {
@@ -138,7 +140,8 @@ impl Admission {
                 queue.running += 1;
                 next
             };
-            // One that has given up drops its permit, outside the lock, and so lets the next one in.
+            // A statement that has given up no longer receives. Its permit is dropped here, outside the lock, and lets
+            // the next one in.
             drop(next.send(Permit { of: Arc::clone(this), class }));
         }
     }

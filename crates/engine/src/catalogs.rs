@@ -1,4 +1,4 @@
-//! Names that lead to external catalogs, and who may see them.
+//! Names that lead to external catalogs, and the right to see these catalogs.
 
 use std::sync::Arc;
 
@@ -11,55 +11,56 @@ use crate::context::QueryContext;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::info_schema;
 
-/// Whether `name` means the catalog that dipper keeps itself.
+/// Whether `name` is a name of dipper's own catalog.
 pub(crate) fn is_internal(name: &str) -> bool {
     INTERNAL_CATALOGS.iter().any(|own| own.eq_ignore_ascii_case(name))
 }
 
-/// Where a name leads.
+/// The catalog and the database that a name leads to.
 #[derive(Debug, Clone)]
 pub(crate) enum Place {
-    /// To dipper's own catalog, or a virtual database.
+    /// In dipper's own catalog, or in a virtual database.
     Internal {
-        /// Database; `None` where the name has none and none is selected.
+        /// The database; `None` if the name has none and none is selected.
         database: Option<String>,
     },
-    /// To an external catalog.
+    /// In an external catalog.
     External {
         catalog: Arc<ExternalCatalog>,
-        /// As of `Internal`.
+        /// The database; `None` if the name has none and none is selected.
         database: Option<String>,
     },
 }
 
-/// Where `name` leads in a session that has selected `catalog` (`None`: dipper's own) and `database`.
+/// Resolves `name` in a session that has selected `catalog` (`None`: dipper's own) and `database`.
 ///
 /// # Errors
-/// There is no such catalog.
+/// `Invalid` if there is no such catalog.
 pub(crate) fn place(state: &CatalogState, catalog: Option<&str>, database: Option<&str>, name: &Name) -> Result<Place> {
     let selected = if name.catalog().is_some() { None } else { database };
     let database = name.database().or(selected).map(str::to_string);
     let external = name.catalog().or(catalog).filter(|c| !is_internal(c));
     match external {
-        // Every catalog has the virtual databases, whose tables dipper makes.
+        // Every external catalog also has the virtual databases; dipper makes their tables.
         Some(_) if database.as_deref().is_some_and(info_schema::is_everywhere) => Ok(Place::Internal { database }),
         Some(name) => Ok(Place::External { catalog: named(state, name)?, database }),
         None => Ok(Place::Internal { database }),
     }
 }
 
-/// The definition of an external catalog.
+/// Returns the definition of an external catalog.
 ///
 /// # Errors
-/// There is no such catalog.
+/// `Invalid` if there is no such catalog.
 pub(crate) fn named(state: &CatalogState, name: &str) -> Result<Arc<ExternalCatalog>> {
     Ok(Arc::clone(state.external_catalog(name).ok_or_else(|| state.no_catalog(name))?))
 }
 
-/// The definition of an external catalog, for who may see something of it.
+/// Returns the definition of an external catalog, if the user may see something of it.
 ///
 /// # Errors
-/// There is no such catalog; who may see nothing of it does not learn either whether it is there.
+/// `Denied` if the user may see nothing of it, whether or not the catalog exists; `Invalid` if there is no such
+/// catalog.
 pub(crate) fn seen(state: &CatalogState, rights: &Rights, name: &str) -> Result<Arc<ExternalCatalog>> {
     let object = Object::Catalog(name.to_string());
     match access::sees(rights, state, &object) {
@@ -68,7 +69,7 @@ pub(crate) fn seen(state: &CatalogState, rights: &Rights, name: &str) -> Result<
     }
 }
 
-/// The database that a name without one is missing.
+/// The error for a name without database while no database is selected.
 pub(crate) fn no_database_selected(name: &Name) -> EngineError {
     EngineError::new(
         ErrorKind::NoDatabaseSelected,
@@ -77,7 +78,7 @@ pub(crate) fn no_database_selected(name: &Name) -> EngineError {
 }
 
 impl QueryContext {
-    /// As [`place`], for the session of this query.
+    /// Resolves a name by [`place`], for the session of this query.
     pub(crate) fn place(&self, name: &Name) -> Result<Place> {
         place(&self.catalog, self.selected_catalog.as_deref(), self.database.as_deref(), name)
     }

@@ -176,7 +176,7 @@ impl QueryContext {
         config.set_extension(Arc::clone(&self.quota));
         let options = config.options_mut();
         if let Some(bytes) = self.quota.bytes() {
-            // What each part of a sort keeps for the merge of what it spills, before it takes in a row.
+            // Each part of a sort reserves this much for merging its spilled runs before it accepts a row.
             let part = bytes / partitions / 4;
             let kept = &mut options.execution.sort_spill_reservation_bytes;
             *kept = part.min(*kept);
@@ -227,7 +227,7 @@ pub(crate) fn io_context(variables: &SessionVariables) -> Arc<IoContext> {
         "never" => Populate::Never,
         _ => Populate::Auto,
     };
-    // StarRocks' switch, and Doris's two.
+    // StarRocks has one switch for the data cache, Doris another; either one turns it off.
     let uses = variables.flag("enable_scan_datacache") && !variables.flag("disable_file_cache");
     Arc::new(IoContext {
         bypass: !uses,
@@ -265,7 +265,7 @@ impl Variables for QueryContext {
     }
 }
 
-/// A user variable as the charter puts it into a query.
+/// Converts the value of a user variable into the form that the charter puts into queries.
 pub(crate) fn var_value(value: &ScalarValue) -> VarValue {
     match value {
         v if v.is_null() => VarValue::Null,

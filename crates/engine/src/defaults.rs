@@ -1,4 +1,4 @@
-//! `DEFAULT(column)`: the value that the column has in a row which does not bring one.
+//! `DEFAULT(column)`: the value of the column in a row that does not give one.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -17,16 +17,17 @@ use crate::error::{EngineError, ErrorKind, Result};
 use crate::native;
 use crate::tables::{TableSet, no_column};
 
-/// A table whose columns may be named, and what it is called.
+/// A table whose columns `DEFAULT(...)` may name, and its name or alias in the query.
 pub(crate) struct Known {
     pub(crate) name: String,
     pub(crate) schema: Arc<TableSchema>,
 }
 
-/// The query with values in place of `DEFAULT(column)`; `None` where it has none.
+/// Replaces `DEFAULT(column)` in a query by values. Returns `None` if the query has none.
 ///
 /// # Errors
-/// There is no such column in the native tables of FROM, it is in several of them, or it has no default.
+/// `NoColumn` if no native table of FROM has the column; `AmbiguousColumn` if several have it with different defaults
+/// or types; 1364 if the column has no default and is NOT NULL.
 pub(crate) async fn expand(context: &QueryContext, query: &QueryText, tables: &TableSet) -> Result<Option<QueryText>> {
     if !is_asked(&query.ast) {
         return Ok(None);
@@ -50,10 +51,10 @@ pub(crate) async fn expand(context: &QueryContext, query: &QueryText, tables: &T
     Ok(Some(query))
 }
 
-/// Puts values in place of `DEFAULT(column)`.
+/// Replaces `DEFAULT(column)` by values, in place.
 ///
 /// # Errors
-/// As of [`expand`].
+/// The errors of [`expand`].
 pub(crate) fn replace(query: &mut Query, known: &[Known]) -> Result<()> {
     let failed = visit_expressions_mut(query, |expr| match argument(expr) {
         None => ControlFlow::Continue(()),
@@ -71,7 +72,7 @@ pub(crate) fn replace(query: &mut Query, known: &[Known]) -> Result<()> {
     }
 }
 
-/// Whether a query has `DEFAULT(column)`.
+/// Whether a query contains `DEFAULT(column)`.
 pub(crate) fn is_asked(query: &Query) -> bool {
     visit_expressions(query, |expr| match argument(expr) {
         Some(_) => ControlFlow::Break(()),
@@ -80,7 +81,7 @@ pub(crate) fn is_asked(query: &Query) -> bool {
     .is_break()
 }
 
-/// Tables of FROM with their aliases, of all queries of a statement.
+/// The tables of FROM with their aliases, collected from all queries of a statement.
 #[derive(Default)]
 struct Factors(Vec<(ObjectName, Option<String>)>);
 
@@ -95,7 +96,7 @@ impl Visitor for Factors {
     }
 }
 
-/// The name of the column in `DEFAULT(column)`, perhaps with its table's.
+/// Returns the name of the column in `DEFAULT(column)`, with the name of its table if it is written.
 fn argument(expr: &Expr) -> Option<Vec<Ident>> {
     let Expr::Function(function) = expr else { return None };
     let [name] = function.name.0.as_slice() else { return None };
@@ -134,7 +135,7 @@ fn find<'a>(name: &[Ident], known: &'a [Known]) -> Result<&'a TableColumn> {
     Ok(first)
 }
 
-/// The default as an expression of the column's type.
+/// Makes an expression of the column's type from the column's default.
 fn value(column: &TableColumn) -> Result<Expr> {
     let parsed = |sql: String| Ok(parse_expr(&sql, &ParseOptions::default())?);
     let typed = |value: Value| {

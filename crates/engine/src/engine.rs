@@ -1,4 +1,4 @@
-//! What all sessions of a process share.
+//! The [`Engine`]: the state that all sessions of a process share, how it is set up and opened.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -43,26 +43,28 @@ use crate::profile::{self, Profile, Profiles};
 use crate::temporary;
 use dipper_variables::Globals;
 
-/// How an [`Engine`] is set up.
+/// Settings of an [`Engine`].
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
-    /// Where the database is. `None`: nothing outlives the process.
+    /// Location of the database. `None`: the database is in memory and ends with the process.
     pub data: Option<DataLocation>,
-    /// How remote data is reached and cached.
+    /// Access to remote data: properties of object stores, and the data cache.
     pub remote: RemoteOptions,
-    /// Which local files statements may read and write.
+    /// The local files that statements may read and write.
     pub access: FileAccess,
-    /// Bytes that statements may use together; `None`: 80% of what the machine (or its cgroup) has.
+    /// Bytes that all statements and caches together may use; `None`: 80% of the memory of the machine (or of its
+    /// cgroup).
     pub memory_bytes: Option<u64>,
-    /// Threads for queries; `None`: one per core.
+    /// Number of query threads; `None`: one per core.
     pub threads: Option<usize>,
-    /// Where sorts and aggregations spill; `None`: the system's temporary directory.
+    /// Directory for what sorts and aggregations spill; `None`: the system's temporary directory.
     pub spill_dir: Option<PathBuf>,
-    /// How much nicer query threads are than this process: above 0 they give way to the threads that talk to clients.
+    /// Added to the nice value of this process for query threads. Above 0, query threads give way to the threads that
+    /// serve clients.
     pub nice: i32,
-    /// Whether rows of look-ups are kept (`disable_storage_row_cache`).
+    /// Whether the row cache is on (`disable_storage_row_cache`).
     pub row_cache: bool,
-    /// Bytes of the rows of look-ups that are kept; `None`: a tenth of the memory (`row_cache_mem_limit`).
+    /// Size of the row cache in bytes; `None`: a tenth of the memory (`row_cache_mem_limit`).
     pub row_cache_bytes: Option<u64>,
 }
 
@@ -82,26 +84,27 @@ impl Default for EngineOptions {
     }
 }
 
-/// One part in so many of the memory keeps pages of native tables that were read.
+/// The page cache of native tables gets 1 / `CACHE_SHARE` of the memory.
 const CACHE_SHARE: usize = 4;
 
-/// One part in so many of all memory may hold what text scans read ahead from buckets, before they want it.
+/// Text scans may hold 1 / `READ_AHEAD_SHARE` of the memory in bytes that they read ahead from buckets.
 const READ_AHEAD_SHARE: usize = 8;
 
-/// One part in so many of the memory keeps rows of look-ups.
+/// The row cache gets 1 / `ROW_CACHE_SHARE` of the memory, unless its size is given.
 const ROW_CACHE_SHARE: u64 = 10;
 
-/// Gives names and values for SHOW STATUS.
+/// Returns names and values for SHOW STATUS.
 type Counted = Box<dyn Fn() -> Vec<(&'static str, u64)> + Send + Sync>;
 
-/// Shared by all sessions: catalog, memory pool, function registry, query threads.
+/// The state that all sessions share: catalog, memory pool, function registry, query threads.
 pub struct Engine {
     pub(crate) options: EngineOptions,
     pub(crate) catalog: Catalog,
     pub(crate) native: Arc<NativeTables>,
     pub(crate) points: PointEngine,
     pub(crate) stores: Arc<Stores>,
-    /// Of a database in a bucket.
+    /// Set only if the database is in a bucket: the layer that proves, before the first write, that put-if-absent works
+    /// there.
     pub(crate) proof: Option<Arc<ProbedStore>>,
     pub(crate) lake: Arc<Lake>,
     pub(crate) globals: Arc<Globals>,
@@ -111,23 +114,23 @@ pub struct Engine {
     pub(crate) loads: Arc<Loads>,
     pub(crate) access: Access,
     pub(crate) admission: Arc<Admission>,
-    /// Statements that sessions have prepared.
+    /// Number of statements that all sessions have prepared.
     pub(crate) prepared: Arc<AtomicU64>,
-    /// What sessions hold by GET_LOCK.
+    /// The locks that sessions hold by GET_LOCK.
     pub(crate) user_locks: Arc<UserLocks>,
     counted: OnceLock<Counted>,
     pub(crate) temporary: temporary::Owner,
-    /// Functions, rules and runtime; cloned per statement, with that session's settings put in.
+    /// Functions, rules and runtime. Each statement clones the template and adds the settings of its session.
     pub(crate) template: SessionState,
     pub(crate) threads: usize,
     spilled: Arc<SpillFiles>,
     next_connection: AtomicU32,
     cpu: Pool,
-    /// Plans, and runs what is over soon.
+    /// Threads that plan statements and run short ones.
     short: Pool,
-    /// Merges small segments.
+    /// Threads that merge small segments.
     merge: Pool,
-    /// Writes of loads and compactions, and what else waits for the store.
+    /// Threads for the writes of loads and compactions, and for everything else that waits for the store.
     io: Pool,
 }
 
@@ -141,7 +144,8 @@ impl Engine {
     /// Opens the data directory and starts the query threads.
     ///
     /// # Errors
-    /// The data directory cannot be used, or holds something that this version does not read.
+    /// `File` if the data directory or the spill directory cannot be used; `Storage` if the catalog cannot be read, for
+    /// example because a newer version has written it; `Internal` if the functions cannot be registered.
     pub fn open(options: EngineOptions) -> BoxFuture<'static, Result<Arc<Engine>>> {
         Box::pin(Self::opened(options))
     }
@@ -154,12 +158,12 @@ impl Engine {
             .max(1);
         let nice = rustix::process::getpriority_process(None).unwrap_or(0);
         let cpu = Pool::cpu("query", threads, nice + options.nice)?;
-        // They go before long statements on the same cores, and behind look-ups.
+        // Short statements go before long statements on the same cores, and after look-ups.
         let short = Pool::cpu("short", threads, nice + options.nice / 2)?;
         let merge = Pool::cpu("merge", 2, nice)?;
         let (runtime, spilled) = runtime_env(&options)?;
         let pool = Arc::clone(&runtime.memory_pool);
-        // Registering functions takes as long as opening the rest: a query thread does it meanwhile.
+        // Registering functions takes as long as opening everything else, so a query thread does it meanwhile.
         let user_locks = Arc::new(UserLocks::default());
         let locks = Arc::clone(&user_locks);
         let template = cpu.handle().spawn(async move { template(runtime, &locks) });
@@ -170,7 +174,7 @@ impl Engine {
         let Opened { store: root, proof } = location::open(options.data.as_ref(), &stores)?;
         let catalog = Catalog::open(Arc::clone(&root)).await?;
         let volumes = Volumes::new(Arc::new(VolumeStore::new(root)), Arc::clone(&stores), catalog.clone());
-        // Requests of a bucket take long to begin: they are made ahead, on threads of their own.
+        // Requests to a bucket take long to begin, so they are made ahead of the scan, on threads of their own.
         let requests = matches!(options.data, Some(DataLocation::Remote(_)))
             .then(|| (io.handle().clone(), dipper_exec::io::anew()));
         let native = NativeTables::new(volumes, requests, cpu.handle().clone(), memory_bytes(&options) / CACHE_SHARE);
@@ -216,7 +220,7 @@ impl Engine {
             template,
             threads,
             spilled,
-            // Those of MySQL connections are the server's own, from 1 on.
+            // The server numbers MySQL connections from 1 on; the engine's own numbers must not meet them.
             next_connection: AtomicU32::new(1 << 31),
             cpu,
             short,
@@ -227,7 +231,8 @@ impl Engine {
         Ok(engine)
     }
 
-    /// A connection number that no session of this process has: for those that are no MySQL connection.
+    /// Returns a connection number that no other session of this process has, for sessions that are not MySQL
+    /// connections.
     pub fn next_connection_id(&self) -> u32 {
         self.next_connection.fetch_add(1, Ordering::Relaxed)
     }
@@ -247,25 +252,25 @@ impl Engine {
         &self.profiles
     }
 
-    /// The profile of a statement, by its id, or of a load, by its number or label.
+    /// Finds the profile of a statement by its id, or of a load by its number or label.
     pub fn profile(&self, id: &str) -> Option<Arc<Profile>> {
         profile::find(&self.profiles, &self.loads.records, id)
     }
 
-    /// The log of rejected rows of that name, as text; `None` when there is none (any more).
+    /// Reads the log of rejected rows of this name, as text; `None` if there is none, or none any more.
     ///
     /// # Errors
-    /// The store cannot be read.
+    /// `Storage` if the store cannot be read.
     pub async fn load_error_log(&self, name: &str) -> Result<Option<Vec<u8>>> {
         dipper_ingest::errors::read(&self.loads.store, name).await
     }
 
-    /// Takes what else is counted for SHOW STATUS from `counted`, which is asked each time; the first one stays.
+    /// Adds the counters of `counted` to SHOW STATUS, which calls it each time. Only the first call has an effect.
     pub fn count_by(&self, counted: impl Fn() -> Vec<(&'static str, u64)> + Send + Sync + 'static) {
         let _ = self.counted.set(Box::new(counted));
     }
 
-    /// Names and values of what is counted beside the engine.
+    /// Names and values of the counters that [`count_by`](Self::count_by) added.
     pub(crate) fn counted(&self) -> Vec<(&'static str, u64)> {
         self.counted.get().map(|counted| counted()).unwrap_or_default()
     }
@@ -275,12 +280,12 @@ impl Engine {
         &self.globals
     }
 
-    /// Bytes that statements and caches may use.
+    /// Bytes that all statements and caches together may use.
     pub(crate) fn memory_bytes(&self) -> u64 {
         memory_bytes(&self.options) as u64
     }
 
-    /// What look-ups share.
+    /// The state that look-ups by key share: plans and caches.
     pub(crate) fn points(&self) -> &PointEngine {
         &self.points
     }
@@ -288,19 +293,20 @@ impl Engine {
     /// Sets a variable for sessions that begin later, as SET GLOBAL does.
     ///
     /// # Errors
-    /// It is no value of the variable.
+    /// `BadVariable` if the variable has no global value or cannot have this one; `Unsupported` for a switch of
+    /// something that dipper does not have. An unknown name is stored without effect.
     pub fn set_global(&self, name: &str, value: &str) -> Result<()> {
         dipper_variables::Variables::new(Arc::clone(&self.globals)).set_global(name, value)?;
         Ok(())
     }
 
-    /// Removes what statements wrote because it did not fit in memory. For a process that ends without waiting for its
-    /// threads, which hold these files; statements that still run will fail.
+    /// Deletes the spill files. Meant for a process that ends without waiting for its threads, which keep the files
+    /// open; statements that still run will fail.
     pub fn remove_spilled(&self) {
         self.spilled.remove();
     }
 
-    /// The functions that statements may call, sorted: name, and `scalar`, `aggregate` or `window`.
+    /// Lists the functions that statements may call, sorted by name, each with `scalar`, `aggregate` or `window`.
     pub fn functions(&self) -> Vec<(String, &'static str)> {
         let state = &self.template;
         let mut all: Vec<(String, &str)> = Vec::new();
@@ -308,7 +314,7 @@ impl Engine {
         all.extend(state.aggregate_functions().keys().map(|name| (name.clone(), "aggregate")));
         all.extend(state.window_functions().keys().map(|name| (name.clone(), "window")));
         all.retain(|(name, _)| !dipper_dialect::internal::is_internal(name));
-        // Those that take a lambda have names of their own in the planner.
+        // The planner knows functions that take a lambda by names of their own.
         let lambdas = dipper_sql::functions::LambdaKind::ALL.into_iter().filter(|kind| !kind.is_plain());
         let names = lambdas.flat_map(|kind| std::iter::once(kind.name()).chain(kind.aliases().iter().copied()));
         all.extend(names.map(|name| (name.to_string(), "scalar")));
@@ -326,18 +332,18 @@ impl Engine {
         self.cpu.handle()
     }
 
-    /// The threads for what is over soon: a statement's plan, and the rest of it where that is [short](Class::Short). Long
-    /// ones do not hold them.
+    /// The threads that plan statements, and run those that are [short](Class::Short). Long statements do not occupy
+    /// them.
     pub(crate) fn short(&self) -> &tokio::runtime::Handle {
         self.short.handle()
     }
 
-    /// The threads for merges of small segments, which are as urgent as the loads that make them necessary.
+    /// The threads for merges of small segments. The merges are as urgent as the loads that make them necessary.
     pub(crate) fn merge(&self) -> &tokio::runtime::Handle {
         self.merge.handle()
     }
 
-    /// The threads that plans of a class are run by.
+    /// The threads that run plans of this class.
     pub(crate) fn threads_of(&self, class: Class) -> &tokio::runtime::Handle {
         match class {
             Class::Tiny | Class::Short => self.short(),
@@ -351,7 +357,7 @@ impl Engine {
     }
 }
 
-/// The state that sessions copy: settings, functions and rules that do not depend on a session.
+/// Builds the state that sessions copy: settings, functions and rules that do not depend on a session.
 fn template(runtime: Arc<RuntimeEnv>, locks: &Arc<UserLocks>) -> Result<SessionState> {
     let mut config = dipper_sql::charter::configure(SessionConfig::new());
     let options = config.options_mut();
@@ -388,12 +394,12 @@ fn template(runtime: Arc<RuntimeEnv>, locks: &Arc<UserLocks>) -> Result<SessionS
     Ok(state)
 }
 
-/// Bytes that statements and caches may use.
+/// Bytes that all statements and caches together may use.
 fn memory_bytes(options: &EngineOptions) -> usize {
     options.memory_bytes.unwrap_or_else(default_memory_bytes) as usize
 }
 
-/// Bytes of the row cache while it is on: it can be switched off and on.
+/// Size of the row cache in bytes. It counts while the cache is off, too, because the cache can be switched on later.
 fn row_cache_bytes(options: &EngineOptions) -> u64 {
     options.row_cache_bytes.unwrap_or(memory_bytes(options) as u64 / ROW_CACHE_SHARE)
 }

@@ -70,7 +70,8 @@ impl Session {
     /// placeholders (`?`).
     ///
     /// # Errors
-    /// The statement fails. The session can run other statements.
+    /// The error of the statement; `Killed` or `Timeout` if it was stopped; `Denied` (1045) if the user was dropped.
+    /// The session can run other statements afterwards, unless its connection was killed.
     pub async fn execute(&mut self, source: &str, parsed: &Parsed, params: Vec<VarValue>) -> Result<Outcome> {
         if self.process().is_killed() {
             return Err(killed(Stop::Connection));
@@ -144,29 +145,30 @@ impl Session {
         }
     }
 
-    /// The columns a statement will return, without running it; `None` when it returns no rows.
+    /// Returns the columns of a statement's result without running the statement; `None` if it returns no rows. SHOW,
+    /// DESCRIBE and HELP are run, because they change nothing.
     ///
     /// # Errors
-    /// The statement cannot be planned.
+    /// The error of planning the statement; `Denied` (1045) if the user was dropped.
     pub async fn describe(&mut self, source: &str, parsed: &Parsed) -> Result<Option<Vec<Column>>> {
         self.rights(&self.engine.catalog.snapshot())?;
         let hinted = Hinted(self);
         statements::describe(hinted.0, source, parsed).await
     }
 
-    /// What a query needs to know of this session, as it is now.
+    /// Returns the context of a query in this session, on the newest state of the catalog.
     pub(crate) async fn query_context(&self) -> Result<Arc<QueryContext>> {
         let catalog = self.engine.catalog.refresh().await?;
         Ok(Arc::new(QueryContext::new(self, catalog)))
     }
 
-    /// The same on the catalog that this process knows.
+    /// Returns the context of a query in this session, on the state of the catalog that this process knows.
     pub(crate) fn query_context_now(&self) -> Arc<QueryContext> {
         Arc::new(QueryContext::new(self, self.engine.catalog.snapshot()))
     }
 
-    /// As [`query_context`](Self::query_context), with the tables that the query names refreshed at the same time. One
-    /// that names none needs nothing of the store.
+    /// Returns the context of a query, on the newest state of the catalog and of the tables that the query names; both
+    /// are refreshed at the same time. A query that names no table needs nothing from the store.
     pub(crate) async fn query_context_for(&self, query: &QueryText) -> Result<Arc<QueryContext>> {
         if table_refs(query).is_empty() {
             return Ok(self.query_context_now());
@@ -174,7 +176,7 @@ impl Session {
         self.newest(&Arc::new(QueryContext::new(self, self.engine.catalog.snapshot())), query).await
     }
 
-    /// A context as `known`, on the newest state.
+    /// Returns a new context for the query of `known`, on the newest state of the catalog and its tables.
     async fn newest(&self, known: &Arc<QueryContext>, query: &QueryText) -> Result<Arc<QueryContext>> {
         let before = QueryContext { snapshots: known.first_snapshots(), ..known.as_ref().clone() };
         let io = Arc::clone(&known.io);
@@ -186,10 +188,10 @@ impl Session {
 
     /// Runs a query on the newest state of the catalog and its tables.
     ///
-    /// On an object store the query begins on the state that this process knows while the store is asked for a newer
-    /// one; so do queries of files in buckets, on the listings that it knows. Nobody gets rows before the answer is
-    /// there, and if there is a newer state the query is run again on that. Within `query_freshness_tolerance_ms` the
-    /// store is not asked.
+    /// On an object store the query begins on the state that this process knows, while the store is asked for a newer
+    /// one; queries of files in buckets begin on the listings that the process knows. The client gets no rows before
+    /// the store has answered, and if there is a newer state the query is run again on it. Within
+    /// `query_freshness_tolerance_ms` the store is not asked.
     pub(crate) async fn run_query(&self, query: &QueryText, params: Vec<VarValue>) -> Result<(Rows, Vec<String>)> {
         let known = QueryContext::new(self, self.engine.catalog.snapshot());
         let listings = Arc::new(Listings::known(self.variables.freshness_tolerance()));
@@ -204,7 +206,8 @@ impl Session {
         query::run(self.newest(&Arc::new(again), query).await?, query.clone(), params).await
     }
 
-    /// The same, but for listings of objects.
+    /// Runs a query as [`run_query`](Self::run_query) does, but trusts the known listings of objects, which the caller
+    /// checks.
     async fn run_on_known(
         &self,
         known: &Arc<QueryContext>,
@@ -218,7 +221,7 @@ impl Session {
         let Some(staleness) = is_remote.then(|| native::assume(known, query)).flatten() else {
             return query::run(self.newest(known, query).await?, query.clone(), params).await;
         };
-        // What the query finds besides, as the tables of views, is read anew.
+        // Tables that are found later, such as the tables of views, are not among these; they are read anew.
         let assumed = known.snapshots.lock().clone();
         let mut begun = Box::pin(query::run(Arc::clone(known), query.clone(), params.clone()));
         if self.variables.freshness_tolerance().is_some_and(|most| staleness <= most) {
@@ -229,7 +232,7 @@ impl Session {
             Either::Left((rows, newest)) => (Some(rows), newest.await?),
             Either::Right((newest, _)) => (None, newest?),
         };
-        // One that could not be read is not there: the query is run again, and says why.
+        // A table that could not be read is missing in `newest`: the query is run again, and reports the reason.
         let is_same = |id: &TableId, state| newest.snapshots.lock().get(id).is_some_and(|s| Arc::ptr_eq(s, state));
         if Arc::ptr_eq(&known.catalog, &newest.catalog) && assumed.iter().all(|(id, s)| is_same(id, s)) {
             return match rows {
@@ -237,7 +240,8 @@ impl Session {
                 None => begun.await,
             };
         }
-        // Also where it is not done: nobody wants its rows, and what it reads may not be there any more.
+        // The first run is dropped even if it has not ended: its rows are not wanted, and the objects that it reads may
+        // be gone.
         drop((rows, begun));
         self.lost.clear();
         query::run(newest, query.clone(), params).await
@@ -245,7 +249,7 @@ impl Session {
 
     fn time_limit(&self, parsed: &Parsed) -> Result<TimeLimit> {
         let mut limit = self.variables.query_timeout();
-        // The variable of this name does nothing.
+        // The session variable `insert_timeout` has no effect; only the property of the user has.
         if matches!(parsed.statement, Statement::Insert(_))
             && let Some(seconds) =
                 dipper_exec::quota::limit(&self.engine.accounts(), &self.client.user, "insert_timeout")
@@ -302,7 +306,8 @@ impl QueryContext {
     }
 }
 
-/// A statement's hints, which end with it: also where it is stopped, or nobody waits for it any more.
+/// A session under the hints of a statement. Dropping it restores the variables, also when the statement is stopped or
+/// its future is dropped.
 struct Hinted<'s>(&'s mut Session);
 
 impl Drop for Hinted<'_> {
@@ -313,7 +318,7 @@ impl Drop for Hinted<'_> {
     }
 }
 
-/// Statements that show the warnings of the one before.
+/// Whether a statement shows the warnings of the statement before it, so that they must not be cleared.
 fn keeps_warnings(statement: &Statement) -> bool {
     use dipper_dialect::statement::ShowKind;
     matches!(statement, Statement::Show(s) if matches!(s.kind, ShowKind::Warnings { .. } | ShowKind::Errors { .. }))
@@ -326,7 +331,7 @@ struct TimeLimit {
 }
 
 impl TimeLimit {
-    /// So long from now on.
+    /// A limit that begins now; `None` never ends.
     fn of(limit: Option<Duration>) -> Self {
         TimeLimit { limit, end: limit.map(|l| Instant::now() + l) }
     }
@@ -357,9 +362,9 @@ fn killed(stop: Stop) -> EngineError {
     EngineError::new(ErrorKind::Killed, what)
 }
 
-/// Rows that end with an error when the statement is killed or runs out of time, and that tell the registry when they
-/// end or are dropped. What computes them ends then also while nobody asks for rows, as with a cursor that a client
-/// keeps open: it holds threads, memory, and its place among the statements that run.
+/// Wraps rows so that they end with an error when the statement is killed or its time is over, and so that the registry
+/// of processes learns when they end or are dropped. The computation is stopped at that moment even if nobody asks for
+/// rows, as with a cursor that a client keeps open: it holds threads, memory and a place in the admission queue.
 fn guarded(rows: Rows, process: Arc<Process>, limit: TimeLimit) -> Rows {
     struct Ended(Arc<Process>);
     impl Drop for Ended {
@@ -376,7 +381,8 @@ fn guarded(rows: Rows, process: Arc<Process>, limit: TimeLimit) -> Rows {
             stop = process.stopped() => killed(stop),
             () = limit.wait() => limit.error(),
         };
-        // First said, then taken: whoever has the rows just now sees it before they are put back.
+        // The error is sent before the stream is taken. If a reader has the stream out at this moment, it finds the
+        // error when it puts the stream back.
         if tell.send(error).is_ok()
             && let Some(kept) = watched.upgrade()
         {
@@ -405,7 +411,7 @@ fn guarded(rows: Rows, process: Arc<Process>, limit: TimeLimit) -> Rows {
                     (Ok(batch), Some(told))
                 }
                 Ok((Err(error), _)) => (Err(error), None),
-                // Its sender goes only with what it says, or with the process.
+                // The sender is dropped without a message only when the process ends.
                 Err(error) => (Err(error.unwrap_or_else(|_| killed(Stop::Connection))), None),
             };
             Some((item, (kept, told, ended, watcher)))
@@ -419,7 +425,7 @@ mod tests {
     use super::*;
     use crate::process::Processes;
 
-    /// As where a client keeps a cursor open and fetches nothing.
+    /// A client that keeps a cursor open and fetches nothing must not hold the computation after the time limit.
     #[tokio::test]
     async fn rows_that_nobody_asks_for_end_with_their_time() {
         for asked in [0, 1] {

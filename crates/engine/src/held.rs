@@ -1,5 +1,5 @@
-//! What sessions hold between statements: prepared statements and user variables, counted, so that no client fills memory
-//! with them.
+//! Accounting of what a session keeps between statements, prepared statements and user variables, so that no client can
+//! fill the memory with them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -7,38 +7,38 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::session::Session;
 
-/// Bytes of text and values that one session may hold.
+/// Bytes of text and values that one session may hold at most.
 const HELD_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes of syntax trees that one session may hold beside them. Statements above that are parsed when they are executed.
+/// Bytes of syntax trees that one session may hold at most, besides the text. The trees of further statements are not
+/// kept; these statements are parsed when they are executed.
 const TREE_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes that a word or sign of a statement takes in its tree, about: lists of numbers take that for a number and for its
-/// comma.
+/// Estimated bytes of syntax tree per token. In a list of numbers, each number and each comma is a token.
 const TOKEN_BYTES: usize = 400;
 
-/// Bytes that a session holds.
+/// The bytes that one session holds.
 #[derive(Debug, Default)]
 pub(crate) struct Holding {
     bytes: AtomicUsize,
     tree_bytes: AtomicUsize,
 }
 
-/// Something that a session holds, given back when it is dropped.
+/// One thing that a session holds. Its bytes are given back when it is dropped.
 #[derive(Debug)]
 pub struct Held {
     bytes: usize,
     tree_bytes: usize,
     of: Arc<Holding>,
-    /// The count of prepared statements that it is in.
+    /// The engine's counter of prepared statements, for a prepared statement.
     statements: Option<Arc<AtomicU64>>,
 }
 
 impl Held {
-    /// Counts these bytes in place of those before.
+    /// Replaces the counted bytes by `bytes`.
     ///
     /// # Errors
-    /// They are too many; those from before stay counted.
+    /// `Resources` if the session would hold more than [`HELD_BYTES_MAX`]; the old number stays counted.
     fn set_bytes(&mut self, bytes: usize) -> Result<()> {
         let all = &self.of.bytes;
         if all.load(Ordering::Relaxed) - self.bytes + bytes > HELD_BYTES_MAX {
@@ -50,8 +50,8 @@ impl Held {
         Ok(())
     }
 
-    /// Counts the tree of this statement, too. False, and nothing is counted, where trees are too much already: then the
-    /// statement is to be parsed when it is executed.
+    /// Counts the syntax tree of this statement as well. Returns false and counts nothing if the trees would exceed
+    /// [`TREE_BYTES_MAX`]; the statement must then be parsed when it is executed.
     pub fn keep_tree(&mut self, text: &str) -> bool {
         let bytes = tree_bytes(text);
         let keeps = self.of.tree_bytes.load(Ordering::Relaxed) + bytes <= TREE_BYTES_MAX;
@@ -63,7 +63,7 @@ impl Held {
     }
 }
 
-/// Bytes of a statement's tree, about.
+/// Estimates the bytes of a statement's syntax tree from the number of its tokens.
 fn tree_bytes(text: &str) -> usize {
     let is_word = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b >= 0x80;
     let mut in_word = false;
@@ -86,10 +86,11 @@ impl Drop for Held {
 }
 
 impl Session {
-    /// Counts a statement that is prepared; it is held as long as what is returned.
+    /// Counts a prepared statement until the returned value is dropped.
     ///
     /// # Errors
-    /// All sessions together hold `max_prepared_stmt_count` statements (1461), or this one as many bytes as it may.
+    /// `Resources` with `ER_MAX_PREPARED_STMT_COUNT_REACHED` (1461) if all sessions together hold
+    /// `max_prepared_stmt_count` statements; `Resources` if this session holds too many bytes.
     pub fn hold_statement(&self, text: &str) -> Result<Held> {
         let statements = Arc::clone(&self.engine.prepared);
         let most = self.engine.globals.number("max_prepared_stmt_count");
@@ -107,16 +108,16 @@ impl Session {
                 )
             });
         }
-        // Counted from here on, also where the bytes are refused.
+        // From here on `held` owns the count, and gives it back also if the bytes are refused.
         let mut held = Held { bytes: 0, tree_bytes: 0, of: Arc::clone(&self.held), statements: Some(statements) };
         held.set_bytes(text.len())?;
         Ok(held)
     }
 
-    /// Counts the bytes of all user variables, in place of those that were counted before.
+    /// Counts the bytes of all user variables, in place of the number that was counted before.
     ///
     /// # Errors
-    /// They are too many; those from before stay counted.
+    /// `Resources` if the session would hold too many bytes; the old number stays counted.
     pub(crate) fn hold_variables(&mut self, bytes: usize) -> Result<()> {
         let none = || Held { bytes: 0, tree_bytes: 0, of: Arc::clone(&self.held), statements: None };
         self.held_variables.get_or_insert_with(none).set_bytes(bytes)

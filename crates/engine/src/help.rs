@@ -1,4 +1,5 @@
-//! The topics of HELP: statements, functions and session variables, from the definitions that the reference is made of.
+//! The topics of HELP: statements, functions and session variables, from the definitions that the reference is made
+//! from.
 
 use std::collections::BTreeSet;
 
@@ -7,42 +8,42 @@ use crate::reference;
 use crate::statements::like;
 use dipper_variables::definitions;
 
-/// What HELP tells about one thing.
+/// The answer of HELP about one thing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Topic {
     /// The category, such as `Statements that query` or `Functions: Text`.
     pub group: String,
-    /// `CREATE TABLE`, `concat`, `query_timeout`.
+    /// The name, such as `CREATE TABLE`, `concat` or `query_timeout`.
     pub name: String,
-    /// Syntax and explanation.
+    /// The syntax and an explanation.
     pub description: String,
-    /// Statements that can be run; empty where there are none.
+    /// Statements that can be run; empty if there are none.
     pub example: String,
 }
 
-/// What HELP found.
+/// The result of a search for a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     /// One topic.
     Topic(Topic),
-    /// Several topics and categories by name; true for a category.
+    /// Names of several topics and categories; true for a category.
     Several(Vec<(String, bool)>),
     /// A category with its topics, or the list of categories.
     Group {
         /// Name of the category.
         name: String,
-        /// What it has; true for a category.
+        /// Names of the topics or categories in it; true for a category.
         entries: Vec<(String, bool)>,
     },
-    /// No topic has such a name.
+    /// No topic matches.
     Nothing,
 }
 
 /// The topic that lists the categories, as in MySQL.
 const CONTENTS: &str = "Contents";
 
-/// All topics: statements in the order of their pages, then functions and variables by name. No two have the same name: of a
-/// function that is called as a statement is, the word `function` follows the name.
+/// Lists all topics: statements in the order of their pages, then functions and variables by name. Names are unique:
+/// where a function has the name of a statement, the word `function` follows its name.
 pub fn topics(engine: &Engine) -> Vec<Topic> {
     let mut all = Vec::new();
     let mut names: BTreeSet<String> = BTreeSet::new();
@@ -69,8 +70,8 @@ pub fn topics(engine: &Engine) -> Vec<Topic> {
     all
 }
 
-/// Looks a topic up: by its name, by the name of a category, by a pattern of LIKE, then by a word of the name. Upper and lower
-/// case are the same.
+/// Looks a topic up by its name, then by the name of a category, then by a pattern of LIKE, then by a word of its name.
+/// Case does not matter.
 pub fn find(engine: &Engine, wanted: &str) -> Answer {
     let wanted = wanted.trim().trim_end_matches(';').trim_end().trim_end_matches("()").trim_end_matches('(');
     let wanted = wanted.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -108,7 +109,7 @@ pub fn find(engine: &Engine, wanted: &str) -> Answer {
         .unwrap_or(Answer::Nothing)
 }
 
-/// The name of a topic that is nearly `wanted`.
+/// Returns the name of the topic that is most similar to `wanted`, if one is similar enough.
 pub fn nearest(engine: &Engine, wanted: &str) -> Option<String> {
     let topics = topics(engine);
     dipper_base::near::closest(wanted, topics.iter().map(|topic| topic.name.as_str())).map(String::from)

@@ -1,4 +1,7 @@
-//! Sessions, catalogs, plans and statements.
+//! Sessions, tables, plans and statements: the part of dipper that knows a client and runs SQL for it.
+//!
+//! The engine stands above the crates that read, write and plan (`exec`, `lake`, `ingest`, `point`, `sql`) and below
+//! the MySQL and HTTP fronts in `server`. It knows nothing of either protocol.
 //!
 //! ```text
 //! Engine ── shared by all sessions: catalog, memory pool, function registry, CPU threads, running statements

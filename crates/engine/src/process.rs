@@ -1,4 +1,4 @@
-//! What is running: the sessions of this process, what each of them does, and how to stop it.
+//! The registry of processes: the sessions of this server process, what each of them does, and how to stop it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,25 +10,25 @@ use tokio::sync::watch;
 
 use crate::error::{EngineError, ErrorKind, Result};
 
-/// Why a statement or connection was stopped.
+/// How much is stopped: a statement or its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stop {
-    /// KILL QUERY: this statement.
+    /// KILL QUERY: the statement that runs.
     Query,
-    /// KILL: the connection.
+    /// KILL: the whole connection.
     Connection,
 }
 
-/// What a session is doing.
+/// The current activity of a session.
 #[derive(Debug, Clone)]
 pub struct Activity {
     /// `Sleep` or `Query`.
     pub command: &'static str,
     /// Text of the statement, if one runs.
     pub info: Option<String>,
-    /// Since when.
+    /// The time since which the session does this.
     pub since: Instant,
-    /// Current database.
+    /// The selected database.
     pub database: Option<String>,
 }
 
@@ -40,9 +40,9 @@ pub struct Process {
     pub id: u32,
     /// User name.
     pub user: String,
-    /// Where the client is, `host:port`.
+    /// Address of the client, `host:port`.
     pub host: String,
-    /// When the session began.
+    /// Time at which the session began.
     pub started: SystemTime,
     activity: Mutex<Activity>,
     stop: watch::Sender<Option<Stop>>,
@@ -56,12 +56,12 @@ impl fmt::Debug for Process {
 }
 
 impl Process {
-    /// What it is doing now.
+    /// Returns the current activity of the session.
     pub fn activity(&self) -> Activity {
         self.activity.lock().clone()
     }
 
-    /// Records the start of a statement and forgets earlier KILL QUERYs.
+    /// Records the start of a statement. A KILL QUERY that came before it no longer counts.
     pub(crate) fn begin(&self, text: &str) {
         self.stop.send_if_modified(|s| {
             let old = *s == Some(Stop::Query);
@@ -101,7 +101,7 @@ impl Process {
         }
     }
 
-    /// Calls `hook` whenever somebody asks the session to stop; it replaces an earlier one.
+    /// Registers `hook`, which is called whenever somebody asks the session to stop. It replaces an earlier hook.
     pub fn on_stop(&self, hook: impl Fn(Stop) + Send + Sync + 'static) {
         *self.on_stop.lock() = Some(Box::new(hook));
     }
@@ -109,7 +109,7 @@ impl Process {
     /// Waits until somebody asks the session to stop.
     pub async fn stopped(&self) -> Stop {
         let mut seen = self.stop.subscribe();
-        // The sender is in this entry, so the channel is open as long as anybody waits here.
+        // The sender is in this entry, so the channel stays open as long as somebody waits here.
         let stop = seen.wait_for(Option::is_some).await.ok().and_then(|stop| *stop);
         match stop {
             Some(stop) => stop,
@@ -130,7 +130,7 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// Adds a session; the entry is gone when the returned guard is dropped.
+    /// Adds a session. The entry is removed when the returned guard is dropped.
     pub(crate) fn register(self: &Arc<Self>, id: u32, user: &str, host: &str) -> ProcessGuard {
         let process = Arc::new(Process {
             id,
@@ -145,7 +145,7 @@ impl Processes {
         ProcessGuard { process, processes: Arc::clone(self) }
     }
 
-    /// All sessions by number.
+    /// Lists all sessions by number.
     pub fn list(&self) -> Vec<Arc<Process>> {
         self.all.read().values().cloned().collect()
     }
@@ -153,7 +153,7 @@ impl Processes {
     /// Stops a session or its statement.
     ///
     /// # Errors
-    /// No such session.
+    /// `NoThread` if there is no session of this number.
     pub fn kill(&self, id: u32, what: Stop) -> Result<()> {
         let process = self.all.read().get(&id).cloned();
         let process = process.ok_or_else(|| {
@@ -164,7 +164,7 @@ impl Processes {
     }
 }
 
-/// Keeps a session in the registry.
+/// Keeps a session in the registry until it is dropped.
 #[derive(Debug)]
 pub(crate) struct ProcessGuard {
     process: Arc<Process>,

@@ -1,4 +1,4 @@
-//! From a query's tree to batches: tables, plan, run.
+//! From the tree of a query to batches: finding its tables, planning it, running it.
 
 use std::sync::Arc;
 
@@ -37,24 +37,25 @@ use crate::tables::TableSet;
 /// Batches of a running query.
 pub(crate) type QueryStream = BoxStream<'static, Result<RecordBatch>>;
 
-/// Batches that wait between the query threads and the client: enough that neither waits for the other's wake-up, few
-/// enough that a slow client holds little.
+/// Number of batches that wait between the query threads and the client: enough that neither side waits for the other
+/// to wake up, few enough that a slow client holds little memory.
 const BATCHES_WAITING: usize = 4;
 
-/// A query that can be run.
+/// A query that is planned and can be run.
 pub(crate) struct Planned {
     pub(crate) state: SessionState,
-    /// Analyzed, unless parameters are open.
+    /// The logical plan, analyzed unless parameters are open.
     pub(crate) logical: LogicalPlan,
-    /// Result headers, the text as written.
+    /// The column headers of the result, as the text of the query spells them.
     pub(crate) headers: Vec<String>,
-    /// What the user should be told.
+    /// Warnings for the user.
     pub(crate) warnings: Vec<String>,
-    /// Planning takes longer than others should wait for a thread.
+    /// Planning takes so long that other statements should not wait for the thread.
     pub(crate) is_long: bool,
 }
 
-/// A column of a table, in a database and under the table's alias in the query; all empty for an expression.
+/// The table column that a result column comes from, with its database and the alias of its table in the query. All
+/// fields are empty for an expression.
 #[derive(Default)]
 struct Origin {
     database: String,
@@ -84,7 +85,7 @@ impl Planned {
             .collect()
     }
 
-    /// Where a column of a plan comes from, as MySQL tells it.
+    /// Finds the table column that column `at` of a plan comes from, by MySQL's rules.
     fn origin(&self, plan: &LogicalPlan, at: usize) -> Option<Origin> {
         let (qualifier, field) = plan.schema().qualified_field(at);
         match plan {
@@ -101,9 +102,11 @@ impl Planned {
                 let below = self.origin(&alias.input, at).unwrap_or_default();
                 Some(match alias.input.as_ref() {
                     LogicalPlan::TableScan(_) => Origin { alias: name.to_string(), ..below },
-                    // The charter gives a table whose columns are written in another case its own name again.
+                    // For a table whose columns are written in another case, the charter adds an alias that is the
+                    // table's own name.
                     _ if below.alias == name => below,
-                    // A view is a table of its own, and so is a derived table, in the database of what it reads.
+                    // A view counts as a table of its own, and so does a derived table; its database is the one of what
+                    // it reads.
                     _ => Origin {
                         database: Some(self.database(&alias.alias)).filter(|d| !d.is_empty()).unwrap_or(below.database),
                         alias: name.to_string(),
@@ -140,7 +143,7 @@ impl Planned {
                 other.inputs().into_iter().find_map(|input| {
                     let same =
                         |(q, f): (Option<&TableReference>, &FieldRef)| q == qualifier && f.name() == field.name();
-                    // Mostly the columns are those of the inputs, one behind the other.
+                    // In most plans the columns are those of the inputs, one input after the other.
                     let own = input.schema().fields().len();
                     let likely = at.checked_sub(before).filter(|likely| width >= own && *likely < own);
                     before += own;
@@ -151,7 +154,7 @@ impl Planned {
         }
     }
 
-    /// The database of a table of the statement; empty for what is in none.
+    /// The database of a table of the statement; empty if the table is in no database.
     fn database(&self, table: &TableReference) -> String {
         let selected = &self.state.config_options().catalog;
         let is_there = || {
@@ -165,7 +168,7 @@ impl Planned {
         }
     }
 
-    /// The optimised plan, ready to run.
+    /// Optimises the plan and makes the physical plan, which is ready to run.
     pub(crate) async fn physical(&self) -> Result<Arc<dyn ExecutionPlan>> {
         at_length(self.is_long, self.optimized()).await
     }
@@ -184,10 +187,11 @@ impl Planned {
     }
 }
 
-/// Plans a query, and starts it on the threads for it. Gives its rows, and what the user should be told.
+/// Plans a query and starts it on its threads. Returns the rows and the warnings for the user.
 ///
-/// Where the first thing that comes is that an object is gone (the statement's view of a table was older than the time that
-/// readers have), the query is planned once more, on what is there now.
+/// If the first result is the error that an object is gone (`Vanished`: the statement's snapshot is older than the time
+/// for which vacuum keeps objects for readers), the query is planned once more on the newest state. Rows of a rerun
+/// that has other columns are not used: the client then gets the error.
 pub(crate) async fn run(
     context: Arc<QueryContext>,
     query: QueryText,
@@ -213,7 +217,8 @@ pub(crate) async fn run(
     Ok((Rows { columns: rows.columns, batches: batches.boxed() }, warnings))
 }
 
-/// Boxed: whatever holds this future would otherwise make the compiler prove once more that all of planning is `Send`.
+/// Runs a query again on the newest state. The future is boxed: otherwise the compiler would prove again, for each
+/// future that holds it, that all of planning is `Send`.
 fn rerun(
     (context, query, params): (Arc<QueryContext>, QueryText, Vec<VarValue>),
 ) -> BoxFuture<'static, Result<(Rows, Vec<String>)>> {
@@ -250,8 +255,8 @@ async fn run_once(context: Arc<QueryContext>, query: QueryText, params: Vec<VarV
     .await
 }
 
-/// Runs a physical plan on the threads [for it](Engine::threads_of), as soon as it is [admitted](crate::admission), and
-/// hands its batches over through a bounded channel.
+/// Runs a physical plan on [the threads of its class](Engine::threads_of) as soon as it is
+/// [admitted](crate::admission), and passes its batches on through a bounded channel.
 pub(crate) async fn start(
     context: &QueryContext,
     state: &SessionState,
@@ -269,7 +274,7 @@ pub(crate) async fn start(
     let forward = threads.spawn(run.scope(context.io.scope(async move {
         let _permit = permit;
         loop {
-            // Ends when the client is gone, also in the middle of a long wait for the first batch.
+            // The task ends when the client is gone, even in the middle of a long wait for the first batch.
             let next = tokio::select! {
                 biased;
                 () = sender.closed() => return,
@@ -282,7 +287,8 @@ pub(crate) async fn start(
             }
         }
     })));
-    // The channel ends when the task does; a panic in it would look like the end of the rows.
+    // The channel ends when the task ends. Without this look at the task's result, a panic would look like the end of
+    // the rows.
     let state = (receiver, Some(forward), run);
     Ok(futures::stream::unfold(state, |(mut receiver, mut forward, run)| async move {
         if let Some(next) = receiver.recv().await {
@@ -296,7 +302,7 @@ pub(crate) async fn start(
     .boxed())
 }
 
-/// Takes all rows and forgets them.
+/// Reads all rows and discards them.
 pub(crate) async fn drain(mut rows: Rows) -> Result<()> {
     while let Some(batch) = rows.batches.next().await {
         batch?;
@@ -304,8 +310,8 @@ pub(crate) async fn drain(mut rows: Rows) -> Result<()> {
     Ok(())
 }
 
-/// Plans a query: finds its tables, lets the charter resolve its names, and DataFusion make a logical plan.
-/// `params` stand for its `?`; `None` leaves them open.
+/// Plans a query: finds its tables, lets the charter resolve its names, and lets DataFusion make a logical plan.
+/// `params` are the values of its `?`; `None` leaves them open.
 pub(crate) async fn plan(
     context: &Arc<QueryContext>,
     query: &QueryText,
@@ -323,17 +329,17 @@ pub(crate) async fn plan(
     plan_over(context, query, params, &tables).await
 }
 
-/// [`plan`] without parameters, for who is not on the threads for it.
+/// Runs [`plan`] without parameters on the threads for planning, for callers on other threads.
 pub(crate) async fn plan_elsewhere(context: &Arc<QueryContext>, query: &QueryText) -> Result<Planned> {
     let threads = context.engine.short().clone();
     let (context, query) = (Arc::clone(context), query.clone());
     on_cpu(&threads, async move { plan(&context, &query, None).await }).await
 }
 
-/// Bytes of a statement from which on others should not wait for its plan.
+/// Length of a statement in bytes from which other statements should not wait while it is planned.
 const LONG_TEXT: usize = 32 << 10;
 
-/// [`plan`] over these tables.
+/// Plans a query as [`plan`] does, over tables that are already loaded.
 pub(crate) async fn plan_over(
     context: &Arc<QueryContext>,
     query: &QueryText,
@@ -365,7 +371,7 @@ async fn planned_over(
     Ok(Planned { state, logical, headers, warnings: prepared.warnings, is_long })
 }
 
-/// What the planner makes of a query, over tables with so many columns.
+/// Makes the logical plan of a query over tables that have `columns` columns in total.
 async fn logical_plan(state: &SessionState, query: &Query, columns: usize) -> datafusion::error::Result<LogicalPlan> {
     if let Some(picking) = Picking::of(query, columns) {
         let narrow = planned_by(state, picking.narrow.clone()).await?;
@@ -376,7 +382,7 @@ async fn logical_plan(state: &SessionState, query: &Query, columns: usize) -> da
     planned_by(state, query.clone()).await
 }
 
-/// Plans expressions that stand in no subquery.
+/// Plans expressions outside of any subquery.
 struct Items<'a>(&'a SessionState);
 
 impl ItemPlanner for Items<'_> {
@@ -394,7 +400,7 @@ async fn planned_by(state: &SessionState, query: Query) -> datafusion::error::Re
     state.statement_to_plan(DfStatement::Statement(Box::new(statement))).await
 }
 
-/// The plan that gives rows that are there already.
+/// Makes a plan that returns rows that are already in memory.
 pub(crate) fn rows(context: &Arc<QueryContext>, rows: RecordBatch) -> Result<Planned> {
     let headers = rows.schema().fields().iter().map(|f| f.name().clone()).collect();
     let table = MemTable::try_new(rows.schema(), vec![vec![rows]])?;
@@ -403,8 +409,9 @@ pub(crate) fn rows(context: &Arc<QueryContext>, rows: RecordBatch) -> Result<Pla
     Ok(Planned { state, logical, headers, warnings: Vec::new(), is_long: false })
 }
 
-/// The plan with the types that its rows will have. Before, UNION, CASE and functions have those of what comes first in
-/// them. `open`: parameters are not given yet, so there may be no types.
+/// Analyzes the plan, so that its schema has the types that the rows will have. Before analysis, UNION, CASE and
+/// functions have the types of their first branch or argument. `open`: parameters have no values yet, so the types may
+/// not be known; a plan that cannot be analyzed is then returned as it is.
 fn with_types(state: &SessionState, plan: LogicalPlan, open: bool) -> Result<LogicalPlan> {
     match open {
         true => Ok(analyzed(state, plan.clone()).unwrap_or(plan)),
@@ -416,10 +423,11 @@ fn analyzed(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?)
 }
 
-/// Who names a hidden column sees them all.
+/// Prefix of the names of hidden columns. A query whose text contains it sees all hidden columns.
 const HIDDEN_PREFIX: &str = "__DORIS_";
 
-/// The settings of this session, and the tables of this query, over the functions and rules that all sessions share.
+/// Combines the settings of this session and the tables of this query with the functions and rules that all sessions
+/// share.
 pub(crate) fn session_state(context: &QueryContext, tables: &TableSet) -> SessionState {
     let mut state = context.state();
     state.register_catalog_list(tables.catalog_list());

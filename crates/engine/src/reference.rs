@@ -1,6 +1,7 @@
 //! The pages of `docs/reference` that list what this crate defines, as Markdown.
 //!
-//! The definitions are those by which statements and loads are judged, so a page cannot promise what the code does not do.
+//! The pages are made from the definitions that statements and loads are checked against, so a page cannot promise
+//! something that the code does not do.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -12,7 +13,7 @@ use crate::error::ErrorKind;
 use crate::info_schema::{self, INFORMATION_SCHEMA};
 use dipper_variables::definitions::{self, Definition, Effect, Kind, Settable};
 
-/// Says below the title of each page where the page comes from.
+/// The line below the title of each page that says where the page comes from.
 pub const GENERATED: &str = "<!-- Written by `dipper reference`; do not edit. -->";
 
 /// The beginning of a page.
@@ -20,12 +21,12 @@ pub fn head(title: &str, introduction: &str) -> String {
     format!("# {title}\n\n{GENERATED}\n\n{introduction}\n")
 }
 
-/// A text inside of a table's cell.
+/// Escapes a text for a cell of a table.
 pub fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }
 
-/// A text as code, or nothing.
+/// Formats a text as code; an empty text stays empty.
 fn code(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!("`{}`", cell(text)) }
 }
@@ -40,7 +41,7 @@ fn table<const N: usize>(page: &mut String, columns: [&str; N]) {
     row(page, ["---"; N]);
 }
 
-/// What values a variable takes, in words.
+/// Describes in words which values a variable takes.
 fn values(kind: Kind) -> String {
     match kind {
         Kind::OnOff => "ON, OFF".into(),
@@ -140,7 +141,7 @@ pub fn stream_load() -> String {
 /// Examples of functions, each run by the test of all such files.
 const EXAMPLES: &str = include_str!("../../../tests/slt/functions/examples.slt");
 
-/// An example of a function, and what the example gives.
+/// Returns a call of a function and the result of the call.
 fn example(function: &str) -> Option<(&'static str, &'static str)> {
     let head = format!("# {function}\nquery T\nSELECT ");
     let (call, rest) = EXAMPLES.split("\n\n").find_map(|entry| entry.strip_prefix(&head))?.split_once("\n----\n")?;
@@ -152,16 +153,16 @@ pub(crate) struct Function {
     /// The chapter of the page.
     pub(crate) family: String,
     pub(crate) name: String,
-    /// Other names.
+    /// Other names of the function.
     aliases: Vec<&'static str>,
-    /// Number of arguments and type of the result, in words; `None` where DataFusion defines the function.
+    /// Number of arguments and type of the result, in words; `None` for functions that DataFusion defines.
     shape: Option<(String, String)>,
-    /// A call, and what the call gives.
+    /// A call and its result.
     example: Option<(&'static str, &'static str)>,
 }
 
 impl Function {
-    /// What HELP says.
+    /// The text that HELP shows.
     pub(crate) fn description(&self) -> String {
         let Some((arguments, result)) = &self.shape else {
             return format!("{}: a function of {}", self.name, self.family);
@@ -182,7 +183,7 @@ impl Function {
 /// The chapter of the functions that DataFusion defines.
 const DATAFUSION: &str = "Functions of DataFusion";
 
-/// All functions, in the order of the page.
+/// Lists all functions, in the order of the page.
 pub(crate) fn all_functions(engine: &Engine) -> Vec<Function> {
     let mut told = BTreeSet::new();
     let mut all = Vec::new();
@@ -280,7 +281,7 @@ pub fn not_supported() -> String {
     page
 }
 
-/// What HELP says about a variable.
+/// Returns the text that HELP shows about a variable.
 pub(crate) fn variable(name: &str, definition: &Definition) -> String {
     if definition.name != name {
         return format!("Another name of {}", definition.name);
@@ -333,7 +334,7 @@ mod tests {
 
     #[test]
     fn nearly_every_function_has_an_example() {
-        // The number is that of today: it may fall and not rise.
+        // The number of today. It may fall but must not rise.
         const WITHOUT_MAX: usize = 8;
         let all = dipper_sql::functions::listed();
         let without: Vec<&str> = all.iter().map(|f| f.name).filter(|name| example(name).is_none()).collect();

@@ -1,4 +1,4 @@
-//! Keys and passwords in the text of statements.
+//! Masks keys and passwords in the text of statements.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -6,21 +6,21 @@ use std::sync::LazyLock;
 use dipper_base::secret::Secret;
 use regex::Regex;
 
-/// `'...secret...' = 'value'`, and the same of passwords, tokens and access keys.
+/// Matches `'...secret...' = 'value'`, and the same with passwords, tokens and access keys.
 static ASSIGNMENT: LazyLock<Regex> = LazyLock::new(|| {
     let name = r#"[\w.\-]*(?:secret|passw|token|access[._-]?key)[\w.\-]*['"`]?\s*=\s*"#;
     let value = r#"(?:'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")"#;
     Regex::new(&format!("(?is)({name}){value}")).expect("the pattern is one")
 });
 
-/// Whether a name of [`ASSIGNMENT`] may be in the text. Making the expression takes a millisecond, which is a tenth of what
-/// `dipper sql` needs to start.
+/// Whether the text may contain a name that [`ASSIGNMENT`] matches. This test goes first because compiling the regular
+/// expression takes a millisecond, a tenth of the time that `dipper sql` needs to start.
 fn may_match(text: &str) -> bool {
     let has = |word: &str| text.as_bytes().windows(word.len()).any(|w| w.eq_ignore_ascii_case(word.as_bytes()));
     ["secret", "passw", "token", "access"].into_iter().any(has)
 }
 
-/// The text of a statement as others may see it: process list, log, SHOW CREATE TABLE.
+/// Returns the text of a statement as others may see it: in the process list, the log and SHOW CREATE TABLE.
 pub(crate) fn mask(text: &str) -> Cow<'_, str> {
     if !may_match(text) {
         return Cow::Borrowed(text);
@@ -28,7 +28,7 @@ pub(crate) fn mask(text: &str) -> Cow<'_, str> {
     ASSIGNMENT.replace_all(text, format!("${{1}}'{}'", Secret::MASK))
 }
 
-/// Whether a property's value is a secret, by its name.
+/// Whether the value of a property is a secret, judged by the name of the property.
 pub(crate) fn is_secret(property: &str) -> bool {
     may_match(property) && ASSIGNMENT.is_match(&format!("{property}=''"))
 }

@@ -326,9 +326,9 @@ impl Session {
         self.reading.unwrap_or_else(|| self.variables.parse_options())
     }
 
-    /// Back to the state after login, as COM_RESET_CONNECTION asks: variables, user variables, prepared statements,
-    /// locks, temporary tables, the transaction, the selected catalog and what is known of statements before are gone;
-    /// a database of dipper's own catalog stays selected.
+    /// Returns to the state after login, as COM_RESET_CONNECTION asks. Variables, user variables, prepared statements,
+    /// locks, temporary tables, the transaction and the results of earlier statements (warnings, counts) are dropped,
+    /// and so is the selection of an external catalog. A selected database of dipper's own catalog stays selected.
     pub fn reset(&mut self) {
         self.variables = first_variables(&self.engine, &self.client.user);
         self.user_variables.clear();
@@ -338,7 +338,7 @@ impl Session {
         self.temporaries = Temporaries::new(Arc::clone(&self.engine));
         self.in_transaction = false;
         self.reads_only = false;
-        // What it has written goes with it.
+        // Dropping the transaction also discards the rows that it has written.
         self.transaction = Transaction::default();
         self.wrote_alone = false;
         self.warnings.clear();
@@ -425,9 +425,9 @@ impl Session {
         Selected { catalog: self.catalog.clone(), database: self.database.clone(), options }
     }
 
-    /// The session for a statement that was prepared when `there` was selected: as in MySQL, its names are found there
-    /// whatever USE has said since, and its text reads as it did whatever has become of `sql_mode`. A statement that
-    /// selects something itself is heeded.
+    /// Returns this session with the selection `there`, for a statement that was prepared under it. As in MySQL, its
+    /// names are looked up there whatever USE has said since, and its text is parsed as it was whatever `sql_mode` is
+    /// now. If the statement itself selects something, that selection stays.
     pub fn at(&mut self, there: &Selected) -> At<'_> {
         let before = self.selected();
         let reading = self.reading.replace(there.options);
@@ -543,7 +543,7 @@ impl Session {
 }
 
 impl Session {
-    /// As [`place`](catalogs::place), for this session, on the newest state of the catalog.
+    /// Resolves a name by [`place`](catalogs::place), for this session, on the newest state of the catalog.
     pub(crate) async fn place(&self, name: &Name) -> Result<Place> {
         let state = self.engine.catalog.refresh().await?;
         catalogs::place(&state, self.catalog.as_deref(), self.database.as_deref(), name)

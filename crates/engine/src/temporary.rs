@@ -1,8 +1,9 @@
 //! Temporary tables: native tables under hidden names, which one session sees under the names that it gave them.
 //!
-//! A hidden name holds the number of its process. A session drops its tables when it ends; those of a process that was killed
-//! are dropped by the next one that begins on the same machine. No list shows hidden names. Look-ups by key, whose plans all
-//! sessions share, are not made by a session that has temporary tables.
+//! A hidden name contains the number of its process. A session drops its tables when it ends. The tables of a process
+//! that was killed are dropped by the next process that starts on the same machine. Lists of tables never show hidden
+//! names. A session that has temporary tables does not use look-ups by key, because all sessions share the plans of
+//! look-ups.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,7 +17,7 @@ use rand::Rng;
 use crate::engine::Engine;
 use crate::native::dropped::drop_tables;
 
-/// What tells a process's temporary tables from those of others.
+/// The identity of this process, by which its temporary tables differ from those of other processes.
 #[derive(Debug)]
 pub(crate) struct Owner {
     node: u64,
@@ -25,7 +26,8 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// `nodes`: where the processes of this machine say that they are there; `None` for data that nothing outlives.
+    /// Makes the identity of a process. `nodes` is the place where the processes of this machine register; `None` if no
+    /// data outlives the process.
     pub(crate) fn new(nodes: Option<Nodes>) -> Self {
         Owner {
             node: rand::rng().random(),
@@ -34,7 +36,7 @@ impl Owner {
         }
     }
 
-    /// A hidden name that no table has. From the first one on this process says that it is there.
+    /// Makes a hidden name that no table has. The first call registers this process.
     fn hidden_name(&self) -> String {
         if let Some(nodes) = self.nodes.as_ref().filter(|_| self.present.get().is_none()) {
             match nodes.enter(self.node) {
@@ -48,7 +50,7 @@ impl Owner {
     }
 }
 
-/// Drops the tables of processes of this machine that are gone. Goes on behind the caller.
+/// Drops, in the background, the temporary tables of processes of this machine that are gone.
 pub(crate) fn forget_gone(engine: &Arc<Engine>) {
     let Some(nodes) = engine.temporary.nodes.clone() else { return };
     let gone = nodes.gone();
@@ -69,17 +71,17 @@ pub(crate) fn forget_gone(engine: &Arc<Engine>) {
     });
 }
 
-/// The process whose temporary table has this hidden name.
+/// Returns the number of the process that made the temporary table of this hidden name.
 fn owner(hidden: &str) -> Option<u64> {
     u64::from_str_radix(hidden.strip_prefix(TEMPORARY_PREFIX)?.split('_').next()?, 16).ok()
 }
 
-/// The temporary tables of a session, which are dropped with this.
+/// The temporary tables of a session. Dropping the value drops the tables.
 pub(crate) struct Temporaries {
     engine: Arc<Engine>,
-    /// Database and name: the hidden name.
+    /// The hidden name of each table, by database and name.
     hidden: HashMap<(String, String), String>,
-    /// The state of the catalog that was asked about last, and how this session sees that state.
+    /// The catalog state for which [`over`](Self::over) was last called, and that state as the session sees it.
     seen: Mutex<Option<(Arc<CatalogState>, Arc<CatalogState>)>>,
 }
 
@@ -90,17 +92,17 @@ impl fmt::Debug for Temporaries {
 }
 
 impl Temporaries {
-    /// Those of a new session: none.
+    /// The temporary tables of a new session, which has none.
     pub(crate) fn new(engine: Arc<Engine>) -> Self {
         Temporaries { engine, hidden: HashMap::new(), seen: Mutex::new(None) }
     }
 
-    /// Whether there are none.
+    /// Whether the session has no temporary tables.
     pub(crate) fn is_empty(&self) -> bool {
         self.hidden.is_empty()
     }
 
-    /// The hidden name of a temporary table.
+    /// Returns the hidden name of a temporary table.
     pub(crate) fn hidden(&self, database: &str, name: &str) -> Option<&str> {
         if self.hidden.is_empty() {
             return None;
@@ -108,7 +110,7 @@ impl Temporaries {
         self.hidden.get(&(database.to_string(), name.to_string())).map(String::as_str)
     }
 
-    /// The names that the session gave its tables of a database, in order.
+    /// Lists the names that the session gave its temporary tables in a database, sorted.
     pub(crate) fn names(&self, database: &str) -> Vec<&str> {
         let mut names: Vec<_> =
             self.hidden.keys().filter(|(within, _)| within == database).map(|(_, name)| name.as_str()).collect();
@@ -116,24 +118,25 @@ impl Temporaries {
         names
     }
 
-    /// A hidden name for a new table.
+    /// Makes a hidden name for a new table.
     pub(crate) fn new_name(&self) -> String {
         self.engine.temporary.hidden_name()
     }
 
-    /// The session sees the table of a hidden name from now on.
+    /// Makes the table of a hidden name visible to the session.
     pub(crate) fn add(&mut self, database: &str, name: &str, hidden: String) {
         self.hidden.insert((database.to_string(), name.to_string()), hidden);
         *self.seen.lock() = None;
     }
 
-    /// Forgets tables that `state` does not have any more.
+    /// Forgets tables that no longer exist in `state`.
     pub(crate) fn keep(&mut self, state: &CatalogState) {
         self.hidden.retain(|(database, _), hidden| state.table(database, hidden).is_some());
         *self.seen.lock() = None;
     }
 
-    /// The catalog as the session sees it: its temporary tables stand under their names, before others of those names.
+    /// Returns the catalog as the session sees it: its temporary tables appear under their own names and hide other
+    /// tables of these names.
     pub(crate) fn over(&self, state: Arc<CatalogState>) -> Arc<CatalogState> {
         if self.hidden.is_empty() {
             return state;

@@ -8,23 +8,24 @@ use dipper_store::table::TableState;
 
 use crate::error::{EngineError, ErrorKind, Result};
 
-/// What a session keeps of the transaction that it has begun.
+/// The transaction that a session has begun: its label, what it has written, and its savepoints.
 #[derive(Debug, Default)]
 pub(crate) struct Transaction {
     pub(crate) label: Option<String>,
     pub(crate) written: Option<Box<Uncommitted>>,
-    /// The table that it writes to, as `database.table`.
+    /// The table that the transaction writes to, as `database.table`.
     pub(crate) place: String,
     pub(crate) savepoints: Vec<(String, Option<Mark>)>,
 }
 
 impl Transaction {
-    /// The table that it has written to, as it sees it; `None` where that was not computed since.
+    /// The table that the transaction has written to, with the rows that the transaction sees; `None` if that state has
+    /// not been computed since the last write.
     pub(crate) fn known(&self) -> Option<(TableId, Arc<TableState>)> {
         self.written.as_ref()?.known().map(|(id, state)| (id, Arc::clone(state)))
     }
 
-    /// Whether it has written anything.
+    /// Whether the transaction has written anything.
     pub(crate) fn has_written(&self) -> bool {
         self.written.as_ref().is_some_and(|written| !written.is_empty())
     }
@@ -34,7 +35,7 @@ impl Transaction {
         self.written.as_ref().map(|written| written.label.as_str())
     }
 
-    /// What it has written, of a statement that has entered the transaction.
+    /// Returns the uncommitted writes, for a statement that has entered the transaction.
     ///
     /// # Errors
     /// `Internal` if the transaction has no table yet.

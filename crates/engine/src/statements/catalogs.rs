@@ -1,4 +1,4 @@
-//! CREATE, ALTER, DROP and REFRESH of external catalogs; which catalog a session has selected.
+//! CREATE, ALTER, DROP and REFRESH of external catalogs, and the selection of a catalog.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ async fn commit(session: &Session, change: ExternalCatalogChange) -> Result<()> 
     Ok(())
 }
 
-/// Milliseconds since 1970, UTC.
+/// The current time in milliseconds since 1970, UTC.
 pub(super) fn now_ms() -> i64 {
     chrono::Utc::now().timestamp_millis()
 }
@@ -98,37 +98,38 @@ pub(super) async fn drop(session: &mut Session, name: &str, if_exists: bool) -> 
     Ok(Outcome::ok())
 }
 
-/// `SWITCH c` / `SET CATALOG c`: no database is selected then, unless it is in that catalog.
+/// Runs `SWITCH c` and `SET CATALOG c`. No database is selected afterwards, unless the catalog was selected already.
 pub(super) async fn switch(session: &mut Session, name: &str) -> Result<Outcome> {
     let to = selectable(session, name).await?;
     select(session, to);
     Ok(Outcome::ok())
 }
 
-/// Selects a catalog.
+/// Selects a catalog. The selected database stays only if the catalog was selected already.
 pub(super) fn select(session: &mut Session, to: Option<String>) {
     let stays = session.catalog == to;
     let database = session.database.take().filter(|_| stays);
     session.select(to, database);
 }
 
-/// The catalog of this name, if the session may select it; `None` is dipper's own.
+/// Returns the catalog of this name if the session may select it; `None` is dipper's own.
 ///
 /// # Errors
-/// There is none, its properties are of no catalog that this version reads, or the user may see nothing of it.
+/// `Invalid` if there is no such catalog; `Denied` if the user may see nothing of it; otherwise the error of opening a
+/// catalog that this version cannot read.
 pub(super) async fn selectable(session: &Session, name: &str) -> Result<Option<String>> {
     let to = (!catalogs::is_internal(name)).then(|| name.to_string());
     if to.is_some() {
         let state = session.engine.catalog.refresh().await?;
         let catalog = catalogs::seen(&state, &*session.rights(&state)?, name)?;
-        // A catalog that this version cannot read is refused here already.
+        // Opening the catalog refuses one that this version cannot read already at this point.
         session.engine.lake.connector(&catalog)?;
     }
     Ok(to)
 }
 
-/// REFRESH: forgets what is kept of an external catalog between statements, and all listings of object stores: which of
-/// them a table needs depends on its partitions, and each costs one request to the next statement that wants it.
+/// Runs REFRESH: forgets the cached metadata of an external catalog, and all listings of object stores. Which listings
+/// a table needs depends on its partitions, so all go; each one costs the next statement that needs it one request.
 pub(super) async fn refresh(session: &mut Session, kind: Option<ObjectKind>, name: &Name) -> Result<Outcome> {
     let state = session.engine.catalog.refresh().await?;
     match kind {

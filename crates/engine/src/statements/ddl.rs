@@ -25,7 +25,7 @@ use crate::query;
 use crate::result::{Done, Outcome};
 use crate::session::Session;
 
-/// Commits changes of one statement. The database `default` is made with its first table.
+/// Commits the changes of one statement. The database `default` is created with its first table.
 pub(super) async fn commit(session: &Session, database: &str, mut changes: Vec<CatalogChange>) -> Result<()> {
     refuse_virtual(session, database).await?;
     if database == DEFAULT_DATABASE {
@@ -35,7 +35,7 @@ pub(super) async fn commit(session: &Session, database: &str, mut changes: Vec<C
     Ok(())
 }
 
-/// Refuses changes of the system's own databases.
+/// Refuses changes of the virtual databases of the system.
 pub(super) async fn refuse_virtual(session: &Session, database: &str) -> Result<()> {
     if info_schema::is_reserved(database)
         && info_schema::is_virtual(&*session.engine.catalog.refresh().await?, database)
@@ -48,7 +48,7 @@ pub(super) async fn refuse_virtual(session: &Session, database: &str) -> Result<
     Ok(())
 }
 
-/// Refuses to make a database whose name leads to one of the system's own.
+/// Refuses to create a database under the name of a virtual database.
 fn refuse_reserved(database: &str) -> Result<()> {
     match info_schema::is_reserved(database) {
         true => Err(EngineError::new(
@@ -59,7 +59,7 @@ fn refuse_reserved(database: &str) -> Result<()> {
     }
 }
 
-/// Databases of external catalogs are made and dropped where they are kept.
+/// Refuses to create and drop databases of external catalogs; that is done where they are kept.
 fn refuse_external(session: &Session, database: &Name) -> Result<()> {
     let catalog = database.database().unwrap_or(session.catalog());
     if crate::catalogs::is_internal(catalog) {
@@ -93,10 +93,10 @@ pub(super) async fn create_database(
     Ok(Outcome::Done(Done { affected_rows: 1, ..Done::default() }))
 }
 
-/// The properties of a database as they are kept. Of those without effect the session is warned.
+/// Checks the properties of a database and returns them as they are stored. Warns of properties without effect.
 ///
 /// # Errors
-/// There is no such storage volume.
+/// `Invalid` if there is no storage volume of this name.
 async fn checked_properties(
     session: &mut Session,
     database: &str,
@@ -105,7 +105,7 @@ async fn checked_properties(
     let mut kept = BTreeMap::new();
     for (key, value) in properties {
         let is_volume = key.eq_ignore_ascii_case(STORAGE_VOLUME);
-        // Texts are of this kind anyway.
+        // Text is always stored as UTF-8, so the property is true anyway.
         let is_utf8 = ["charset", "collate"].contains(&key.as_str()) && value.to_ascii_lowercase().starts_with("utf8");
         if is_volume && !["", "default", BUILTIN_VOLUME].contains(&value.as_str()) {
             session.engine.catalog.refresh().await?.volume(value)?;
@@ -134,7 +134,7 @@ pub(super) async fn alter_database(session: &mut Session, name: &Name, change: &
             }
             let change = CatalogChange::RenameDatabase { db: database.clone(), to: to.clone() };
             session.engine.catalog.commit(vec![change]).await?;
-            // Who has it selected goes on in it.
+            // A session that has the database selected continues in it under its new name.
             if session.catalog.is_none() && session.database() == Some(database.as_str()) {
                 session.select(None, Some(to.clone()));
             }
@@ -206,7 +206,7 @@ pub(super) async fn create_table(session: &mut Session, create: &CreateExternalT
     Ok(Outcome::ok())
 }
 
-/// The columns that a query gives, without the partition columns at its end.
+/// Returns the columns of a query's result, without the partition columns at its end.
 async fn columns_of_query(session: &Session, query: &QueryText, table: &ExternalTable) -> Result<Vec<Column>> {
     let context = session.query_context().await?;
     let planned = query::plan_elsewhere(&context, query).await?;
@@ -220,7 +220,7 @@ async fn columns_of_query(session: &Session, query: &QueryText, table: &External
     Ok(columns)
 }
 
-/// Whether statements may use a location, as far as that is known without asking an object store.
+/// Checks whether statements may use a location, as far as this is known without a request to an object store.
 pub(super) fn reachable(session: &Session, location: &str, properties: &BTreeMap<String, String>) -> Result<()> {
     if is_remote(location) {
         session.engine.stores.open(location, &store_properties(properties))?;
@@ -229,7 +229,7 @@ pub(super) fn reachable(session: &Session, location: &str, properties: &BTreeMap
     session.engine.options.access.check(&local_path(location)?)
 }
 
-/// Reads the definition back as a scan would, so that a table that cannot work is refused when it is made.
+/// Reads the definition back as a scan would, so that a table that cannot work is refused when it is created.
 fn check(session: &Session, table: &ExternalTable) -> Result<()> {
     reachable(session, &table.location, &table.properties)?;
     define::fields(&table.partition_columns)?;
@@ -278,7 +278,7 @@ fn definition(create: &CreateExternalTable, ddl: &str) -> Result<ExternalTable> 
             ];
             let mut properties: BTreeMap<String, String> =
                 clauses.into_iter().filter_map(|(key, value)| Some((key.to_string(), value.clone()?))).collect();
-            // As Hive's parser does: the old name of field.delim is set beside it.
+            // Hive's parser also sets the old name of field.delim.
             if let Some(field) = field {
                 properties.insert("serialization.format".into(), field.clone());
             }
@@ -305,7 +305,7 @@ fn definition(create: &CreateExternalTable, ddl: &str) -> Result<ExternalTable> 
     })
 }
 
-/// A location that means the same wherever the server is started next time.
+/// Returns a location that means the same wherever the server is started next time.
 pub(super) fn absolute(location: &str) -> Result<String> {
     if is_remote(location) {
         return Ok(location.to_string());
@@ -367,7 +367,7 @@ fn view_of(session: &Session, query: &QueryText, ddl: &str) -> View {
     }
 }
 
-/// A view that cannot be read is not created. Without `names` its columns have those of the query.
+/// Checks that a view can be read before it is created. Without `names` the view has the column names of the query.
 async fn check_view(session: &Session, query: &QueryText, names: &[ViewColumn]) -> Result<()> {
     if !crate::catalogs::is_internal(session.catalog()) {
         return Err(EngineError::unsupported(format!(
@@ -375,7 +375,7 @@ async fn check_view(session: &Session, query: &QueryText, names: &[ViewColumn]) 
             CATALOG, CATALOG
         )));
     }
-    // Others, who read the view, do not see this session's temporary tables.
+    // The view must not use temporary tables, because other sessions that read it do not see them.
     let context = Arc::new(session.query_context().await?.without_temporaries());
     let planned = query::plan_elsewhere(&context, query).await?;
     let given = planned.columns();
@@ -427,7 +427,7 @@ pub(super) async fn drop(session: &mut Session, kind: ObjectKind, names: &[Name]
             refuse_external(session, name)?;
             let db = name.object().to_string();
             refuse_virtual(session, &db).await?;
-            // MySQL and Doris drop what is in it; files below tables over files stay where they are.
+            // MySQL and Doris drop everything in the database. The files of tables over files stay where they are.
             let before = session.engine.catalog.refresh().await?;
             let change = CatalogChange::DropDatabase { db: db.clone(), if_exists, cascade: true };
             let after = session.engine.catalog.commit(vec![change]).await?;
@@ -448,7 +448,7 @@ pub(super) async fn drop(session: &mut Session, kind: ObjectKind, names: &[Name]
         if let Some(hidden) = session.temporaries.hidden(&db, &name).filter(|_| kind == TableKind::Table) {
             name = hidden.to_string();
         }
-        // As in MySQL, whose dumps rely on it: there is no table of a view's name.
+        // As in MySQL, DROP TABLE IF EXISTS of a view's name finds no table; MySQL's dumps rely on it.
         let is_view = before.table(&db, &name).is_some_and(|t| t.as_view().is_some());
         if is_view && if_exists && kind == TableKind::Table {
             session.warn(UNKNOWN_TABLE, format!("Unknown table '{db}.{name}'"));
@@ -462,7 +462,7 @@ pub(super) async fn drop(session: &mut Session, kind: ObjectKind, names: &[Name]
     Ok(Outcome::ok())
 }
 
-/// RENAME TABLE: all of the tables and views in one version of the catalog, or none.
+/// Runs RENAME TABLE. All tables and views are renamed in one version of the catalog, or none is.
 pub(super) async fn rename_tables(session: &mut Session, pairs: &[(Name, Name)]) -> Result<Outcome> {
     let before = session.engine.catalog.refresh().await?;
     let mut changes = Vec::with_capacity(pairs.len());
@@ -552,7 +552,7 @@ pub(super) async fn alter_table(
     Ok(Outcome::ok())
 }
 
-/// A change of the definition alone: the files stay as they are.
+/// Applies a change to the definition alone; the files stay as they are.
 fn apply(table: &mut ExternalTable, change: &TableChange) -> Result<()> {
     let position = |columns: &[Column], name: &str| {
         columns.iter().position(|c| c.name.eq_ignore_ascii_case(name)).ok_or_else(|| {
@@ -594,7 +594,7 @@ fn apply(table: &mut ExternalTable, change: &TableChange) -> Result<()> {
     Ok(())
 }
 
-/// Partition values in the order of the table's partition columns, from `k=v` pairs in any order.
+/// Returns partition values in the order of the table's partition columns, from `k=v` pairs in any order.
 pub(super) fn partition_values(table: &ExternalTable, spec: &[(String, Literal)]) -> Result<Vec<Option<String>>> {
     let names: Vec<&str> = table.partition_columns.iter().map(|c| c.name.as_str()).collect();
     if names.is_empty() {
@@ -620,7 +620,7 @@ pub(super) fn partition_values(table: &ExternalTable, spec: &[(String, Literal)]
         .collect()
 }
 
-/// Refuses to give the name of a temporary table to others, or another name to it.
+/// Refuses to rename a temporary table, and to give its name to another table.
 fn refuse_temporary(session: &Session, database: &str, table: &str, what: &str) -> Result<()> {
     match session.temporaries.hidden(database, table) {
         Some(_) => Err(EngineError::unsupported(format!(
@@ -630,7 +630,7 @@ fn refuse_temporary(session: &Session, database: &str, table: &str, what: &str) 
     }
 }
 
-/// The table that a statement names, which must not be a view, and its database.
+/// Finds the table that a statement names, which must not be a view, and its database.
 pub(super) async fn table_named(session: &Session, name: &Name) -> Result<(String, Arc<Table>)> {
     let (database, table) = qualified(session, name)?;
     refuse_virtual(session, &database).await?;
@@ -643,7 +643,7 @@ pub(super) async fn table_named(session: &Session, name: &Name) -> Result<(Strin
     Ok((database, found))
 }
 
-/// The table over files that a statement names, and its database.
+/// Finds the table over files that a statement names, and its database.
 pub(super) async fn external(session: &Session, name: &Name) -> Result<(String, Arc<Table>, ExternalTable)> {
     let (database, found) = table_named(session, name).await?;
     match found.as_external().cloned() {

@@ -1,4 +1,4 @@
-//! DESCRIBE, and SHOW COLUMNS, which says the same in MySQL's words.
+//! DESCRIBE, and SHOW COLUMNS, which shows the same in MySQL's columns.
 
 use dipper_dialect::statement::{DescribeTarget, Name};
 use dipper_exec::on_cpu::on_cpu;
@@ -16,7 +16,7 @@ use crate::session::Session;
 use crate::tables;
 use dipper_lake::columns::ColumnInfo;
 
-/// Runs DESCRIBE: Doris's columns; with `extended` the comments too.
+/// Runs DESCRIBE, with Doris's columns; `extended` adds the comments.
 pub(super) async fn describe(session: &mut Session, target: &DescribeTarget, extended: bool) -> Result<Outcome> {
     let (described, pattern) = match target {
         DescribeTarget::Table { name, column } => (of_table(session, name).await?, column.as_deref()),
@@ -47,7 +47,7 @@ pub(super) async fn describe(session: &mut Session, target: &DescribeTarget, ext
     sheet.into_outcome()
 }
 
-/// The rows of SHOW [FULL] COLUMNS.
+/// Makes the rows of SHOW [FULL] COLUMNS.
 pub(super) async fn columns(session: &Session, table: &Name, full: bool) -> Result<Sheet> {
     let mut sheet = match full {
         true => {

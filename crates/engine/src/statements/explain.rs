@@ -21,16 +21,16 @@ use crate::query;
 use crate::result::{Column, Outcome, Rows};
 use crate::session::Session;
 
-/// Doris's header.
+/// The header of the result, as in Doris.
 const HEADER: &str = "Explain String";
 
-/// StarRocks' word for a plan with the numbers of rows and bytes that are expected.
+/// StarRocks' word for a plan that shows the expected numbers of rows and bytes.
 const COSTS: &str = "COSTS";
 
-/// What is said of operators.
+/// Options of the text about each operator.
 struct Details {
     verbose: bool,
-    /// The numbers of rows and bytes that are expected.
+    /// Show the expected numbers of rows and bytes.
     costs: bool,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn column() -> Column {
     Column::computed(Arc::new(Field::new(HEADER, DataType::Utf8, false)))
 }
 
-/// What EXPLAIN shows: one line of the plan a row.
+/// Runs EXPLAIN. Each row of the result is one line of the plan.
 pub(super) async fn explain(
     session: &mut Session,
     statement: &Statement,
@@ -58,7 +58,7 @@ pub(super) async fn explain(
             source.clone()
         }
         Statement::SelectIntoOutfile(outfile) if !analyze => outfile.source.clone(),
-        // The rows that will be changed.
+        // These show the plan of finding the rows that will be changed.
         Statement::Update(update) if !analyze => update.source.clone(),
         Statement::Delete(delete) if !analyze => delete.source.clone(),
         _ if analyze => return Err(EngineError::unsupported("EXPLAIN ANALYZE runs queries only")),
@@ -92,7 +92,7 @@ pub(super) async fn explain(
     let threads = session.engine.short().clone();
     let details = Details { verbose, costs: format.as_deref() == Some(COSTS) };
     let work = async move { text(&context, &query, params, analyze, details, logical_only).await };
-    // What planning reads counts, too.
+    // Reads during planning count, too.
     let lines = on_cpu(&threads, io.scope(work)).await?;
     let lines = match point {
         Some(point) => beside_scan(&lines, &point),
@@ -101,7 +101,7 @@ pub(super) async fn explain(
     rows(&lines.lines().collect::<Vec<_>>())
 }
 
-/// EXPLAIN FORMAT=JSON: one row with MySQL's outer object, in which the plan is a tree of operators.
+/// Runs EXPLAIN FORMAT=JSON: one row with MySQL's outer object, in which the plan is a tree of operators.
 async fn json(session: &Session, query: &QueryText, params: Vec<VarValue>) -> Result<Outcome> {
     let context = session.query_context_for(query).await?;
     let io = Arc::clone(&context.io);
@@ -115,7 +115,7 @@ async fn json(session: &Session, query: &QueryText, params: Vec<VarValue>) -> Re
     rows(&[&text])
 }
 
-/// An operator of a plan with what it says of itself and what it reads from.
+/// Describes an operator of a plan and its inputs.
 fn operator(plan: &Arc<dyn ExecutionPlan>) -> serde_json::Value {
     let said = DisplayableExecutionPlan::new(plan.as_ref()).one_line().to_string();
     let inputs: Vec<_> = plan.children().into_iter().map(operator).collect();
@@ -126,7 +126,7 @@ fn operator(plan: &Arc<dyn ExecutionPlan>) -> serde_json::Value {
     node
 }
 
-/// The result, of these lines.
+/// Makes the result from lines.
 fn rows(lines: &[&str]) -> Result<Outcome> {
     let column = column();
     let schema = Arc::new(Schema::new(vec![Arc::clone(&column.field)]));
@@ -135,7 +135,7 @@ fn rows(lines: &[&str]) -> Result<Outcome> {
     Ok(Outcome::Rows(Rows { columns: vec![column], batches: futures::stream::iter([Ok(batch)]).boxed() }))
 }
 
-/// Puts a line below the one of the scan, as deep as what the scan says of itself.
+/// Adds a line below that of the scan, indented below it.
 fn beside_scan(plan: &str, line: &str) -> String {
     let mut out = String::with_capacity(plan.len() + line.len() + 16);
     let mut put = false;
@@ -148,7 +148,7 @@ fn beside_scan(plan: &str, line: &str) -> String {
             put = true;
         }
     }
-    // A plan without a scan: its filter is never true.
+    // A plan without a scan has a filter that is never true.
     if !put {
         out.push_str(line);
     }

@@ -1,4 +1,4 @@
-//! Results out to files: SELECT INTO OUTFILE, COPY TO, INSERT INTO FILES.
+//! Results that are written to files: SELECT INTO OUTFILE, COPY TO, INSERT INTO FILES.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -32,38 +32,39 @@ use crate::query;
 use crate::result::{Column, Done, Outcome, Rows};
 use crate::session::Session;
 
-/// What a finished export says.
+/// Counts of a finished export.
 struct Written {
     files: u64,
     rows: u64,
     bytes: u64,
 }
 
-/// What an export writes, and where.
+/// The target and the form of an export.
 struct Export {
     format: OutputFormat,
-    /// The name of the n-th file below this directory, which is empty without partitions.
+    /// Returns the place of the n-th file in a directory; the directory is empty without partitions.
     place: Box<dyn Fn(&str, u64) -> Result<Place> + Send + Sync>,
-    /// The names are drawn: there are no such files.
+    /// The names of the files are unique ones made here, so no file of these names exists.
     drawn: bool,
-    /// Columns whose values name directories `column=value` instead of being in the files. For drawn names.
+    /// Columns whose values become directories `column=value` instead of being written to the files. Only with drawn
+    /// names.
     partition_by: Vec<String>,
-    /// A file that has reached so many bytes is the last but one; `None`: there is one file. For drawn names.
+    /// Size in bytes from which the next rows go to a new file; `None`: one file. Only with drawn names.
     file_bytes_max: Option<u64>,
-    /// An existing file of that name is replaced.
+    /// An existing file of the name is replaced.
     replace: bool,
-    /// Text begins with a byte order mark.
+    /// Text files begin with a byte order mark.
     bom: bool,
-    /// The types of the columns stand in a line below their names.
+    /// The line below the column names has the types of the columns.
     types: bool,
-    /// The directory whose files go when the new ones have their names.
+    /// Directory whose old files are deleted once the new ones have their names.
     emptied: Option<Place>,
-    /// An empty file that says that all is there.
+    /// An empty file that marks the export as complete.
     success: Option<Place>,
 }
 
 impl Export {
-    /// One new file of this name.
+    /// An export to one new file of this name.
     fn one(place: Place, format: OutputFormat) -> Self {
         Export {
             format,
@@ -80,11 +81,11 @@ impl Export {
     }
 }
 
-/// The least size of files that are split, as in Doris.
+/// The smallest `max_file_size` in bytes, as in Doris.
 const FILE_BYTES_MIN: u64 = 5 << 20;
 
-/// `SELECT ... INTO OUTFILE`: with FORMAT or PROPERTIES it is Doris's (the path is a prefix, the answer a row), else
-/// MySQL's (the path is the file, which must not exist).
+/// Runs `SELECT ... INTO OUTFILE`. With FORMAT or PROPERTIES it is Doris's statement: the path is a prefix, and the
+/// answer is a row. Otherwise it is MySQL's: the path is the file, which must not exist.
 pub(super) async fn into_outfile(session: &mut Session, outfile: &SelectIntoOutfile) -> Result<Outcome> {
     if let Some(charset) = &outfile.charset
         && !["utf8", "utf8mb4", "utf8mb3", "binary"].contains(&charset.to_lowercase().as_str())
@@ -147,7 +148,7 @@ pub(super) async fn into_outfile(session: &mut Session, outfile: &SelectIntoOutf
     Ok(Outcome::Rows(summary(&written, &url)?))
 }
 
-/// `COPY (query) TO 'path' (FORMAT csv, ...)`: the path is the file; an existing one is replaced.
+/// Runs `COPY (query) TO 'path' (FORMAT csv, ...)`. The path is the file; an existing file is replaced.
 pub(super) async fn copy_to(
     session: &mut Session,
     source: &QueryText,
@@ -165,8 +166,8 @@ pub(super) async fn copy_to(
     Ok(Outcome::Done(Done { affected_rows: written.rows, ..Done::default() }))
 }
 
-/// `INSERT INTO FILES('path' = 'dir/', 'format' = 'parquet', ...)`: a new file below the directory, or exactly the file
-/// with `'single' = 'true'`.
+/// Runs `INSERT INTO FILES('path' = 'dir/', 'format' = 'parquet', ...)`. It writes a new file below the directory, or
+/// exactly this file with `'single' = 'true'`.
 pub(super) async fn insert_into_files(
     session: &mut Session,
     properties: &Properties,
@@ -243,7 +244,7 @@ async fn write(context: &Arc<QueryContext>, source: &QueryText, export: &Export)
     }
     let schema: SchemaRef = Arc::new(all.project(&kept).map_err(|e| EngineError::invalid(e.to_string()))?);
     let (format, start) = start(export, &schema)?;
-    // Writers of text know no digits of DATETIME.
+    // Writers of text do not know how many digits of DATETIME to write.
     let is_text = !matches!(export.format, OutputFormat::Parquet(_));
     let fields = || schema.fields().iter().map(AsRef::as_ref);
     let written: SchemaRef = match is_text {
@@ -257,7 +258,7 @@ async fn write(context: &Arc<QueryContext>, source: &QueryText, export: &Export)
     };
     let mut batches = query::start(context, &planned.state, physical).await?;
     let made = Arc::new(MadeDirectories::default());
-    // The last file of each directory is open. Without partitions there is one also if there are no rows.
+    // The last file of each directory is open. Without partitions there is a file even if there are no rows.
     let mut directories: HashMap<String, Vec<NewFile>> = HashMap::new();
     if keys.is_empty() {
         let first = NewFile::begin(&(export.place)("", 0)?, &format, &written, &start, &made)?;
@@ -295,7 +296,7 @@ async fn write(context: &Arc<QueryContext>, source: &QueryText, export: &Export)
         true => publish_drawn(&mut files).await?,
         false => files[0].publish(export.replace).await?,
     }
-    // Last: whatever fails, the old files or the new ones are there.
+    // This is the last step: whatever fails before, the old files or the new ones exist.
     for place in &old {
         place.remove().await?;
     }
@@ -313,7 +314,7 @@ async fn write(context: &Arc<QueryContext>, source: &QueryText, export: &Export)
     Ok(Written { files: files.len() as u64, rows: sum(NewFile::rows), bytes: sum(NewFile::bytes) })
 }
 
-/// Error where two columns have one name, without regard to case: what is written or defined by name would lose one of them.
+/// Refuses two columns of the same name, in any case: a format or definition with named columns would lose one of them.
 pub(super) fn refuse_duplicates<'a>(names: impl Iterator<Item = &'a str>) -> Result<()> {
     let mut taken = HashSet::new();
     for name in names {
@@ -333,7 +334,7 @@ async fn write_empty(place: &Place) -> Result<()> {
     NewFile::create(place, &format, &Arc::new(Schema::empty()), &made)?.publish(true).await
 }
 
-/// Which columns of a query `partition_by` names.
+/// Returns the positions of the columns that `partition_by` names.
 fn partition_columns(schema: &Schema, names: &[String]) -> Result<Vec<usize>> {
     let mut keys = Vec::new();
     for name in names {
@@ -353,7 +354,7 @@ fn partition_columns(schema: &Schema, names: &[String]) -> Result<Vec<usize>> {
     Ok(keys)
 }
 
-/// A batch by directories, with the columns of the files.
+/// Splits a batch by directories; the parts have only the columns of the files.
 fn parts(batch: &RecordBatch, keys: &[usize], kept: &[usize], names: &[String]) -> Result<Vec<(String, RecordBatch)>> {
     let failed = |e: arrow::error::ArrowError| EngineError::invalid(e.to_string());
     let shown = batch.project(kept).map_err(failed)?;
@@ -369,8 +370,8 @@ fn parts(batch: &RecordBatch, keys: &[usize], kept: &[usize], names: &[String]) 
     groups(&values, batch.num_rows()).into_iter().map(of_group).collect()
 }
 
-/// The format of the rows, and the bytes ahead of them: a byte order mark, and the lines of names and types, which no
-/// format writes by itself.
+/// Returns the format of the rows, and the bytes before them: a byte order mark, and the lines of names and types,
+/// which no format writes on its own.
 fn start(export: &Export, schema: &Schema) -> Result<(OutputFormat, Vec<u8>)> {
     let mut start = Vec::new();
     if export.bom {
@@ -393,7 +394,7 @@ fn start(export: &Export, schema: &Schema) -> Result<(OutputFormat, Vec<u8>)> {
     Ok((OutputFormat::Csv(CsvDialect { header: false, ..dialect.clone() }, *compression), start))
 }
 
-/// The row that Doris answers.
+/// Makes the row that Doris answers with.
 fn summary(written: &Written, url: &str) -> Result<Rows> {
     let schema = Arc::new(Schema::new(vec![
         Field::new("FileNumber", DataType::Int64, false),
@@ -415,7 +416,8 @@ fn summary(written: &Written, url: &str) -> Result<Rows> {
     Ok(Rows { columns, batches: futures::stream::iter([Ok(batch)]).boxed() })
 }
 
-/// MySQL's text form: fields between delimiters, NULL as `\N`, escapes with a backslash. Without quotes that is Hive text.
+/// The format of MySQL's text files: fields between delimiters, NULL as `\N`, escapes with a backslash. Without quotes
+/// this is Hive text.
 fn mysql_format(fields: OutfileFields) -> Result<OutputFormat> {
     let one = |what: &str, value: &str| match value.as_bytes() {
         [] => Ok(None),
@@ -441,11 +443,11 @@ fn mysql_format(fields: OutfileFields) -> Result<OutputFormat> {
     }))
 }
 
-/// Options of an export, each of which is used or refused.
+/// Options of an export. Each option is used or refused.
 struct Options {
     left: BTreeMap<String, String>,
-    /// What is not said of CSV is as Stream Load reads it by default: tabs between fields, `\N`, no quotes. So are the files
-    /// of Doris's INTO OUTFILE and StarRocks' FILES().
+    /// The defaults of CSV are those with which Stream Load reads: tabs between fields, `\N` for NULL, no quotes. Files
+    /// of Doris's INTO OUTFILE and StarRocks' FILES() have this form.
     for_loads: bool,
 }
 
@@ -463,7 +465,7 @@ impl Options {
         self.left.remove(key)
     }
 
-    /// Those that are for an object store.
+    /// Takes the options that configure an object store.
     fn store_properties(&mut self) -> StoreProperties {
         let own = store_properties(&self.left);
         self.left.retain(|key, _| !is_s3_property(key));
@@ -483,7 +485,7 @@ impl Options {
         }
     }
 
-    /// Bytes: a number, also with KB, MB or GB behind.
+    /// Takes a size in bytes: a number, which may have the unit KB, MB or GB.
     fn size(&mut self, key: &str) -> Result<Option<u64>> {
         let Some(text) = self.take(key) else { return Ok(None) };
         let upper = text.trim().to_uppercase();

@@ -1,4 +1,5 @@
-//! `SELECT SQL_CALC_FOUND_ROWS ... LIMIT n`: the rows of LIMIT are sent, and FOUND_ROWS() says how many there are without it.
+//! `SELECT SQL_CALC_FOUND_ROWS ... LIMIT n`: the client gets the rows of LIMIT, and FOUND_ROWS() is the number of rows
+//! without LIMIT.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,16 +13,16 @@ use crate::error::{EngineError, Result};
 use crate::result::Rows;
 use crate::session::Session;
 
-/// Whether a query asks for it.
+/// Whether a query has SQL_CALC_FOUND_ROWS.
 pub(super) fn is_asked(query: &QueryText) -> bool {
     matches!(query.ast.body.as_ref(), ast::SetExpr::Select(select)
         if select.select_modifiers.as_ref().is_some_and(|modifiers| modifiers.sql_calc_found_rows))
 }
 
-/// The rows of the query under its LIMIT. All others are computed and counted as well.
+/// Runs the query and returns the rows of its LIMIT. All other rows are computed and counted as well.
 ///
 /// # Errors
-/// The query fails, or its LIMIT is no constant.
+/// `Unsupported` if the LIMIT is not a constant, or is a LIMIT BY; otherwise the error of the query.
 pub(super) async fn select(
     session: &mut Session,
     query: &QueryText,
@@ -60,7 +61,7 @@ pub(super) async fn select(
     Ok((rows, warnings))
 }
 
-/// A constant of LIMIT.
+/// Returns the number of a constant in LIMIT.
 fn number(expr: &ast::Expr, params: &[VarValue]) -> Result<u64> {
     let found = match expr {
         ast::Expr::Value(value) => match &value.value {

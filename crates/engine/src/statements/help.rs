@@ -1,4 +1,4 @@
-//! HELP: MySQL's columns, by which its client shows a topic or a list of topics.
+//! HELP, with MySQL's columns, by which its client shows a topic or a list of topics.
 
 use dipper_lake::sheet::Sheet;
 
@@ -7,7 +7,7 @@ use crate::help::{self, Answer};
 use crate::result::Outcome;
 use crate::session::Session;
 
-/// `HELP 'topic'`. As in MySQL an unknown topic is an empty list.
+/// Runs `HELP 'topic'`. As in MySQL, an unknown topic gives an empty list.
 pub(super) fn help(session: &Session, topic: &str) -> Result<Outcome> {
     let category = |is_category: bool| if is_category { "Y" } else { "N" };
     let sheet = match help::find(&session.engine, topic) {

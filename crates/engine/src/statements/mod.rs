@@ -1,4 +1,4 @@
-//! What each statement does.
+//! The statements: [`run`] dispatches each kind to the function that executes it.
 
 mod access;
 mod catalogs;
@@ -45,18 +45,18 @@ use crate::result::{Column, Done, Outcome};
 use crate::session::Session;
 use dipper_variables::CATALOG;
 
-/// `ER_UNKNOWN_ERROR`, for warnings without a number of their own.
+/// `ER_UNKNOWN_ERROR`, the code of warnings that have no number of their own.
 const WARNING: u16 = 1105;
 
-/// Says of a property that none of `known` is that it is kept and shown.
+/// Warns that a property that is not in `known` is stored and shown but has no effect.
 fn warn_of_unknown<'a>(session: &mut Session, key: &str, known: impl IntoIterator<Item = &'a str>) {
     let near =
         dipper_base::near::closest(key, known).map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
     session.warn(WARNING, format!("property '{key}' is unknown: it is kept and shown, and has no effect{near}"));
 }
 
-/// Runs a statement. Its future is boxed here: unboxed, the code of all statements would be compiled in each crate that
-/// awaits one.
+/// Runs a statement. The future is boxed here; otherwise the code of all statements would be compiled again in each
+/// crate that awaits it.
 pub(crate) fn run<'a>(
     session: &'a mut Session,
     source: &'a str,
@@ -80,7 +80,8 @@ async fn run_with_hints(
     run_statement(session, text, &parsed.statement, params).await
 }
 
-/// `/*+ SET_VAR(...) */`: variables for this statement only. The session takes them back when the statement ends.
+/// Sets the variables of `/*+ SET_VAR(...) */` for this statement. The session restores the old values when the
+/// statement ends.
 fn apply_hints(session: &mut Session, parsed: &Parsed) -> Result<()> {
     if parsed.hints.is_empty() {
         return Ok(());
@@ -106,7 +107,7 @@ async fn run_statement(
 ) -> Result<Outcome> {
     crate::access::guard(session, statement).await?;
     let checked = if writes(statement) { session.check_writes() } else { Ok(()) };
-    // What EXECUTE runs comes by here itself.
+    // The statement that EXECUTE runs passes through this function itself.
     if !matches!(statement, Statement::Begin { .. } | Statement::Set(_) | Statement::Execute { .. }) {
         session.forget_reads_only();
     }
@@ -172,7 +173,7 @@ async fn run_statement(
         Statement::CreateDatabase { name, if_not_exists, properties } => {
             ddl::create_database(session, name, *if_not_exists, properties).await
         }
-        // FORCE and PURGE ask not to keep the table in a recycle bin, which there is not.
+        // FORCE and PURGE say that the table is not to go to a recycle bin; there is no recycle bin.
         Statement::Drop { kind, names, if_exists, force: _ } => ddl::drop(session, *kind, names, *if_exists).await,
         Statement::RenameTables(pairs) => ddl::rename_tables(session, pairs).await,
         Statement::AlterTable { name, if_exists, changes } => {
@@ -211,7 +212,7 @@ async fn run_statement(
         Statement::RollbackTo(name) => transaction::rollback_to(session, name).await,
         Statement::Unset { scope, name } => set::unset(session, *scope, name.as_deref()).await,
         Statement::Kill { query, id } => kill(session, *query, id),
-        // Statements never see half of another's change, so there is nothing that a lock would add.
+        // A statement never sees half of another statement's change, so a lock would add nothing.
         Statement::LockTables(_) | Statement::UnlockTables => Ok(Outcome::ok()),
         Statement::Flush(_) => Ok(Outcome::ok()),
         Statement::Sync => {
@@ -277,7 +278,7 @@ async fn run_statement(
     }
 }
 
-/// Whether a statement changes tables or their definitions, which a transaction that only reads does not allow.
+/// Whether a statement changes tables or their definitions. A READ ONLY transaction refuses these statements.
 fn writes(statement: &Statement) -> bool {
     match statement {
         Statement::Insert(_)
@@ -297,7 +298,7 @@ fn writes(statement: &Statement) -> bool {
         | Statement::RenameTables(_)
         | Statement::CreateIndex(_)
         | Statement::DropIndex { .. } => true,
-        // It forgets partitions.
+        // DROP PARTITIONS removes partitions from the definition.
         Statement::MsckRepair { drop, .. } => *drop,
         Statement::Query(_)
         | Statement::InsertIntoFiles { .. }
@@ -352,7 +353,7 @@ fn writes(statement: &Statement) -> bool {
     }
 }
 
-/// The columns a statement will return, without running it.
+/// Returns the columns of a statement's result; `None` if it returns no rows. SHOW, DESCRIBE and HELP are run for that.
 pub(crate) fn describe<'a>(
     session: &'a mut Session,
     source: &'a str,
@@ -380,7 +381,7 @@ async fn describe_planned(session: &mut Session, source: &str, parsed: &Parsed) 
             });
             Ok(Some(columns.await?))
         }
-        // These only look: running them is the surest way to know their columns.
+        // These statements only read: running them is the surest way to learn their columns.
         Statement::Show(_) | Statement::Describe { .. } | Statement::Help(_) => {
             match Box::pin(run(session, source, parsed, Vec::new())).await? {
                 Outcome::Rows(rows) => Ok(Some(rows.columns)),
@@ -393,7 +394,7 @@ async fn describe_planned(session: &mut Session, source: &str, parsed: &Parsed) 
     }
 }
 
-/// The query under `sql_select_limit` and `default_order_by_limit`, where it has no LIMIT of its own.
+/// Adds the LIMIT of `sql_select_limit` and `default_order_by_limit` to a query that has no LIMIT of its own.
 fn limited<'q>(session: &Session, query: &'q QueryText) -> Cow<'q, QueryText> {
     let open = query.ast.limit_clause.is_none() && query.ast.fetch.is_none();
     let quick = session.variables.quick();
@@ -407,10 +408,12 @@ fn limited<'q>(session: &Session, query: &'q QueryText) -> Cow<'q, QueryText> {
     Cow::Owned(query)
 }
 
-/// Database and object of a name in dipper's own catalog, the selected database where none is written.
+/// Returns the database and the object of a name in dipper's own catalog. A name without database means the selected
+/// one.
 ///
 /// # Errors
-/// The name leads to an external catalog, which is only read, or no database is selected.
+/// `Unsupported` if the name leads to an external catalog, which can only be read; `NoDatabaseSelected` if the name has
+/// no database and none is selected; `Invalid` if there is no such catalog.
 pub(crate) fn qualified(session: &Session, name: &Name) -> Result<(String, String)> {
     let state = session.engine.catalog.snapshot();
     let selected = session.catalog.as_deref();
@@ -426,23 +429,23 @@ pub(crate) fn qualified(session: &Session, name: &Name) -> Result<(String, Strin
     }
 }
 
-/// The name of an object in dipper's own catalog, whichever catalog is selected.
+/// Makes a name of an object in dipper's own catalog that is valid whichever catalog is selected.
 pub(crate) fn own_name(database: &str, object: &str) -> Name {
     Name([names::CATALOG, database, object].map(str::to_string).into())
 }
 
-/// Tables that SYNC reads at once.
+/// Number of tables that SYNC refreshes at the same time.
 const SYNCED_AT_ONCE: usize = 64;
 
-/// Reads what others have committed to tables that are open, and forgets what is kept of what others write: queries that
-/// come after it see that, whatever age they put up with.
+/// Reads what other processes have committed to the open tables, and forgets the cached listings and metadata of
+/// external data, so that later queries see all of that however stale their variables allow a state to be.
 async fn sync(engine: &Engine) -> Result<()> {
     engine.stores.known().forget();
     engine.lake.forget();
     let state = engine.catalog.snapshot();
     let named: HashSet<TableId> = state.tables().map(|(_, table)| table.id).collect();
     let mut open = engine.native.open_tables();
-    // Those that another process has dropped may be gone.
+    // A table that another process has dropped may be gone from the store.
     open.retain(|table| named.contains(&table.id()));
     let reads = open.into_iter().map(|table| async move { table.refresh().await });
     let all: Vec<_> = futures::stream::iter(reads).buffer_unordered(SYNCED_AT_ONCE).collect().await;

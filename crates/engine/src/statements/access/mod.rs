@@ -1,4 +1,4 @@
-//! Users, roles, grants, properties of users.
+//! Statements about users, roles, grants and properties of users.
 
 mod names;
 mod show;
@@ -32,7 +32,7 @@ use crate::session::Session;
 /// `ER_WRONG_USAGE`.
 const WRONG_USAGE: u16 = 1221;
 
-/// Runs a statement.
+/// Runs a statement about users, roles or grants.
 pub(super) async fn run(session: &mut Session, statement: &AccessStatement) -> Result<Outcome> {
     let state = session.engine.catalog.refresh().await?;
     let actor = Actor { rights: session.rights(&state)?, state: Arc::clone(&state) };
@@ -95,7 +95,7 @@ async fn commit(session: &Session, changes: Vec<AccessChange>) -> Result<Arc<Cat
     Ok(session.engine.catalog.commit(changes.into_iter().map(CatalogChange::Access).collect()).await?)
 }
 
-/// Who runs the statement, and the state that it is checked on.
+/// The rights of the user who runs the statement, and the state of the catalog against which they are checked.
 struct Actor {
     rights: Arc<Rights>,
     state: Arc<CatalogState>,
@@ -110,15 +110,17 @@ impl Actor {
         access::check(&self.rights, &self.state, privileges, &Object::All)
     }
 
-    /// Name and pattern of hosts; without one it is `%`, and for CURRENT_USER() that of the session's account.
+    /// Returns the name and the host pattern of an account. The pattern is `%` if none is written; CURRENT_USER() is
+    /// the account of the session.
     fn resolve(&self, session: &Session, user: &UserName) -> (String, String) {
         names::resolve(session, &self.rights, user)
     }
 
-    /// Whether users may be made, changed and dropped: what one may not do oneself one may not take over from another.
+    /// Checks whether an account may be created, changed or dropped. A user needs every privilege that the account has,
+    /// so that nobody gains privileges by taking an account over.
     ///
     /// # Errors
-    /// 1227.
+    /// `Denied` (1227).
     fn may_manage(&self, name: &str, host: &str) -> Result<()> {
         match self.accounts().user(name, host) {
             Some(user) => self.may_manage_user(user),
@@ -132,18 +134,18 @@ impl Actor {
         if user.name == ROOT && self.rights.user().name != ROOT {
             return Err(EngineError::new(ErrorKind::Denied, "Access denied; only root changes root"));
         }
-        // ADMIN_PRIV first, so that the error does not name one by one what ADMIN_PRIV brings.
+        // ADMIN_PRIV is checked first, so that the error does not list everything that ADMIN_PRIV includes.
         self.need(theirs & Privileges::ADMIN)?;
         self.need(theirs)
     }
 
-    /// Whether something may be set for all users of this name.
+    /// Checks whether a property may be set that applies to all accounts of this name.
     fn may_manage_name(&self, name: &str) -> Result<()> {
         self.need(Privileges::CREATE_USER)?;
         self.accounts().users().filter(|u| u.name == name).try_for_each(|u| self.may_manage_user(u))
     }
 
-    /// Whether these privileges may be passed on: one needs them oneself, and GRANT.
+    /// Checks whether these privileges may be granted: a user needs the privileges themselves and GRANT.
     fn may_grant(&self, scope: &Scope, privileges: Privileges) -> Result<()> {
         let object = match scope {
             Scope::Global => Object::All,
@@ -164,7 +166,8 @@ impl Actor {
         self.state.databases.values().find(|d| d.id == id).map(|d| d.name.as_str())
     }
 
-    /// Whether a role may be given and taken: as if each of its grants were. `operation` is the statement that does it.
+    /// Checks whether a role may be granted and revoked, which needs the right to grant each of its privileges.
+    /// `operation` is the statement for the error.
     fn may_grant_role(&self, operation: &'static str, role: &str) -> Result<()> {
         let Some(role) = self.accounts().role(role) else {
             return Err(CatalogError::from(AccessError::NoRole { operation, role: role.to_string() }).into());
@@ -174,7 +177,7 @@ impl Actor {
     }
 }
 
-/// What is kept of a password.
+/// Converts a password, or its hash, to the form that is stored.
 pub(super) fn password(text: &SecretText, plain: bool) -> Result<Password> {
     if plain {
         return Ok(Password::from_plain(text.expose()));
@@ -218,7 +221,7 @@ fn create_users(session: &mut Session, actor: &Actor, define: &DefineUser) -> Re
     Ok(changes)
 }
 
-/// The change that sets properties for all users of a name; `None` where there are none.
+/// Returns the change that sets properties for all accounts of a name; `None` if there are no properties.
 fn set_properties(
     session: &mut Session,
     actor: &Actor,
@@ -248,7 +251,7 @@ fn alter_users(session: &mut Session, actor: &Actor, define: &DefineUser) -> Res
             && define.properties.is_empty()
             && define.policy.is_empty()
             && define.comment.is_none();
-        // Everybody may change the own password.
+        // Every user may change its own password.
         if !(only_password && own.name == name && own.host == host) {
             actor.may_manage(&name, &host)?;
         }
@@ -270,7 +273,7 @@ fn alter_users(session: &mut Session, actor: &Actor, define: &DefineUser) -> Res
     Ok(changes)
 }
 
-/// The change that SET PASSWORD asks for.
+/// Returns the change that SET PASSWORD makes.
 pub(super) fn set_password(
     session: &Session,
     user: Option<&UserName>,
@@ -296,7 +299,7 @@ pub(super) fn set_password(
     }))
 }
 
-/// What privileges are granted on, by ids.
+/// Resolves the object of a GRANT or REVOKE to ids.
 async fn scope(session: &Session, actor: &mut Actor, on: &GrantOn) -> Result<Scope> {
     let database = match on {
         GrantOn::Everything => return Ok(Scope::Global),
@@ -327,7 +330,7 @@ async fn scope(session: &Session, actor: &mut Actor, on: &GrantOn) -> Result<Sco
                 ));
             }
         },
-        // The catalog of a database stands where that of a table does.
+        // The catalog of a database is written before it, at the same place of the name as with a table.
         GrantOn::Database(name) => {
             let anything = Name([&name.0[..], &[String::new()]].concat());
             if let Some((catalog, database)) = external(session, &actor.state, &anything)? {
@@ -337,7 +340,7 @@ async fn scope(session: &Session, actor: &mut Actor, on: &GrantOn) -> Result<Sco
         }
     };
     if database == DEFAULT_DATABASE && actor.state.database(DEFAULT_DATABASE).is_none() {
-        // It is always there, but has no id before it is made.
+        // The database `default` always exists for users, but has no id before it is created.
         let made = vec![CatalogChange::create_database(DEFAULT_DATABASE, true)];
         actor.state = session.engine.catalog.commit(made).await?;
     }
@@ -354,8 +357,8 @@ async fn scope(session: &Session, actor: &mut Actor, on: &GrantOn) -> Result<Sco
     }
 }
 
-/// The external catalog and the database of a name; `None` for names in dipper's own catalog. Privileges there are bound to
-/// names: what is there is not asked.
+/// Returns the external catalog and the database of a name; `None` for names in dipper's own catalog. Privileges on
+/// external objects are bound to names; whether the objects exist is not checked.
 fn external(session: &Session, state: &CatalogState, name: &Name) -> Result<Option<(String, String)>> {
     match catalogs::place(state, session.catalog.as_deref(), session.database(), name)? {
         Place::Internal { .. } => Ok(None),
@@ -427,7 +430,7 @@ async fn change_grants(session: &mut Session, mut actor: Actor, grant: &Grant, g
                 let who = self::grantee(session, &actor, grantee);
                 let (scope, privileges) = (scope.clone(), set);
                 if let (false, Grantee::User { name, host }) = (gives, &who) {
-                    // Taking from an administrator is for administrators, whatever is taken.
+                    // Only administrators may take anything from an administrator.
                     if let Some(user) = actor.accounts().user(name, host)
                         && Rights::of(actor.accounts(), user).on_all().contains(Privileges::ADMIN)
                     {
@@ -445,7 +448,7 @@ async fn change_grants(session: &mut Session, mut actor: Actor, grant: &Grant, g
     Ok(Outcome::ok())
 }
 
-/// A user; where none of the name exists and no host was written, a role.
+/// Resolves a grantee: a user, or a role if no user of the name exists and no host was written.
 fn grantee(session: &Session, actor: &Actor, written: &GranteeName) -> Grantee {
     match written {
         GranteeName::Role(name) => Grantee::Role(name.clone()),

@@ -1,4 +1,4 @@
-//! Accounts, grants and properties as text.
+//! Texts of accounts, grants and properties.
 
 use std::ops::RangeInclusive;
 
@@ -14,7 +14,8 @@ use crate::error::{EngineError, ErrorKind, Result};
 use crate::session::Session;
 use dipper_variables::QUERY_TIMEOUT_MAX;
 
-/// Name and pattern of hosts; without one it is `%`, and for CURRENT_USER() that of the session's account.
+/// Returns the name and the host pattern of an account. The pattern is `%` if none is written; CURRENT_USER() is the
+/// account of the session.
 pub(super) fn resolve(_session: &Session, rights: &Rights, user: &UserName) -> (String, String) {
     match user {
         UserName::Current => (rights.user().name.clone(), rights.user().host.clone()),
@@ -22,7 +23,7 @@ pub(super) fn resolve(_session: &Session, rights: &Rights, user: &UserName) -> (
     }
 }
 
-/// `SELECT, INSERT`.
+/// Lists privileges, as in `SELECT, INSERT`.
 pub(super) fn list(privileges: Privileges) -> String {
     let names: Vec<&str> = privileges.iter().filter_map(privilege_name).collect();
     names.join(", ")
@@ -32,7 +33,7 @@ fn quoted(name: &str) -> String {
     format!("`{}`", name.replace('`', "``"))
 }
 
-/// What stands behind ON; `None` when it is gone.
+/// Returns the text that follows ON; `None` if the object no longer exists.
 pub(super) fn on_text(state: &CatalogState, scope: &Scope) -> Option<String> {
     Some(match scope {
         Scope::Global => "*.*".into(),
@@ -49,12 +50,12 @@ pub(super) fn on_text(state: &CatalogState, scope: &Scope) -> Option<String> {
     })
 }
 
-/// A grant as the statement that makes it.
+/// Returns the GRANT statement that makes a grant.
 pub(super) fn statement(on: &str, privileges: Privileges, to: &str) -> String {
     let all = if on == "*.*" { Privileges::ALL } else { Privileges::OBJECT };
     let named = privileges - Privileges::GRANT;
     let names = match privileges {
-        // There is nothing more, so the word is true.
+        // The set has every privilege that exists, so the words are true.
         Privileges::EVERYTHING => "ALL PRIVILEGES".into(),
         p if p - Privileges::GRANT == all => "ALL PRIVILEGES".into(),
         _ if named.is_empty() => "USAGE".into(),
@@ -68,11 +69,11 @@ pub(super) fn statement(on: &str, privileges: Privileges, to: &str) -> String {
 pub(super) struct Property {
     pub(super) key: &'static str,
     pub(super) default: &'static str,
-    /// The whole numbers that it takes; `None`: it changes nothing that dipper does, and takes whatever it is given.
+    /// The whole numbers that the property accepts; `None` for a property without effect, which accepts any value.
     pub(super) numbers: Option<RangeInclusive<u64>>,
 }
 
-/// The largest number of most properties.
+/// The largest value of most properties.
 const COUNT_MAX: u64 = 0x7fff_ffff;
 
 const fn acts(key: &'static str, default: &'static str) -> Property {
@@ -83,7 +84,7 @@ const fn inert(key: &'static str, default: &'static str) -> Property {
     Property { key, default, numbers: None }
 }
 
-/// Doris's properties of users, and MySQL's limits of them.
+/// Doris's properties of users, and MySQL's limits per user.
 pub(super) const PROPERTIES: &[Property] = &[
     inert("cpu_resource_limit", "-1"),
     inert("default_load_cluster", ""),
@@ -102,10 +103,10 @@ pub(super) const PROPERTIES: &[Property] = &[
     inert("sql_block_rules", ""),
 ];
 
-/// What the client should be told of a property that is set.
+/// Checks a property and returns a warning for the client if the property has no effect.
 ///
 /// # Errors
-/// A property that acts gets what is no number.
+/// `BadVariable` if a property that has an effect gets a value outside of its range.
 pub(super) fn property_warning(key: &str, value: &str) -> Result<Option<String>> {
     let lower = key.to_lowercase();
     Ok(match PROPERTIES.iter().find(|p| p.key == lower) {

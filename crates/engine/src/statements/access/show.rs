@@ -1,4 +1,4 @@
-//! SHOW GRANTS, ROLES, CREATE USER, PROPERTY.
+//! SHOW GRANTS, SHOW ROLES, SHOW CREATE USER, SHOW PROPERTY.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ async fn known(session: &Session) -> Result<(Arc<CatalogState>, Arc<Rights>)> {
     Ok((state, rights))
 }
 
-/// What others may do is seen by who can change it.
+/// Refuses users who cannot change the rights of others: only those who can may see them.
 fn may_look(rights: &Rights) -> Result<()> {
     match rights.on_all().intersects(Privileges::CREATE_USER | Privileges::GRANT) {
         true => Ok(()),
@@ -29,7 +29,7 @@ fn may_look(rights: &Rights) -> Result<()> {
     }
 }
 
-/// The user that is meant; anybody's own is shown to anybody.
+/// Returns the account that is meant. Every user may see its own account.
 fn user(session: &Session, state: &CatalogState, rights: &Rights, written: Option<&UserName>) -> Result<Arc<User>> {
     let (name, host) = names::resolve(session, rights, written.unwrap_or(&UserName::Current));
     let own = rights.user();
@@ -45,7 +45,7 @@ fn user(session: &Session, state: &CatalogState, rights: &Rights, written: Optio
 
 fn statements(state: &CatalogState, grants: &Grants, to: &str) -> Vec<String> {
     let mut out = Vec::new();
-    // As in MySQL, the first line is about everything, also when it is nothing.
+    // As in MySQL, the first line is about all objects, even if nothing is granted on them.
     if grants.on(&Scope::Global).is_empty() {
         out.push(names::statement("*.*", Privileges::NONE, to));
     }
@@ -87,7 +87,7 @@ pub(in crate::statements) async fn role_grants(session: &Session, role: &str) ->
     Ok(sheet)
 }
 
-/// What was granted, in the columns of Doris: on everything, on catalogs, databases, tables.
+/// Lists grants in the columns of Doris: on everything, on catalogs, on databases, on tables.
 fn privilege_cells(state: &CatalogState, grants: &[&Grants]) -> [Cell; 4] {
     let mut texts: [Vec<String>; 4] = Default::default();
     let mut all: BTreeMap<&Scope, Privileges> = BTreeMap::new();
@@ -108,7 +108,7 @@ fn privilege_cells(state: &CatalogState, grants: &[&Grants]) -> [Cell; 4] {
     texts.map(|t| if t.is_empty() { Cell::Null } else { t.join("; ").into() })
 }
 
-/// Every account with all it may do, roles included, in the columns of Doris.
+/// Lists every account with all its privileges, including those of its roles, in the columns of Doris.
 pub(in crate::statements) async fn all_grants(session: &Session) -> Result<Sheet> {
     let (state, rights) = known(session).await?;
     may_look(&rights)?;
@@ -137,7 +137,7 @@ pub(in crate::statements) async fn all_grants(session: &Session) -> Result<Sheet
     Ok(sheet)
 }
 
-/// How accounts prove who they are, in the columns of StarRocks: one's own or another's, or those of all.
+/// Lists how accounts authenticate, in the columns of StarRocks: one account, or all.
 pub(in crate::statements) async fn authentication(
     session: &Session,
     written: Option<&UserName>,
@@ -153,14 +153,14 @@ pub(in crate::statements) async fn authentication(
     };
     let mut sheet = Sheet::texts(&["UserIdentity", "Password", "AuthPlugin", "UserForAuthPlugin"]);
     for user in users {
-        // Passwords are asked for in the way of the client; no other server is asked.
+        // The client chooses the method of authentication; no other server takes part in it.
         let password = if user.password == Password::Empty { "No" } else { "Yes" };
         sheet.push([user.to_string().into(), password.into(), Cell::Null, Cell::Null]);
     }
     Ok(sheet)
 }
 
-/// Roles in the columns of Doris: all for who may look, else one's own.
+/// Lists roles in the columns of Doris: all roles for users who may see the rights of others, else the user's own.
 pub(in crate::statements) async fn roles(session: &Session) -> Result<Sheet> {
     let (state, rights) = known(session).await?;
     let all = may_look(&rights).is_ok();
@@ -176,7 +176,7 @@ pub(in crate::statements) async fn roles(session: &Session) -> Result<Sheet> {
     Ok(sheet)
 }
 
-/// The statement that makes the account, without what is kept of its password.
+/// Returns the statement that creates the account, without its password.
 pub(in crate::statements) async fn create_user(session: &Session, written: &UserName) -> Result<Sheet> {
     let (state, rights) = known(session).await?;
     let user = user(session, &state, &rights, Some(written))?;
@@ -219,7 +219,7 @@ pub(in crate::statements) async fn create_user(session: &Session, written: &User
     Ok(sheet)
 }
 
-/// Seconds in the largest unit that says them whole.
+/// Formats seconds in the largest unit of which they are a whole number.
 fn interval(seconds: u64) -> String {
     match seconds {
         s if s % 86_400 == 0 => format!("{} DAY", s / 86_400),
@@ -228,7 +228,7 @@ fn interval(seconds: u64) -> String {
     }
 }
 
-/// Properties with their values in force.
+/// Returns the properties of a user with the values that are in force.
 fn values(session: &Session, state: &CatalogState, user: &str) -> BTreeMap<String, String> {
     let mut all: BTreeMap<String, String> =
         PROPERTIES.iter().map(|p| (p.key.to_string(), p.default.to_string())).collect();

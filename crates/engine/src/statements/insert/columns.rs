@@ -1,4 +1,4 @@
-//! The columns that an INSERT fills: how many, which, and their values as the columns' types.
+//! The columns that an INSERT fills: how many, which ones, and the conversion of values to their types.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,11 +13,12 @@ use dipper_text::{BadValues, CsvDialect, Cx, InvalidUtf8, Span, Strings, TextBlo
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::session::Session;
 
-/// Whether a value that does not fit is an error. Else it is NULL.
+/// Whether a value that does not fit is an error; otherwise it becomes NULL.
 pub(in crate::statements) fn is_strict(session: &Session, insert: &Insert) -> bool {
     !insert.ignore && session.variables.flag("enable_insert_strict")
 }
-/// The array as the column's type. A value that does not fit is an error, or NULL and counted among those that are `lost`.
+/// Converts an array to the type of a column. A value that does not fit is an error, or with `lost` becomes NULL and is
+/// counted.
 pub(in crate::statements) fn cast(array: &ArrayRef, field: &Field, lost: Option<&LostValues>) -> Result<ArrayRef> {
     let (stored, misfits) = stored(array, field)?;
     if let Some(row) = misfits.first() {
@@ -30,11 +31,12 @@ pub(in crate::statements) fn cast(array: &ArrayRef, field: &Field, lost: Option<
     Ok(stored)
 }
 
-/// The array as the column's type, by the charter's casts, with NULL where a value does not fit, and the rows of those
-/// values. The one conversion of everything that is stored and was not read as the column's type already.
+/// Converts an array to the type of a column by the charter's casts. Returns the array, with NULL where a value does
+/// not fit, and the rows of those values. Everything that is stored and was not read in the column's type goes through
+/// this conversion.
 ///
 /// # Errors
-/// Types between which there is no conversion.
+/// `Invalid` if there is no conversion between the types.
 pub(crate) fn stored(array: &ArrayRef, field: &Field) -> Result<(ArrayRef, Vec<usize>)> {
     let (from, to) = (array.data_type(), field.data_type());
     if from == to {
@@ -63,7 +65,8 @@ pub(crate) fn stored(array: &ArrayRef, field: &Field) -> Result<(ArrayRef, Vec<u
     Ok((cast, misfits))
 }
 
-/// `[1,2]` and `{"a":1}`, read as loads of text read them. Arrow's cast would make a list of one NULL of it.
+/// Converts texts such as `[1,2]` and `{"a":1}` to nested values, in the way in which loads read text. Arrow's cast
+/// would make a list of one NULL.
 fn nested_of_text(array: &ArrayRef, field: &Field) -> Result<(ArrayRef, Vec<usize>)> {
     let views = arrow::compute::cast(array, &DataType::Utf8View)?;
     let mut bytes = Vec::new();
@@ -103,15 +106,15 @@ fn incorrect(field: &Field, value: &str) -> String {
     format!("Incorrect {} value: '{value}' for column '{}'", sql_type(field), field.name())
 }
 
-/// A value that a strict INSERT does not take.
+/// A value that a strict INSERT does not accept.
 #[derive(Debug)]
 pub(crate) struct Misfit {
-    /// What is wrong, with the value.
+    /// Description of the error, with the value.
     what: String,
 }
 
 impl Misfit {
-    /// What is wrong, and what to do about it, where `lenient` stores NULL instead.
+    /// Describes the error and what to do about it; `lenient` is the setting that stores NULL instead.
     pub(crate) fn way_out(&self, lenient: &str) -> String {
         format!("{}; cast or correct it, or {lenient} to store NULL", self.what)
     }
@@ -129,7 +132,7 @@ pub(super) fn misfit(field: &Field, value: &str) -> EngineError {
     EngineError::of(ErrorKind::BadValue, Misfit { what: incorrect(field, value) })
 }
 
-/// The query must give as many columns as are to be filled.
+/// Checks that the query gives as many columns as are to be filled.
 pub(in crate::statements) fn check_width(wanted: usize, given: usize) -> Result<()> {
     if wanted == given {
         return Ok(());

@@ -1,8 +1,8 @@
 //! INSERT INTO and INSERT OVERWRITE of tables over files: new files below the table's directory.
 //!
-//! Each thread of the query writes files of its own. They get their names when all of them are written and synced, so a
-//! statement that fails leaves nothing behind, and one that reads the table it writes to (`INSERT INTO t SELECT * FROM t`)
-//! does not see its own rows.
+//! Each thread of the query writes files of its own. The files get their names once all of them are written and synced.
+//! A statement that fails therefore leaves nothing behind, and a statement that reads the table it writes to (`INSERT
+//! INTO t SELECT * FROM t`) does not see its own rows.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::slice;
@@ -36,10 +36,10 @@ use crate::query;
 use crate::session::Session;
 use crate::tables::no_column;
 
-/// Most partitions that one thread of a statement has open files in.
+/// Most partitions for which one thread of a statement has open files.
 pub(in crate::statements) const PARTITIONS_MAX: usize = 1_000;
 
-/// Inserts into a table over files; returns the number of rows.
+/// Inserts into a table over files. Returns the number of rows.
 pub(super) async fn insert(
     session: &Session,
     table: &ExternalTable,
@@ -64,18 +64,18 @@ pub(super) async fn insert(
     .await
 }
 
-/// Where rows go and in which shape.
+/// The places to which rows go, and the form in which they are written.
 #[derive(Debug)]
 struct Target {
     partitions: Partitions,
     format: OutputFormat,
-    /// Columns in the files.
+    /// The columns in the files.
     file_schema: SchemaRef,
     /// For each column of the table (file columns, then partition columns) where its value comes from.
     sources: Vec<Source>,
-    /// Columns that the query has to give.
+    /// Number of columns that the query must give.
     wanted: usize,
-    /// Values that do not fit are NULL, and counted here; else errors.
+    /// Counts values that do not fit and become NULL; `None`: they are errors.
     lost: Option<Arc<LostValues>>,
     access: FileAccess,
     made: Arc<MadeDirectories>,
@@ -83,11 +83,11 @@ struct Target {
 
 #[derive(Debug, Clone)]
 enum Source {
-    /// Column of the query.
+    /// A column of the query.
     Query(usize),
-    /// The same for all rows: a partition value of the statement.
+    /// A partition value in the statement, the same for all rows.
     Constant(ScalarValue),
-    /// Not named in the statement.
+    /// The statement does not name the column.
     Null,
 }
 
@@ -120,7 +120,7 @@ impl Target {
                 .position(|n| n.eq_ignore_ascii_case(name))
                 .ok_or_else(|| no_column(name, names.iter().copied()))
         };
-        // Partition columns that PARTITION (...) names without a value: the query gives them in that order.
+        // Partition columns without a value in PARTITION (...), in the order in which the query gives them.
         let mut dynamic = Vec::new();
         for (name, value) in &insert.partition {
             let i = at(name)?;
@@ -133,7 +133,7 @@ impl Target {
             match value {
                 None => dynamic.push(i),
                 Some(value) => {
-                    // SHOW PARTITIONS and ADD PARTITION call NULL so.
+                    // SHOW PARTITIONS and ADD PARTITION use this text for NULL.
                     let text = value.text().filter(|text| text != NULL_PARTITION);
                     sources[i] = Source::Constant(constant(&partitions.columns()[i - own], text, strict)?);
                 }
@@ -163,7 +163,7 @@ impl Target {
                 }
                 sources[i] = next();
             }
-            // Hive: dynamic partition columns follow the listed ones.
+            // As in Hive, dynamic partition columns follow the listed columns.
             for i in dynamic {
                 if matches!(sources[i], Source::Null) {
                     sources[i] = next();
@@ -182,7 +182,7 @@ impl Target {
         })
     }
 
-    /// A batch of the query as a batch of the files, and the partition columns' values as text.
+    /// Converts a batch of the query to a batch of the files, and the values of the partition columns to text.
     fn shape(&self, batch: &RecordBatch) -> Result<(RecordBatch, Vec<ArrayRef>)> {
         let rows = batch.num_rows();
         let own = self.file_schema.fields().len();
@@ -207,7 +207,7 @@ impl Target {
     }
 }
 
-/// The value that PARTITION (...) gives a column.
+/// Converts the value that PARTITION (...) gives a column.
 fn constant(column: &FieldRef, text: Option<String>, strict: bool) -> Result<ScalarValue> {
     let value = typed(slice::from_ref(column), slice::from_ref(&text))?.remove(0);
     match text {
@@ -248,7 +248,7 @@ async fn write(
                 }
             }
             Ok(Err(e)) => {
-                // What the others have made is gone before the error is seen.
+                // The files of the other threads are removed before the client sees the error.
                 tasks.shutdown().await;
                 return Err(e);
             }
@@ -265,10 +265,11 @@ async fn write(
     Ok(rows)
 }
 
-/// The files that INSERT OVERWRITE replaces: those of the partitions it writes, or of the whole table when it has none.
+/// Returns the files that INSERT OVERWRITE replaces: those of the partitions that it writes, or of the whole table if
+/// the table has no partitions.
 async fn replaced(target: &Target, written: &BTreeSet<PartitionValues>) -> Result<Vec<Place>> {
     let fixed = constant_partition(target)?.map(|values| [values].into());
-    // By name: one directory can be that of two partitions.
+    // Keyed by name, because one directory can belong to two partitions.
     let mut old = BTreeMap::new();
     for values in fixed.as_ref().unwrap_or(written) {
         for directory in target.partitions.directories(values)? {
@@ -278,8 +279,8 @@ async fn replaced(target: &Target, written: &BTreeSet<PartitionValues>) -> Resul
     Ok(old.into_values().collect())
 }
 
-/// The one partition that the statement writes to, if every partition column has a value in it: that without values of a
-/// table without partition columns.
+/// Returns the one partition that the statement writes to, if it gives every partition column a value. For a table
+/// without partition columns that is the partition without values.
 fn constant_partition(target: &Target) -> Result<Option<PartitionValues>> {
     target.sources[target.file_schema.fields().len()..]
         .iter()
@@ -345,7 +346,7 @@ impl Files {
     }
 }
 
-/// Row numbers by partition values, partitions in order of their first row.
+/// Groups row numbers by partition values, in the order of each partition's first row.
 pub(in crate::statements) fn groups(partition: &[ArrayRef], rows: usize) -> Vec<(Vec<Option<String>>, Vec<u32>)> {
     let columns: Vec<_> = partition.iter().map(|a| a.as_string::<i32>()).collect();
     let mut order: Vec<(Vec<Option<String>>, Vec<u32>)> = Vec::new();

@@ -1,4 +1,4 @@
-//! INSERT: into tables over files, and into native ones.
+//! INSERT into tables over files and into native tables.
 
 pub(super) mod columns;
 pub(super) mod files;

@@ -1,7 +1,8 @@
 //! The directories of a table's partitions, for INSERT.
 //!
-//! A partition is its values, not their text: `m=1` and `m=01` of an INT column are one, and so are `dt=x` and `Dt=x`. Its
-//! files can be in several directories, or in one that the table's definition names.
+//! A partition is identified by its values, not by their text: `m=1` and `m=01` of an INT column are the same
+//! partition, and so are `dt=x` and `Dt=x`. The files of a partition can be in several directories, or in one that the
+//! table's definition names.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,24 +20,24 @@ use crate::context::QueryContext;
 use crate::error::Result;
 use crate::files::partitions::directory_name;
 
-/// Where the partitions of a table are.
+/// The directories of the partitions of a table.
 #[derive(Debug)]
 pub(super) struct Partitions {
     root: Place,
     columns: Vec<FieldRef>,
-    /// By values as [`texts`] prints them; never without a place.
+    /// The directories by partition values, as [`texts`] prints them; never an empty list.
     known: HashMap<PartitionValues, Vec<Place>>,
 }
 
 impl Partitions {
-    /// Looks them up. `overwrite`: their files are to be replaced.
+    /// Looks up the directories of a table. `overwrite`: their files are to be replaced.
     ///
     /// # Errors
-    /// The table is not one that is written to, or a directory cannot be read.
+    /// The table cannot be written to, or a directory cannot be read.
     pub(super) async fn find(context: &Arc<QueryContext>, table: &ExternalTable, overwrite: bool) -> Result<Self> {
         let root = define::writable_root(&context.read(), table)?;
         let columns = define::partition_fields(table)?;
-        // A string has one spelling: rows that are only added need not know which directories there are.
+        // A string has only one spelling, so rows that are only added do not need to know which directories exist.
         let spellings = columns.iter().any(|column| column.data_type() != &DataType::Utf8);
         let below = spellings || (overwrite && !columns.is_empty());
         let mut known: HashMap<_, Vec<_>> = HashMap::new();
@@ -51,10 +52,10 @@ impl Partitions {
         &self.columns
     }
 
-    /// Where new files of a partition go, or all of a table without partitions.
+    /// Returns the directory for new files of a partition, or of a table without partitions.
     ///
     /// # Errors
-    /// Values that no object's name can hold.
+    /// The values cannot be part of an object's name.
     pub(super) fn directory(&self, values: &PartitionValues) -> Result<Place> {
         let usual = self.usual(values)?;
         let Some(known) = self.known.get(values) else { return Ok(usual) };
@@ -62,10 +63,10 @@ impl Partitions {
         Ok(known[at].clone())
     }
 
-    /// The directories whose files are a partition's.
+    /// Returns the directories that hold the files of a partition.
     ///
     /// # Errors
-    /// As of [`directory`](Self::directory).
+    /// The errors of [`directory`](Self::directory).
     pub(super) fn directories(&self, values: &PartitionValues) -> Result<Vec<Place>> {
         match self.known.get(values) {
             Some(known) => Ok(known.clone()),
@@ -73,7 +74,7 @@ impl Partitions {
         }
     }
 
-    /// The directory of a partition that is not there yet.
+    /// The directory of a partition that does not exist yet.
     fn usual(&self, values: &PartitionValues) -> Result<Place> {
         if values.is_empty() {
             return Ok(self.root.clone());
@@ -83,31 +84,33 @@ impl Partitions {
     }
 }
 
-/// Values of directories as [`texts`] would print them. What is no value of its column, NULL to queries, stays as it is.
+/// Converts values of directories to the form of [`texts`]. A text that is not a value of its column, and so is NULL to
+/// queries, stays as it is.
 fn normal(columns: &[FieldRef], values: PartitionValues) -> Result<PartitionValues> {
     let typed = typed(columns, &values)?;
     typed.iter().zip(values).map(|(typed, value)| Ok(text(typed)?.or(value))).collect()
 }
 
-/// As [`texts`], of one value.
+/// Formats one value in the way of [`texts`].
 ///
 /// # Errors
-/// As of [`texts`].
+/// The errors of [`texts`].
 pub(super) fn text(value: &ScalarValue) -> Result<Option<String>> {
     let text = texts(&value.to_array()?)?;
     let text = text.as_string::<i32>();
     Ok(text.is_valid(0).then(|| text.value(0).to_string()))
 }
 
-/// Values of a partition column as Hive's directories name them.
+/// Formats the values of a partition column as Hive names directories.
 ///
 /// # Errors
-/// A type that is no partition column's.
+/// The type cannot be that of a partition column.
 pub(super) fn texts(array: &ArrayRef) -> Result<ArrayRef> {
     if !matches!(array.data_type(), DataType::Timestamp(..)) {
         return Ok(cast_with_options(array, &DataType::Utf8, &CastOptions::default())?);
     }
-    // Arrow writes a T where Hive has a blank; the charter writes six digits where Hive ends with the last that counts.
+    // Arrow writes a T where Hive has a blank; the charter writes six digits where Hive ends with the last digit that
+    // is not 0.
     let printed = cast_values(array, &DataType::Utf8)?;
     let texts: StringArray = (printed.as_string::<i32>().iter())
         .map(|text| text.map(|text| if text.contains('.') { text.trim_end_matches('0') } else { text }))

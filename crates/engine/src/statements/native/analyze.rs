@@ -1,4 +1,4 @@
-//! ANALYZE: there is nothing to gather, each load has told what it brought.
+//! ANALYZE. There is nothing to gather, because each load records the statistics of what it wrote.
 
 use dipper_dialect::statement::{Name, ObjectKind};
 
@@ -7,7 +7,7 @@ use crate::result::Outcome;
 use crate::session::Session;
 use crate::statements::ddl;
 
-/// Checks that what is named exists, and says why nothing else is done.
+/// Checks that the named objects exist, and notes that the statistics are up to date.
 pub(in crate::statements) async fn analyze(
     session: &mut Session,
     kind: ObjectKind,

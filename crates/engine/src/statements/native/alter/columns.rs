@@ -1,4 +1,4 @@
-//! Changes of columns: the definition alone, rows stay as they were written.
+//! Changes of columns. Only the definition changes; rows stay as they were written.
 
 use dipper_base::types::SqlType;
 use dipper_dialect::statement::{ColumnDef, ColumnPosition};
@@ -16,7 +16,7 @@ fn invalid<T>(message: impl Into<String>) -> Result<T> {
     Err(EngineError::invalid(message))
 }
 
-/// Place of a column that the user sees.
+/// Returns the position of a column that the user sees.
 fn place(schema: &TableSchema, name: &str) -> Result<usize> {
     let id = named(&schema.columns, name)?.id;
     let at = schema.position(id).expect("it was just found");
@@ -37,7 +37,7 @@ fn taken(schema: &TableSchema, name: &str) -> Result<()> {
     }
 }
 
-/// Where a value column goes: behind the keys, before the hidden columns.
+/// Returns the position for a value column: after the keys, before the hidden columns.
 fn target(schema: &TableSchema, name: &str, position: Option<&ColumnPosition>) -> Result<usize> {
     let end = schema.columns.iter().position(|c| c.hidden).unwrap_or(schema.columns.len());
     let at = match position {
@@ -52,7 +52,7 @@ fn target(schema: &TableSchema, name: &str, position: Option<&ColumnPosition>) -
     Ok(at)
 }
 
-/// ADD COLUMN.
+/// Runs ADD COLUMN.
 pub(super) fn add(
     schema: &mut TableSchema,
     def: &ColumnDef,
@@ -88,7 +88,7 @@ pub(super) fn add(
     Ok(())
 }
 
-/// The value that rows written before have, as text.
+/// Returns, as text, the value of the new column in rows that were written before it.
 fn added_default(column: &TableColumn, now: &Now) -> Result<Option<String>> {
     let Some(value) = default_value(column, now)? else {
         return invalid(format!(
@@ -102,7 +102,7 @@ fn added_default(column: &TableColumn, now: &Now) -> Result<Option<String>> {
     Ok(text_of(&value.to_array()?, 0)?)
 }
 
-/// DROP COLUMN.
+/// Runs DROP COLUMN.
 pub(super) fn drop(schema: &mut TableSchema, name: &str) -> Result<()> {
     if schema.column(name).is_none() {
         return Err(EngineError {
@@ -147,18 +147,18 @@ pub(super) fn drop(schema: &mut TableSchema, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether the column decides which values other columns keep.
+/// Whether the column is the sequence of other columns.
 fn is_sequence_of_others(schema: &TableSchema, id: ColumnId) -> bool {
     schema.columns.iter().any(|c| c.id != id && c.aggregate == Some(Aggregate::ReplaceBySequence(id)))
 }
 
-/// Whether nothing would follow the sequence but for this column.
+/// Whether the column is the only one that follows its sequence column.
 fn is_last_of_group(schema: &TableSchema, column: &TableColumn) -> bool {
     let Some(Aggregate::ReplaceBySequence(sequence)) = column.aggregate else { return false };
     schema.columns.iter().filter(|c| c.aggregate == column.aggregate && c.id != sequence).count() == 1
 }
 
-/// Properties name columns, too: with a new name or, for `None`, without it.
+/// Renames a column in the properties that name columns, or for `None` removes it from them.
 fn in_properties(schema: &mut TableSchema, name: &str, new: Option<&str>) {
     sequences::rename(&mut schema.properties, name, new);
     for (key, value) in &mut schema.properties {
@@ -176,7 +176,7 @@ fn in_properties(schema: &mut TableSchema, name: &str, new: Option<&str>) {
     schema.properties.retain(|key, value| !value.is_empty() || !key.to_lowercase().ends_with("_columns"));
 }
 
-/// RENAME COLUMN.
+/// Runs RENAME COLUMN.
 pub(super) fn rename(schema: &mut TableSchema, from: &str, to: &str) -> Result<()> {
     let at = place(schema, from)?;
     if !from.eq_ignore_ascii_case(to) {
@@ -187,7 +187,8 @@ pub(super) fn rename(schema: &mut TableSchema, from: &str, to: &str) -> Result<(
     Ok(())
 }
 
-/// MODIFY COLUMN. What the definition does not say stays: default, comment, aggregation, AUTO_INCREMENT, ON UPDATE.
+/// Runs MODIFY COLUMN. Properties that the definition does not mention stay: default, comment, aggregation,
+/// AUTO_INCREMENT, ON UPDATE.
 pub(super) fn modify(
     schema: &mut TableSchema,
     def: &ColumnDef,
@@ -255,7 +256,7 @@ fn check_type(schema: &TableSchema, old: &TableColumn, new: &SqlType) -> Result<
     Ok(())
 }
 
-/// ORDER BY: all columns in a new order.
+/// Runs ORDER BY, which puts all columns into a new order.
 pub(super) fn order(schema: &mut TableSchema, names: &[String]) -> Result<()> {
     let visible = schema.columns.iter().filter(|c| !c.hidden).count();
     let mut ids = Vec::with_capacity(schema.columns.len());
@@ -280,14 +281,15 @@ pub(super) fn order(schema: &mut TableSchema, names: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// MODIFY COLUMN ... COMMENT.
+/// Runs MODIFY COLUMN ... COMMENT.
 pub(super) fn comment(schema: &mut TableSchema, name: &str, comment: &str) -> Result<()> {
     let at = place(schema, name)?;
     schema.columns[at].comment = Some(comment.to_string());
     Ok(())
 }
 
-/// ENABLE FEATURE "SEQUENCE_LOAD": the hidden column, NULL and so oldest in the rows that are there.
+/// Runs ENABLE FEATURE "SEQUENCE_LOAD": adds the hidden sequence column. It is NULL in existing rows, which makes them
+/// the oldest.
 pub(super) fn add_sequence(schema: &mut TableSchema, data_type: SqlType) -> Result<()> {
     if schema.model != Model::Unique {
         return invalid("only UNIQUE KEY tables can have a sequence column");

@@ -1,6 +1,8 @@
 //! ALTER TABLE of native tables.
 //!
-//! - `columns.rs`: changes of columns · `types.rs`: which types can follow which · `partitions.rs`: changes of partitions
+//! - `columns.rs`: changes of columns
+//! - `types.rs`: which type a column can change to
+//! - `partitions.rs`: changes of partitions
 
 mod columns;
 mod partitions;
@@ -26,7 +28,7 @@ use crate::result::Outcome;
 use crate::session::Session;
 use crate::statements::{ddl, own_name, qualified};
 
-/// Runs the changes in order. Neighbours that change only the definition are one version of it.
+/// Runs the changes in order. Consecutive changes of the definition alone become one version of the definition.
 pub(in crate::statements) async fn alter(
     session: &mut Session,
     database: &str,
@@ -81,7 +83,7 @@ pub(in crate::statements) async fn alter(
     Ok(Outcome::ok())
 }
 
-/// Whether a change is one of the definition alone.
+/// Whether a change concerns the definition alone.
 fn of_definition(change: &TableChange) -> bool {
     let of_others = matches!(
         change,
@@ -101,7 +103,7 @@ fn of_definition(change: &TableChange) -> bool {
     of_others || of_columns(change)
 }
 
-/// Whether Doris makes a job of it that SHOW ALTER TABLE COLUMN lists.
+/// Whether Doris makes a job of the change that SHOW ALTER TABLE COLUMN lists.
 fn of_columns(change: &TableChange) -> bool {
     matches!(
         change,
@@ -112,14 +114,14 @@ fn of_columns(change: &TableChange) -> bool {
     )
 }
 
-/// Changes the definition, again on the newest one where another session was faster. Gives its version; `None` if it is as it
-/// was.
+/// Changes the definition; if another session was faster, tries again on the newest one. Returns the new version;
+/// `None` if nothing changed.
 async fn redefine(session: &mut Session, id: TableId, changes: &[TableChange]) -> Result<Option<u64>> {
     let handle = session.engine.native.get(id).await?;
     let mut state = handle.refresh().await?;
     let warnings = session.warnings.len();
     let sets = |c: &TableChange| matches!(c, TableChange::SetProperties(list) if list.iter().any(|(k, _)| dynamic(k)));
-    // Partitions that are wanted from now on are there at once, as after CREATE TABLE.
+    // Partitions that the new properties call for are created at once, as after CREATE TABLE.
     let is_dynamic = changes.iter().any(sets);
     for attempt in 1.. {
         session.warnings.truncate(warnings);
@@ -227,7 +229,7 @@ fn dynamic(key: &str) -> bool {
     key.to_lowercase().starts_with("dynamic_partition.")
 }
 
-/// Properties that say what rows mean, and so cannot change once there are rows.
+/// Refuses properties that determine what rows mean, which cannot change once there are rows.
 fn fixed(key: &str) -> Result<()> {
     match ["function_column.", "enable_unique_key_merge_on_write", "storage_volume"]
         .iter()
@@ -241,12 +243,12 @@ fn fixed(key: &str) -> Result<()> {
 }
 
 fn set_properties(session: &mut Session, schema: &mut TableSchema, list: &Properties) -> Result<()> {
-    // Doris names what new partitions get `default.replication_num`.
+    // Doris writes `default.` before properties of new partitions, such as `default.replication_num`.
     let of_table = |key: &str| key.strip_prefix("default.").unwrap_or(key).to_string();
     let list: Vec<(String, String)> = list.iter().map(|(k, v)| (of_table(k), v.clone())).collect();
     for (key, value) in &list {
         let same = schema.property(key).is_some_and(|v| v.eq_ignore_ascii_case(value));
-        // There is no other way of writing.
+        // Merge-on-write is the only way of writing, so setting it to true changes nothing.
         let given = key.eq_ignore_ascii_case("enable_unique_key_merge_on_write") && value.eq_ignore_ascii_case("true");
         if !same && !given {
             fixed(key)?;
@@ -257,7 +259,7 @@ fn set_properties(session: &mut Session, schema: &mut TableSchema, list: &Proper
     properties::check(session, schema, list.iter().map(|(k, v)| (k.as_str(), v.as_str())))
 }
 
-/// One change of partitions, computed on the newest state.
+/// Makes one change of partitions, computed on the newest state.
 async fn partition(session: &Session, id: TableId, change: &TableChange) -> Result<()> {
     let handle = session.engine.native.get(id).await?;
     let state = handle.refresh().await?;
@@ -267,7 +269,8 @@ async fn partition(session: &Session, id: TableId, change: &TableChange) -> Resu
     Ok(())
 }
 
-/// COMPACT: all segments of each tablet become one, with CUMULATIVE only what the policy would merge anyway.
+/// Runs COMPACT: merges all segments of each tablet into one. With CUMULATIVE, merges only those that the policy would
+/// merge anyway.
 pub(super) async fn compact(session: &mut Session, id: TableId, names: &[String], kind: Option<&str>) -> Result<()> {
     let full = match kind {
         None | Some("BASE" | "FULL") => true,
@@ -283,7 +286,7 @@ pub(super) async fn compact(session: &mut Session, id: TableId, names: &[String]
     done.map(drop).map_err(|e| EngineError::new(ErrorKind::Storage, format!("compaction: {e}")))
 }
 
-/// RENAME; returns the new name.
+/// Runs RENAME. Returns the new database and name.
 async fn rename(session: &Session, id: TableId, (db, name): (String, String), to: &Name) -> Result<(String, String)> {
     let (to_db, to_name) = match to.database() {
         Some(_) => qualified(session, to)?,
@@ -296,7 +299,7 @@ async fn rename(session: &Session, id: TableId, (db, name): (String, String), to
     Ok((to_db, new))
 }
 
-/// REPLACE WITH TABLE and SWAP WITH: names change hands in one version of the catalog.
+/// Runs REPLACE WITH TABLE and SWAP WITH: the names change in one version of the catalog.
 async fn replace_with(session: &mut Session, (db, name): &(String, String), other: &Name, swap: bool) -> Result<()> {
     let (other_db, other_table) = ddl::table_named(
         session,
@@ -344,13 +347,13 @@ async fn replace_with(session: &mut Session, (db, name): &(String, String), othe
     Ok(())
 }
 
-/// CREATE INDEX.
+/// Runs CREATE INDEX.
 pub(in crate::statements) async fn create_index(session: &mut Session, create: &CreateIndex) -> Result<Outcome> {
     let change = TableChange::AddIndex { if_not_exists: create.if_not_exists, index: create.index.clone() };
     of_native(session, &create.table, change).await
 }
 
-/// DROP INDEX.
+/// Runs DROP INDEX.
 pub(in crate::statements) async fn drop_index(
     session: &mut Session,
     table: &Name,

@@ -12,7 +12,7 @@ use dipper_store::table::{Table, TableChange as Change, TableState};
 use super::super::partitions::from_item;
 use crate::error::{EngineError, ErrorKind, Result};
 
-/// The store's change for a statement's; `None` where IF EXISTS or IF NOT EXISTS leaves nothing to do.
+/// Converts a change of partitions to the store's change; `None` if IF EXISTS or IF NOT EXISTS leaves nothing to do.
 pub(super) fn change(state: &TableState, change: &TableChange) -> Result<Option<Change>> {
     let at_ms = chrono::Utc::now().timestamp_millis();
     Ok(Some(match change {
@@ -71,7 +71,7 @@ fn find(state: &TableState, name: &str, temporary: bool) -> Result<PartitionId> 
     Err(EngineError { code: 1735, ..EngineError::invalid(format!("{kind} '{name}' does not exist{hint}")) })
 }
 
-/// A property of REPLACE PARTITION.
+/// Reads a property of REPLACE PARTITION.
 fn flag(properties: &Properties, name: &str, default: bool) -> Result<bool> {
     let mut value = default;
     for (key, text) in properties {
@@ -90,7 +90,7 @@ fn flag(properties: &Properties, name: &str, default: bool) -> Result<bool> {
     Ok(value)
 }
 
-/// Buckets that a DISTRIBUTED BY clause asks for, which must be over the table's own columns.
+/// Returns the number of buckets of a DISTRIBUTED BY clause, which must name the distribution columns of the table.
 pub(super) fn buckets(schema: &TableSchema, clause: &DistributionClause) -> Result<Option<u32>> {
     let same = match (&clause.hash, &schema.distribution) {
         (None, Distribution::Random) => true,
@@ -140,7 +140,7 @@ fn add(
     for partition in &mut new {
         partition.properties.extend(properties.iter().cloned().collect::<BTreeMap<_, _>>());
         if !if_not_exists {
-            // The store would refuse it, too; this says it in the words of SQL.
+            // The store would refuse the partition as well; the error here uses the words of SQL.
             validate(schema, &all, partition)?;
         }
         all.push(Arc::new(partition.clone()));
@@ -148,7 +148,7 @@ fn add(
     Ok((new, if_not_exists))
 }
 
-/// The only partition of a table without partitions is called as the table is.
+/// Renames the only partition of an unpartitioned table, which has the name of the table.
 pub(in crate::statements) async fn follow_name(table: &Table, from: &str, to: &str) -> Result<()> {
     let state = table.snapshot();
     let only = state.partitions().find(|p| state.schema().partition_by.is_none() && p.name == from);

@@ -1,18 +1,19 @@
-//! Which types a column can change to. Rows that are there are not written anew: their values are cast when they are read,
-//! so every value must have exactly one image in the new type. Look-ups bring rows of row stores into today's shape.
+//! The types to which a column can change. Existing rows are not rewritten: their values are cast when they are read,
+//! so every value must have exactly one image in the new type. Look-ups convert rows of row stores to the current
+//! definition.
 
 use dipper_base::types::SqlType;
 
-/// How far a change of type reaches.
+/// The columns for which a change of type is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
-    /// Keys and hashes keep their bytes: allowed for every column.
+    /// Keys and hashes keep their bytes; allowed for every column.
     Wider,
-    /// Only values stay what they are: for columns that are in no key and no hash.
+    /// Only the values stay equal; allowed for columns that are in no key and no hash.
     Values,
 }
 
-/// What changing `from` to `to` takes; `None` if values could be lost.
+/// Returns what a change from `from` to `to` needs; `None` if values could be lost.
 pub(super) fn change(from: &SqlType, to: &SqlType) -> Option<Change> {
     use SqlType::{
         BigInt, Boolean, Char, Date, DateTime, Decimal, Double, Float, Int, Json, LargeInt, SmallInt, String, TinyInt,
@@ -40,7 +41,7 @@ pub(super) fn change(from: &SqlType, to: &SqlType) -> Option<Change> {
                 Float => matches!(from, Boolean | TinyInt | SmallInt).then_some(Change::Values),
                 Double => matches!(from, Boolean | TinyInt | SmallInt | Int).then_some(Change::Values),
                 String => Some(Change::Values),
-                // With the sign.
+                // One character more than the digits, for the sign.
                 Varchar(n) => n.is_none_or(|n| n > u32::from(digits)).then_some(Change::Values),
                 _ => None,
             }
@@ -48,7 +49,7 @@ pub(super) fn change(from: &SqlType, to: &SqlType) -> Option<Change> {
     }
 }
 
-/// Digits of an integer type's longest value.
+/// Number of digits of the longest value of an integer type.
 fn whole_digits(t: &SqlType) -> Option<u8> {
     Some(match t {
         SqlType::TinyInt => 3,
