@@ -1,6 +1,6 @@
-//! What users may do a limited number of times in an hour: statements, changes and logins.
+//! Actions that users may do a limited number of times in an hour: statements, changes and logins.
 //!
-//! Properties of the user's name set the limits. Each process counts for itself.
+//! Properties of the user set the limits. Each process counts for itself.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -11,22 +11,22 @@ use parking_lot::Mutex;
 
 use crate::error::Result;
 
-/// How long what was counted is remembered.
+/// Time after which a count starts again.
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// What a user may do so often in an hour.
+/// An action that can be limited per hour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Hourly {
     /// Statements of any kind.
     Queries,
-    /// Statements and loads that change tables or what is known of them.
+    /// Statements and loads that change tables or their definitions.
     Updates,
-    /// Logins by MySQL's protocol.
+    /// Logins over the MySQL protocol.
     Connections,
 }
 
 impl Hourly {
-    /// The property of a user that limits it.
+    /// The user property that holds the limit.
     pub(crate) const fn property(self) -> &'static str {
         match self {
             Hourly::Queries => "max_queries_per_hour",
@@ -36,11 +36,11 @@ impl Hourly {
     }
 }
 
-/// The properties that CREATE USER sets behind WITH.
+/// The properties that CREATE USER sets after WITH.
 pub(crate) const BEHIND_WITH: [&str; 4] =
     [Hourly::Queries.property(), Hourly::Updates.property(), Hourly::Connections.property(), MAX_USER_CONNECTIONS];
 
-/// What users with such limits have done in the hour that began with the first of it.
+/// Counts of the actions of users who have these limits, for the hour that began with the first action.
 #[derive(Debug, Default)]
 pub(crate) struct Hours(Mutex<HashMap<(String, Hourly), Hour>>);
 
@@ -51,10 +51,10 @@ struct Hour {
 }
 
 impl Hours {
-    /// Counts one more.
+    /// Counts one action.
     ///
     /// # Errors
-    /// There were as many as there may be (1226).
+    /// `ER_USER_LIMIT_REACHED` (1226) if the limit of this hour is used up.
     pub(crate) fn spend(&self, accounts: &Accounts, user: &str, what: Hourly) -> Result<()> {
         match limit(accounts, user, what.property()) {
             Some(most) => self.spend_at(user, what, most, Instant::now()),

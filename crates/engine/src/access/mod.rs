@@ -1,11 +1,11 @@
-//! Who may do what.
+//! Access control: who may do what.
 //!
-//! Statements are checked before they do anything ([`guard`]); the tables that a query reads are checked where they are
-//! found (`tables`), because only there it is known which they are. What a view reads is not asked of who reads the
-//! view: its maker was asked.
+//! Statements are checked before they do anything ([`guard`]). The tables that a query reads are checked where they are
+//! looked up (`tables`), because only then it is known which tables these are. Readers of a view need no rights on what
+//! the view reads: the rights of its creator were checked.
 //!
-//! [`Rights`] are made once for each account and state of the accounts, and shared by its sessions. A session asks for
-//! them with each statement, so what is revoked is gone with the next one, also for statements that were prepared.
+//! [`Rights`] are computed once for each account and state of the accounts, and its sessions share them. A session asks
+//! for them with each statement, so a revoked privilege is gone with the next statement, even a prepared one.
 
 mod hours;
 mod needs;
@@ -31,26 +31,27 @@ pub(crate) use needs::guard;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 
-/// Who does not wait for the store sees what other processes did to the catalog after this time at the latest, where the
-/// store answers.
+/// Longest time after which callers that do not wait for the store see what other processes did to the catalog, while
+/// the store answers.
 const KNOWN_STALENESS: Duration = Duration::from_secs(1);
 
-/// How long a store that does not answer is waited for by who can do with what is known.
+/// How long callers that can use the known state wait for a store that does not answer.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// What the sessions of a process share about accounts.
+/// The state about accounts that the sessions of a process share.
 #[derive(Debug, Default)]
 pub(crate) struct Access {
     known: Mutex<Known>,
-    /// Connections, as often as each has sessions (two for a moment when the user changes).
+    /// Connections by user, each counted once per session. A connection has two sessions for a moment while its user
+    /// changes.
     connections: Counted,
-    /// What was done in this hour.
+    /// Actions counted in this hour.
     hours: hours::Hours,
-    /// When the catalog was last asked for by those who can do without the answer.
+    /// When callers that can do without the answer last asked for the catalog.
     asked: Mutex<Option<(Instant, Asked)>>,
 }
 
-/// Done when the catalog has been read, or could not be.
+/// Completes when the catalog has been read or could not be read.
 type Asked = Shared<BoxFuture<'static, ()>>;
 
 /// Rights by account, for one state of the accounts.
@@ -61,7 +62,7 @@ struct Known {
 }
 
 impl Access {
-    /// The rights of an account; `None` when it is no longer there.
+    /// Returns the rights of an account; `None` if the account no longer exists.
     fn rights(&self, accounts: &Arc<Accounts>, account: TableId) -> Option<Arc<Rights>> {
         let mut known = self.known.lock();
         if !known.accounts.as_ref().is_some_and(|a| Arc::ptr_eq(a, accounts)) {
@@ -77,14 +78,15 @@ impl Access {
 }
 
 impl Engine {
-    /// The catalog for logins, and for statements that choose a database: they go on with what this process knows where the
-    /// store does not answer soon, or fails. What is known is asked for anew once it is older than [`KNOWN_STALENESS`].
+    /// Returns the catalog for logins, and for statements that select a database. These use the state that this process
+    /// knows if the store fails or does not answer soon. The catalog is asked for again once the known state is older
+    /// than [`KNOWN_STALENESS`].
     pub(crate) async fn known_catalog(&self) -> Arc<CatalogState> {
         if self.catalog.staleness() > KNOWN_STALENESS {
             let (begun, asked) = {
                 let mut last = self.access.asked.lock();
-                // While an answer is open, and for a while after one that was none, nobody asks again. One that came when
-                // nobody waited any more is seen by asking for it only, not by `peek`.
+                // While a request is open, and for a while after one that failed, nobody asks again. A request that
+                // completed while nobody waited is seen only by polling it, not by `peek`.
                 let open = |asked: &Asked| asked.clone().now_or_never().is_none();
                 match &*last {
                     Some((begun, asked)) if open(asked) || begun.elapsed() < KNOWN_STALENESS => (*begun, asked.clone()),
@@ -106,29 +108,31 @@ impl Engine {
         asked.map(drop).boxed().shared()
     }
 
-    /// Who somebody is that says to be `name` and comes from `address`, as far as this process knows; `None` for nobody.
+    /// Finds the account of a client that logs in as `name` from `address`, as far as this process knows; `None` if
+    /// there is none.
     pub async fn known_account(&self, name: &str, address: IpAddr) -> Option<Arc<User>> {
         self.known_catalog().await.accounts.find(name, address).cloned()
     }
 
-    /// The same by the newest catalog, for whose login fails by what is known: another process may have made the account,
-    /// or changed its password, a moment ago. All who wait share a request.
+    /// Finds the account by the newest catalog, for a login that fails by the known state: another process may have
+    /// created the account, or changed its password, a moment ago. All callers that wait share one request.
     ///
     /// # Errors
-    /// The catalog cannot be read.
+    /// `Storage` if the catalog cannot be read.
     pub async fn newest_account(&self, name: &str, address: IpAddr) -> Result<Option<Arc<User>>> {
         Ok(self.catalog.refresh().await?.accounts.find(name, address).cloned())
     }
 
-    /// All accounts, as this process knows them.
+    /// Returns all accounts, as this process knows them.
     pub fn accounts(&self) -> Arc<Accounts> {
         Arc::clone(&self.catalog.snapshot().accounts)
     }
 
-    /// Counts a connection of a user. A second session of the same connection is not another.
+    /// Counts a connection of a user. A second session of the same connection does not count again.
     ///
     /// # Errors
-    /// The user has as many as it may have (1203), or has had as many in this hour (1226).
+    /// `ER_TOO_MANY_USER_CONNECTIONS` (1203) if the user has as many connections as it may have;
+    /// `ER_USER_LIMIT_REACHED` (1226) if it has used up the logins of this hour.
     pub fn connect(&self, user: &str, connection: u32) -> Result<Connected> {
         let most = connections_max(self, user);
         let connected = self.access.connections.count(user, connection, most).ok_or_else(|| EngineError {
@@ -146,15 +150,16 @@ impl Engine {
         Ok(connected)
     }
 
-    /// Counts something that a user may do so often in an hour.
+    /// Counts an action that a user may do only a number of times in an hour.
     ///
     /// # Errors
-    /// It has done it as often (1226).
+    /// `ER_USER_LIMIT_REACHED` (1226) if the user has used up its limit for this hour.
     pub(crate) fn spend(&self, user: &str, what: Hourly) -> Result<()> {
         self.access.hours.spend(&self.accounts(), user, what)
     }
 
-    /// The account of a client, by its name and address: in process it is root.
+    /// Finds the account of a client by its name and address. A client in the same process has the account of its name
+    /// on any host.
     pub(crate) fn account_of(&self, state: &CatalogState, client: &ClientInfo) -> Option<TableId> {
         let user = match client.host.parse::<SocketAddr>() {
             Ok(peer) => state.accounts.find(&client.user, peer.ip()),
@@ -163,10 +168,10 @@ impl Engine {
         user.map(|user| user.id)
     }
 
-    /// What an account may do.
+    /// Returns the rights of an account.
     ///
     /// # Errors
-    /// It is no longer there (1045).
+    /// `ER_ACCESS_DENIED_ERROR` (1045) if the account no longer exists.
     pub(crate) fn rights(
         &self,
         state: &CatalogState,
@@ -184,7 +189,7 @@ impl Engine {
     }
 }
 
-/// How many connections a user may have at once; `None` for as many as the server takes.
+/// Returns how many connections a user may have at once; `None` for as many as the server accepts.
 pub(crate) fn connections_max(engine: &Engine, user: &str) -> Option<u64> {
     let accounts = engine.accounts();
     match accounts.property(user, MAX_USER_CONNECTIONS).and_then(|v| v.parse::<u64>().ok()) {
@@ -194,7 +199,7 @@ pub(crate) fn connections_max(engine: &Engine, user: &str) -> Option<u64> {
     .filter(|limit| *limit > 0)
 }
 
-/// What a privilege is asked for on.
+/// An object on which privileges are needed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Object {
     /// Everything.
@@ -205,12 +210,12 @@ pub(crate) enum Object {
     Database(String),
     /// A table or view of a database.
     Table(String, String),
-    /// A database of another catalog, or a table in it.
+    /// A database of an external catalog, or a table in it.
     External(String, String, Option<String>),
 }
 
-/// What may be done with an object as it is now. One that is not there has what its surroundings have: who may do
-/// something with everything in a database may do it with whatever comes under that name.
+/// Returns the privileges on an object as it is now. An object that does not exist has those of its surroundings: a
+/// user who may do something with everything in a database may do it with any new object in it.
 pub(crate) fn on(rights: &Rights, state: &CatalogState, object: &Object) -> Privileges {
     match object {
         Object::All => rights.on_all(),
@@ -227,20 +232,20 @@ pub(crate) fn on(rights: &Rights, state: &CatalogState, object: &Object) -> Priv
     }
 }
 
-/// Refuses who lacks one of `privileges`.
+/// Refuses a user who lacks one of `privileges`.
 ///
 /// # Errors
-/// 1142 for tables, 1044 for databases, 1227 for the rest.
+/// `Denied`: 1142 for tables, 1044 for databases and catalogs, 1227 for everything else.
 pub(crate) fn check(rights: &Rights, state: &CatalogState, privileges: Privileges, object: &Object) -> Result<()> {
     let missing = privileges - on(rights, state, object);
     let Some(first) = missing.iter().next() else { return Ok(()) };
     Err(denied(rights, privilege_name(first).unwrap_or_default(), object))
 }
 
-/// Refuses who can do nothing with the table, for statements that only look at its definition.
+/// Refuses a user who has no privilege on the object, for statements that only read its definition.
 ///
 /// # Errors
-/// 1142.
+/// `Denied`, with the numbers of [`check`].
 pub(crate) fn check_seen(rights: &Rights, state: &CatalogState, command: &str, object: &Object) -> Result<()> {
     match sees(rights, state, object) {
         true => Ok(()),
@@ -248,13 +253,13 @@ pub(crate) fn check_seen(rights: &Rights, state: &CatalogState, command: &str, o
     }
 }
 
-/// Whether something may be done with the object, or with anything in it: then it is in lists.
+/// Whether the user has any privilege on the object or on anything in it. Only then do lists show the object.
 pub(crate) fn sees(rights: &Rights, state: &CatalogState, object: &Object) -> bool {
     match object {
         Object::Database(name) | Object::Table(name, _) if dipper_lake::virtual_tables::is_virtual(state, name) => true,
         Object::Database(name) => match state.database(name) {
             Some(database) => rights.sees_database(database),
-            // Always there, and empty: there is nothing to hide.
+            // The database always exists and is empty, so there is nothing to hide.
             None => {
                 name == dipper_base::names::DEFAULT_DATABASE
                     || rights.on_catalog(CATALOG).intersects(Privileges::OBJECT)
@@ -266,16 +271,16 @@ pub(crate) fn sees(rights: &Rights, state: &CatalogState, object: &Object) -> bo
     }
 }
 
-/// Whether loads into a table are in lists, with the names of the logs that have their rejected rows.
+/// Whether lists show the user the loads into a table, with the names of the logs of their rejected rows.
 pub(crate) fn sees_loads(rights: &Rights, state: &CatalogState, database: &str, table: &str) -> bool {
     let table = Object::Table(database.to_string(), table.to_string());
     on(rights, state, &table).intersects(Privileges::SELECT | Privileges::INSERT)
 }
 
-/// Refuses who may not reach files and addresses outside of the database.
+/// Refuses a user who may not access files and addresses outside of the database.
 ///
 /// # Errors
-/// 1227.
+/// `Denied` (1227) without the privilege FILE.
 pub(crate) fn check_outside(rights: &Rights, what: &str) -> Result<()> {
     match rights.on_all().contains(Privileges::FILE) {
         true => Ok(()),
@@ -286,7 +291,7 @@ pub(crate) fn check_outside(rights: &Rights, what: &str) -> Result<()> {
     }
 }
 
-/// MySQL's error for a missing privilege.
+/// Makes MySQL's error for a missing privilege.
 pub(crate) fn denied(rights: &Rights, command: &str, object: &Object) -> EngineError {
     let user = rights.user();
     let (code, message) = match object {
@@ -320,7 +325,7 @@ mod tests {
     #[tokio::test]
     async fn an_answer_that_came_too_late_for_its_asker_is_no_open_one() {
         let engine = Engine::open(EngineOptions { threads: Some(1), ..EngineOptions::default() }).await.unwrap();
-        // Whoever asked has gone.
+        // The caller that asked is gone.
         *engine.access.asked.lock() = Some((Instant::now(), engine.ask_for_catalog()));
         tokio::time::sleep(KNOWN_STALENESS * 3 / 2).await;
         assert!(engine.catalog.staleness() > KNOWN_STALENESS);

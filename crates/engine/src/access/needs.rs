@@ -1,4 +1,4 @@
-//! Which privileges a statement needs before it does anything.
+//! The privileges that a statement needs before it does anything.
 
 use dipper_base::names::CATALOG;
 use dipper_dialect::statement::{
@@ -11,28 +11,28 @@ use super::{Object, check, check_seen};
 use crate::error::Result;
 use crate::session::Session;
 
-/// One thing that a statement needs.
+/// One requirement of a statement.
 #[derive(Debug)]
 enum Need {
-    /// All of these privileges.
+    /// All of these privileges on the object.
     All(Privileges, Object),
-    /// Any privilege: the statement looks at a definition.
+    /// Any privilege on the object: the statement reads its definition.
     Seen(Object),
-    /// As [`Seen`](Self::Seen), and SHOW VIEW where it is a view: its text may tell what is not to be seen.
+    /// Any privilege on the object, and SHOW VIEW if it is a view: its text may reveal what the user may not see.
     Definition(Object),
 }
 
-/// Refuses a statement whose user may not run it. The tables that a query reads are checked when they are looked up.
+/// Refuses a statement that the user may not run. The tables that a query reads are checked when they are looked up.
 ///
 /// # Errors
-/// MySQL's error for what is missing.
+/// MySQL's error for the first privilege that is missing.
 pub(crate) async fn guard(session: &Session, statement: &Statement) -> Result<()> {
     let mut needs = Vec::new();
     collect(session, statement, &mut needs);
     if needs.is_empty() {
         return Ok(());
     }
-    // Who may do everything may do it with whatever the names stand for by now.
+    // An administrator may do everything, whatever the names stand for by now.
     let known = session.rights(&session.engine.catalog.snapshot())?;
     if known.on_all().contains(Privileges::ADMIN) {
         return Ok(());
@@ -61,7 +61,7 @@ fn is_view(state: &CatalogState, object: &Object) -> bool {
     }
 }
 
-/// What a name stands for; `None` where no database is selected, which the statement itself refuses.
+/// Returns the object that a name stands for; `None` if no database is selected, which the statement itself refuses.
 fn table(session: &Session, name: &Name) -> Option<Object> {
     let database = name.database().or(session.database())?;
     if let Some(catalog) = external(session, name.catalog(), database) {
@@ -70,14 +70,15 @@ fn table(session: &Session, name: &Name) -> Option<Object> {
     Some(Object::Table(database.to_string(), name.object().to_string()))
 }
 
-/// The external catalog in which a database is, by the catalog that is written or the one that is selected.
+/// Returns the external catalog of a database, by the catalog that is written or else the selected one; `None` for
+/// dipper's own.
 fn external(session: &Session, written: Option<&str>, database: &str) -> Option<String> {
     let catalog = written.unwrap_or(session.catalog());
     let internal = crate::catalogs::is_internal(catalog) || crate::info_schema::is_everywhere(database);
     (!internal).then(|| catalog.to_string())
 }
 
-/// The database in which a name is.
+/// Returns the database that contains a name.
 fn around(session: &Session, name: &Name) -> Option<Object> {
     table(session, name).map(|object| match object {
         Object::Table(database, _) => Object::Database(database),
@@ -101,7 +102,7 @@ fn collect(session: &Session, statement: &Statement, needs: &mut Vec<Need>) {
     let around = |name: &Name| around(session, name);
     let database = |name: &Name| database(session, name);
     match statement {
-        // Their tables are checked when they are found.
+        // The tables of these are checked when they are looked up.
         Statement::Query(_) | Statement::Do(_) => {}
         Statement::Explain { statement, .. } => collect(session, statement, needs),
         Statement::Insert(insert) => {
@@ -160,7 +161,7 @@ fn collect(session: &Session, statement: &Statement, needs: &mut Vec<Need>) {
         }
         Statement::AlterDatabase { name, change } => {
             all(Privileges::ALTER, Some(database(name)));
-            // As for tables: the old name is dropped, the new one made.
+            // As with tables, the old name is dropped and the new one created.
             if matches!(change, DatabaseAlteration::Rename(_)) {
                 all(Privileges::DROP, Some(database(name)));
                 all(Privileges::CREATE, Some(Object::Catalog(CATALOG.to_string())));
@@ -171,7 +172,7 @@ fn collect(session: &Session, statement: &Statement, needs: &mut Vec<Need>) {
                 all(Privileges::DROP, if *kind == ObjectKind::Database { Some(database(name)) } else { table(name) });
             }
         }
-        // MySQL's rule: the old name is dropped, the new one made, with its rows.
+        // As in MySQL, the old name is dropped, and the new one is created with its rows.
         Statement::RenameTables(pairs) => {
             for (from, to) in pairs {
                 all(Privileges::ALTER | Privileges::DROP, table(from));
@@ -182,14 +183,14 @@ fn collect(session: &Session, statement: &Statement, needs: &mut Vec<Need>) {
             all(Privileges::ALTER, table(name));
             for change in changes {
                 match change {
-                    // As in MySQL: the old name is dropped, the new one made, with its rows.
+                    // As in MySQL, the old name is dropped, and the new one is created with its rows.
                     TableChange::Rename(to)
                         if to.database().is_some_and(|d| Some(d) != name.database().or(session.database())) =>
                     {
                         all(Privileges::DROP, table(name));
                         all(Privileges::CREATE | Privileges::INSERT, around(to));
                     }
-                    // What lies there may be anybody's.
+                    // The files in the location may belong to anybody.
                     TableChange::SetLocation(_) | TableChange::AddPartition { location: Some(_), .. } => {
                         all(Privileges::FILE, Some(Object::All));
                     }
@@ -229,8 +230,8 @@ fn collect(session: &Session, statement: &Statement, needs: &mut Vec<Need>) {
         Statement::Describe { target: DescribeTarget::Table { name, .. }, .. } => {
             needs.extend(table(name).map(Need::Seen));
         }
-        // What is said of the session itself, what is checked where it is done (USE, SET, KILL, GRANT...), and what does
-        // nothing.
+        // Statements about the session itself, statements that check rights while they run (USE, SET, KILL, GRANT...),
+        // and statements that do nothing.
         Statement::Describe { target: DescribeTarget::Query(_), .. }
         | Statement::Use(_)
         | Statement::SwitchCatalog(_)
@@ -254,7 +255,7 @@ fn collect(session: &Session, statement: &Statement, needs: &mut Vec<Need>) {
         | Statement::Deallocate(_)
         | Statement::Help(_)
         | Statement::Access(_) => {}
-        // Everything else is for administrators, until somebody says otherwise here.
+        // Everything else is for administrators, unless it gets a rule above.
         _ => all(Privileges::ADMIN, Some(Object::All)),
     }
 }
@@ -293,7 +294,7 @@ fn shown(session: &Session, show: &Show, needs: &mut Vec<Need>) {
         | ShowKind::ColumnStats { table: name, .. }
         | ShowKind::Replicas { table: name, .. } => needs.extend(table(name).map(Need::Seen)),
         ShowKind::Tablet(_) => needs.push(Need::All(Privileges::ADMIN, Object::All)),
-        // About the server, about the session, or lists that leave out what is not to be seen.
+        // Statements about the server or the session, and lists that leave out what the user may not see.
         _ => {}
     }
 }

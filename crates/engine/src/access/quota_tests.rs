@@ -1,4 +1,4 @@
-//! Statements of a user that run at once, by sessions.
+//! Limits on the number of statements that the sessions of a user run at once.
 
 use std::time::{Duration, Instant};
 
@@ -29,17 +29,17 @@ async fn so_many_statements_of_a_user_run_at_once() {
     ] {
         run(&mut root, sql).await.unwrap();
     }
-    // More rows than wait between the threads and who takes them.
+    // More rows than fit between the query threads and the client.
     let long = "select a.k from t a join t b on a.k % 100 = b.k % 100";
     let (mut one, mut other) = (engine.session(client("u")), engine.session(client("u")));
     let rows = run(&mut one, long).await.unwrap().expect("rows");
     let refused = run(&mut other, long).await.unwrap_err();
     assert_eq!(refused.code, 1226, "{refused}");
     assert!(refused.message.contains("max_query_instances"), "{refused}");
-    // What reads no more than a few rows is not counted, and others are not concerned.
+    // A statement that reads only a few rows is not counted, and other users are not affected.
     drop(run(&mut other, "select 1").await.unwrap());
     drop(run(&mut root, long).await.unwrap());
-    // The same connection does not compete with the statement that it has given up.
+    // A statement of the same connection does not compete with the statement that it has given up.
     drop(rows);
     let mut rows = run(&mut one, long).await.unwrap().expect("rows");
     rows.batches.next().await.expect("a batch").unwrap();

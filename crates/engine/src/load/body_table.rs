@@ -1,8 +1,8 @@
 //! The body of a request as a table, for the one statement that reads it.
 //!
-//! It is read once, by all threads or in order by one, as it comes: a query that keeps nothing holds a few blocks of it. Its columns are strings
-//! named `c1`, `c2`, ... or by the header line (`csv_with_names`), or what `csv_schema` says. Those of JSON are the members
-//! of the first row, or what `jsonpaths` ends with.
+//! The body is read once as it arrives, by all threads, or by one thread in order; a query that keeps nothing holds
+//! only a few blocks of it. Its columns are strings named `c1`, `c2`, ... or by the header line (`csv_with_names`), or
+//! the columns of `csv_schema`. The columns of JSON are the members of the first row, or the last parts of `jsonpaths`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -30,7 +30,7 @@ use crate::error::{EngineError, ErrorKind, Result};
 /// Name of the table function.
 pub(crate) const FUNCTION: &str = "http_stream";
 
-/// Options of the table function.
+/// The options of the table function.
 const OPTIONS: &[&str] = &[
     "format",
     "column_separator",
@@ -50,17 +50,17 @@ const OPTIONS: &[&str] = &[
     "num_as_string",
 ];
 
-/// Formats that are read.
+/// The formats that can be read.
 const FORMATS: &[&str] = &["csv", "csv_with_names", "csv_with_names_and_types", "txt", "json"];
 
-/// Batches of a thread that wait for the query.
+/// Number of batches of one thread that wait for the query.
 const BATCHES_WAITING: usize = 2;
 
 /// The body of a request, for the one statement that reads it.
 #[derive(Debug)]
 pub(crate) struct BodyTable {
     max_filter_ratio: f64,
-    /// Zone of the session, for the types of `csv_schema`.
+    /// Time zone of the session, for the types of `csv_schema`.
     zone: String,
     threads: usize,
     cpu: tokio::runtime::Handle,
@@ -70,20 +70,20 @@ pub(crate) struct BodyTable {
     inserted: Mutex<Option<Inserted>>,
 }
 
-/// What the INSERT tells about itself beside the number of rows.
+/// The report of the INSERT, besides the number of rows.
 #[derive(Debug, Clone)]
 pub(crate) struct Inserted {
     pub(crate) txn: TxnId,
     /// Whether the INSERT shared its commit with others.
     pub(crate) shared: bool,
     pub(crate) rejected: u64,
-    /// Why, for the first of them.
+    /// The reasons for the first rejected rows.
     pub(crate) reasons: Vec<String>,
 }
 
 impl BodyTable {
-    /// The body of a request whose session has this zone. More of its rows than `max_filter_ratio` may be none. One thread
-    /// gives them in the order of the body.
+    /// Makes the table of a body. `zone` is the time zone of the session, and `max_filter_ratio` the share of rows that
+    /// may be rejected. With one thread, rows come in the order of the body.
     pub(super) fn new(
         engine: &Engine,
         zone: String,
@@ -103,22 +103,23 @@ impl BodyTable {
         }
     }
 
-    /// The body's rows, once they are read.
+    /// Returns the rows of the body, once reading has begun.
     pub(super) fn rows(&self) -> Option<BodyRows> {
         self.rows.lock().clone()
     }
 
-    /// What the INSERT has told.
+    /// Takes the report of the INSERT.
     pub(super) fn inserted(&self) -> Option<Inserted> {
         self.inserted.lock().take()
     }
 
-    /// The body as a table. `options` are those of the table function.
+    /// Returns the body as a table. `options` are those of the table function.
     ///
     /// # Errors
-    /// Options that are unknown or cannot be met; the body is read already, or breaks off in its first line.
+    /// `Invalid` if options are unknown, cannot be met, or the body has been read already; `Unsupported` for other
+    /// formats; otherwise the error of reading the first line.
     pub(crate) async fn provider(self: &Arc<Self>, options: &Properties) -> Result<Arc<dyn TableProvider>> {
-        // First: other formats have options of their own, and are not found by the names of those.
+        // The format is checked first: other formats have options of their own, which would be reported as unknown.
         let format = options.iter().find(|(key, value)| key.eq_ignore_ascii_case("format") && !value.is_empty());
         if let Some((_, format)) = format
             && !FORMATS.iter().any(|f| f.eq_ignore_ascii_case(format))
@@ -133,7 +134,7 @@ impl BodyTable {
             let expected = OPTIONS.join(", ");
             return Err(EngineError::invalid(format!("{FUNCTION}(...): '{key}' is unknown; expected {expected}")));
         }
-        // Another name of it.
+        // `txt` is another name of `csv`.
         let value = |value: &str| if value.eq_ignore_ascii_case("txt") { "csv".to_string() } else { value.to_string() };
         let given: Vec<(&str, String)> = options.iter().map(|(key, text)| (key.as_str(), value(text))).collect();
         let given = given.iter().map(|(key, value)| (*key, value.as_bytes()));
@@ -162,7 +163,8 @@ impl BodyTable {
         Ok(Arc::new(StreamingTable::try_new(Arc::clone(&schema), streams.collect())?))
     }
 
-    /// Delimited text: its columns, and its rows, whose dates and times are text where they have a zone.
+    /// Reads a body of delimited text. Returns its columns and its rows; dates and times are read as text if the
+    /// session has a time zone.
     async fn text(
         &self,
         request: StreamLoadRequest,
@@ -185,7 +187,7 @@ impl BodyTable {
         Ok((schema, times, rows))
     }
 
-    /// Reads a body of JSON.
+    /// Reads a body of JSON. Returns its columns and its rows.
     async fn json(
         &self,
         mut request: StreamLoadRequest,
@@ -209,13 +211,13 @@ impl BodyTable {
         Ok((schema, None, rows))
     }
 
-    /// The statement has inserted its rows.
+    /// Stores the report of the INSERT.
     pub(crate) fn note(&self, inserted: Inserted) {
         *self.inserted.lock() = Some(inserted);
     }
 }
 
-/// The error of a body without a first line.
+/// Makes the error for a body without a first line.
 fn no_columns(head: &Head) -> EngineError {
     let what = if head.is_empty() { "is empty" } else { "has no line behind those that are skipped" };
     EngineError::invalid(format!(
@@ -223,16 +225,16 @@ fn no_columns(head: &Head) -> EngineError {
     ))
 }
 
-/// One thread's share of the body.
+/// The share of the body that one thread reads.
 #[derive(Debug)]
 struct Part {
     schema: SchemaRef,
-    /// Makes values of the text of dates and times, where that is what the queue reads.
+    /// Converts the text of dates and times, if these are read as text.
     times: Option<Times>,
     rows: BodyRows,
-    /// Threads that have not come to the end.
+    /// Number of threads that have not come to the end.
     open: Arc<AtomicUsize>,
-    /// Whether the load runs already.
+    /// Whether this share has been started.
     begun: AtomicBool,
     max_filter_ratio: f64,
 }
@@ -247,7 +249,8 @@ impl PartitionStream for Part {
         let to = stream.tx();
         let (rows, open, ratio) = (self.rows.clone(), Arc::clone(&self.open), self.max_filter_ratio);
         let (schema, times) = (Arc::clone(&self.schema), self.times);
-        // A plan may mention a table more often than its statement does: each would get a part of the rows.
+        // A plan may mention a table more often than its statement does. Each mention would then get only a part of the
+        // rows.
         let again = self.begun.swap(true, Ordering::Relaxed);
         stream.spawn_blocking(move || {
             if again {
@@ -260,7 +263,7 @@ impl PartitionStream for Part {
                 };
                 Ok(to.blocking_send(Ok(batch)).is_ok())
             });
-            // Where the query wants no more, nobody asks how many were wrong.
+            // If the query needs no more rows, the number of rejected rows is not checked.
             if !read.map_err(EngineError::into_datafusion)? || open.fetch_sub(1, Ordering::AcqRel) > 1 {
                 return Ok(());
             }

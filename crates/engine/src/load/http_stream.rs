@@ -1,7 +1,8 @@
 //! `PUT /api/_http_stream`: an INSERT whose query reads the body of the request by `FROM http_stream(...)`.
 //!
-//! Headers of Stream Load act as they do there, by what INSERT has for it: `label` is WITH LABEL, `partial_columns` the
-//! variable of that name. What the statement itself says is refused as a header: see [`misplaced`].
+//! Headers of Stream Load act as they do there, by the corresponding means of INSERT: `label` is WITH LABEL, and
+//! `partial_columns` is the variable of that meaning. A header is refused if the statement itself has to say what the
+//! header says; see [`misplaced`].
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -27,10 +28,10 @@ use crate::result::Outcome;
 use crate::session::Session;
 use crate::statements::{Misfit, qualified};
 
-/// Runs an INSERT over a body. `request` holds what the headers say beside the statement.
+/// Runs an INSERT over a body. `request` holds the headers besides the statement.
 ///
 /// # Cancellation
-/// Dropped, it leaves nothing, unless it was at its commit.
+/// Dropping the future loads nothing, unless the commit had begun.
 pub fn http_stream<'a>(
     engine: &'a Arc<Engine>,
     client: ClientInfo,
@@ -79,7 +80,8 @@ async fn run(
         Err(e) => Err(e),
     };
     let (prepared, threads) = match prepared {
-        // Of rows with equal keys the last one counts, as in a Stream Load: one thread after the other would not tell which.
+        // Among rows with equal keys the last one counts, as in a Stream Load. Several threads could not tell which one
+        // that is.
         Ok(Order::Matters) => (session.variables.set("parallel_pipeline_task_num", "1").map(drop), 1),
         Ok(Order::Free) => (Ok(()), engine.threads),
         Err(e) => (Err(e), engine.threads),
@@ -102,10 +104,10 @@ async fn run(
     let mut rejected = Vec::new();
     if let Some(rows) = &rows {
         (answer.total_rows, answer.filtered_rows, rejected) = rows.counts();
-        // Readers that nobody reads from any more end.
+        // Readers end when their rows are no longer wanted.
         rows.cancel();
     }
-    // Behind a query nobody knows the lines that its rows come from.
+    // A query does not keep the line numbers of its rows.
     let unplaced = |reason| RejectedRow { line: 0, column: None, reason, row: String::new() };
     if let Some(inserted) = read.inserted() {
         answer.txn = Some(inserted.txn);
@@ -126,7 +128,7 @@ async fn run(
         Err(e) => match (e.kind, e.cause::<LabelUsed>().cloned()) {
             (ErrorKind::Unknown, _) => answer = answer.ended_by(e),
             (_, Some(used)) => {
-                // Nothing but times, as of a Stream Load.
+                // As with a Stream Load, the answer has only times.
                 let nothing = LoadAnswer { times: answer.times, ..LoadAnswer::new(answer.label, answer.comment) };
                 answer = nothing.label_used(used);
             }
@@ -147,7 +149,7 @@ async fn run(
     answer
 }
 
-/// The INSERT that reads the body, with the label that the headers name.
+/// Returns the INSERT that reads the body, with the label that the headers name.
 fn statement(session: &Session, sql: &str, request: &StreamLoadRequest) -> Result<(Parsed, Insert)> {
     let mut parsed =
         session.parse(sql).map_err(|e| EngineError { message: format!("Nereids parse failed. {e}"), ..e })?;
@@ -161,7 +163,7 @@ fn statement(session: &Session, sql: &str, request: &StreamLoadRequest) -> Resul
     let functions: Vec<Properties> = table_refs(&insert.source).into_iter().filter_map(options_of).collect();
     let [options] = functions.as_slice() else { return Err(expected(sql)) };
     let given = options.iter().map(|(key, value)| (key.as_str(), value.as_bytes()));
-    // What is wrong with the options is told where they are used.
+    // Errors in the options are reported where the options are used.
     let function = StreamLoadRequest::from_headers(given).unwrap_or_default();
     if let Some((header, instead)) = misplaced(request, &function) {
         return Err(EngineError::unsupported(format!(
@@ -169,7 +171,7 @@ fn statement(session: &Session, sql: &str, request: &StreamLoadRequest) -> Resul
         )));
     }
     match (&request.label, &insert.label) {
-        // Doris's rule: the label of the header wins.
+        // As in Doris, the label of the header wins.
         (Some(header), _) => insert.label = Some(header.clone()),
         (None, Some(_)) if matches!(request.group_commit, GroupCommit::Sync | GroupCommit::Async) => {
             return Err(EngineError::invalid("label and group_commit can't be set at the same time"));
@@ -178,23 +180,24 @@ fn statement(session: &Session, sql: &str, request: &StreamLoadRequest) -> Resul
     }
     let mut run = insert.clone();
     if request.two_phase_commit {
-        // The label is the transaction's.
+        // The label belongs to the transaction.
         run.label = None;
     }
     parsed.statement = Statement::Insert(run);
     Ok((parsed, insert))
 }
 
-/// A header that would change what a Stream Load does and that an INSERT does not heed, and what to do instead. Where it
-/// says the same as the options of the function there is nothing to refuse.
+/// Finds a header that would change what a Stream Load does but that an INSERT does not follow, and returns it with the
+/// advice what to do instead. A header that says the same as the options of the function is not refused.
 ///
-/// Of the others `label`, `comment`, `max_filter_ratio`, `timeout`, `strict_mode`, `timezone`, `group_commit` and those of
-/// partial updates act; `exec_mem_limit` changes no row, and an INSERT has the memory of queries.
+/// Of the other headers, `label`, `comment`, `max_filter_ratio`, `timeout`, `strict_mode`, `timezone`, `group_commit`
+/// and those of partial updates have an effect. `exec_mem_limit` changes no row, and an INSERT has the memory of
+/// queries.
 fn misplaced(request: &StreamLoadRequest, function: &StreamLoadRequest) -> Option<(&'static str, &'static str)> {
     const OPTION: &str = "it is said by the option of that name, as in http_stream(\"format\" = \"csv\", ...)";
     const SIGN: &str =
         "name __DORIS_DELETE_SIGN__ in the INSERT's list of columns, 1 in rows that delete and 0 in others";
-    /// Given, and not what the function says.
+    /// Whether the header is given and differs from the option of the function.
     fn other<T: PartialEq>(header: &T, none: &T, function: &T) -> bool {
         header != none && header != function
     }
@@ -250,14 +253,14 @@ fn misplaced(request: &StreamLoadRequest, function: &StreamLoadRequest) -> Optio
     .map(|(header, _, instead)| (header, instead))
 }
 
-/// Whether it changes the table in which order rows come.
+/// Whether the order of the rows affects the table.
 enum Order {
     Matters,
     Free,
 }
 
-/// Looks at the table that rows go to. A partial update needs one that has keys to find rows by: an INSERT into another one
-/// would add whole rows.
+/// Checks the target table. A partial update needs a table with keys by which rows are found; an INSERT into another
+/// table would add whole rows.
 async fn check_target(
     session: &Session,
     request: &StreamLoadRequest,
@@ -265,11 +268,11 @@ async fn check_target(
     database: &str,
     table: &str,
 ) -> Result<Order> {
-    // Who may not insert is not told what the table is.
+    // A user who may not insert learns nothing about the table.
     access::guard(session, &parsed.statement).await?;
     let engine = session.engine();
     let found = engine.catalog.snapshot().table(database, table).filter(|t| t.is_native()).map(|t| t.id);
-    // One that is not there, or is not known here yet, is the INSERT's matter.
+    // If the table does not exist, or is not known here yet, the INSERT reports that.
     let Some(id) = found else { return Ok(Order::Matters) };
     match engine.native.newest(id).await?.schema().model {
         Model::Unique => Ok(Order::Matters),
@@ -281,18 +284,18 @@ async fn check_target(
     }
 }
 
-/// Rows that did not fit, of an INSERT that failed for them.
+/// The rows that did not fit, of an INSERT that failed because of them.
 struct Misfits {
-    /// How many were met until then.
+    /// Number of such rows before the INSERT failed.
     rows: u64,
-    /// Why, for the first.
+    /// The reason for the first of them.
     reason: String,
-    /// What the INSERT says.
+    /// The message of the INSERT.
     said: String,
 }
 
 impl Misfits {
-    /// `None`: the INSERT failed for something else, or for lines that are no rows, which the queue knows.
+    /// Returns `None` if the INSERT failed for another reason, or because of malformed lines, which the reader counts.
     fn of(error: &EngineError) -> Option<Self> {
         if error.kind != ErrorKind::BadValue || error.cause::<Unqualified>().is_some() {
             return None;
@@ -301,7 +304,7 @@ impl Misfits {
             let (rows, reason) = (rejected.rejected, rejected.first.clone());
             return Some(Misfits { rows, reason, said: rejected.to_string() });
         }
-        // A strict INSERT ends with the first. Its variable is a header here.
+        // A strict INSERT ends with the first such value. Its variable is a header here.
         let said = match error.cause::<Misfit>() {
             Some(misfit) => misfit.way_out("send strict_mode: false"),
             None => error.message.clone(),
@@ -309,7 +312,7 @@ impl Misfits {
         Some(Misfits { rows: 1, reason: said.clone(), said })
     }
 
-    /// The message of the load.
+    /// Makes the message of the load.
     fn message(&self, request: &StreamLoadRequest) -> String {
         let most = match request.strict_mode {
             true if request.max_filter_ratio > 0.0 => {
@@ -329,7 +332,7 @@ fn expected(sql: &str) -> EngineError {
     ))
 }
 
-/// What the headers say about how to insert.
+/// Sets the session's variables by the headers.
 fn prepare(session: &mut Session, request: &StreamLoadRequest) -> Result<()> {
     let variables = &mut session.variables;
     if let Some(zone) = &request.timezone {

@@ -1,7 +1,7 @@
-//! `LOAD DATA [LOCAL] INFILE`: its clauses as a request, its file as the body of a load.
+//! `LOAD DATA [LOCAL] INFILE`: the clauses become a request, and the file becomes the body of a load.
 //!
-//! What a clause means is what MySQL says, also where Stream Load differs: escapes have letters (`\n`, `\t`...), and
-//! besides `\N` the bare word NULL is NULL where fields can be enclosed. A clause that a load has nothing for is an error.
+//! Clauses have MySQL's meaning even where Stream Load differs: escapes use letters (`\n`, `\t`...), and besides `\N`
+//! the bare word NULL is NULL if fields can be enclosed. A clause that a load cannot follow is an error.
 
 use std::fs::File;
 use std::io;
@@ -32,7 +32,7 @@ use crate::result::{Done, Outcome};
 use crate::session::Session;
 use crate::statements::{check_transaction, qualified};
 
-/// PROPERTIES that a load of text has something for.
+/// PROPERTIES that a load of text supports.
 const PROPERTIES: &[&str] = &[
     "strict_mode",
     "max_filter_ratio",
@@ -46,10 +46,11 @@ const PROPERTIES: &[&str] = &[
     "empty_field_as_null",
 ];
 
-/// `Row was truncated`: the number that rejected rows have in SHOW WARNINGS.
+/// `Row was truncated`: the code of rejected rows in SHOW WARNINGS.
 const ROW_REJECTED: u16 = 1262;
 
-/// MySQL's names of character sets, and those that the reader of text knows. MySQL's latin1 has the web's characters.
+/// MySQL's names of character sets, with the names that the text reader knows. MySQL's latin1 is windows-1252, as on
+/// the web.
 const CHARSETS: &[(&str, &str)] = &[
     ("latin1", "windows-1252"),
     ("latin2", "iso-8859-2"),
@@ -77,20 +78,21 @@ const CHARSETS: &[(&str, &str)] = &[
     ("macroman", "macintosh"),
 ];
 
-/// Bytes read from a file at once.
+/// Number of bytes that are read from a file at once.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// A statement that waits for the bytes of its file.
+/// A LOAD DATA statement that waits for the bytes of its file.
 pub struct Infile {
     job: LoadJob,
     filters: Filters,
 }
 
 impl Session {
-    /// Checks all of LOAD DATA LOCAL that can be checked without the file. `source` is the text that `parsed` came from.
+    /// Checks everything about LOAD DATA LOCAL that can be checked without the file. `source` is the text that `parsed`
+    /// came from.
     ///
     /// # Errors
-    /// The statement fails; no file is needed.
+    /// The error of the statement; the file is then not needed.
     pub async fn begin_infile(&mut self, source: &str, parsed: &Parsed, load: &LoadData) -> Result<Infile> {
         self.warnings.clear();
         self.process().begin(source.get(parsed.text.clone()).unwrap_or(source));
@@ -106,10 +108,10 @@ impl Session {
     /// Loads the file: all of its rows, or none.
     ///
     /// # Errors
-    /// The load fails, is killed, or a chunk is an error.
+    /// The error of the load; `Killed` if the session is killed; the error of a chunk that is one.
     ///
     /// # Cancellation
-    /// Dropped, nothing is loaded.
+    /// Dropping the future loads nothing.
     pub async fn run_infile(
         &mut self,
         infile: Infile,
@@ -135,7 +137,8 @@ impl Session {
     }
 }
 
-/// LOAD DATA with a file that this process reads: without LOCAL, and with it where client and server are one.
+/// Runs LOAD DATA with a file that this process reads: without LOCAL, and with LOCAL if client and server are the same
+/// process.
 pub(crate) async fn load_file(session: &mut Session, load: &LoadData) -> Result<Outcome> {
     let access = &session.engine.options.access;
     if load.local && !matches!(access, FileAccess::Any) {
@@ -168,7 +171,8 @@ pub(crate) async fn load_file(session: &mut Session, load: &LoadData) -> Result<
     take(session, infile, chunks).await.map(Outcome::Done)
 }
 
-/// A regular file, open for reading. NONBLOCK so that a named pipe cannot hold the open for ever; no effect on files.
+/// Opens a regular file for reading. NONBLOCK prevents a named pipe from blocking the open for ever; it has no effect
+/// on files.
 fn opened(path: &Path) -> Result<File> {
     let open = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path);
     let file = open.map_err(|e| cannot(path, "read", &e))?;
@@ -183,7 +187,7 @@ async fn begin(session: &mut Session, load: &LoadData) -> Result<Infile> {
     }
     let engine = Arc::clone(session.engine());
     let mut client = session.client.clone();
-    // The load is a process of its own in the list.
+    // The load has an entry of its own in the list of processes.
     client.connection_id = engine.next_connection_id();
     let kind = if load.local { LoadKind::LocalInfile } else { LoadKind::File };
     let mut spec = LoadSpec { kind, client, database, table, request: StreamLoadRequest::default() };
@@ -221,7 +225,7 @@ async fn take(
         let column = row.column.as_ref().map(|c| format!(", column '{c}'")).unwrap_or_default();
         session.warn(ROW_REJECTED, format!("line {}{column}: {}; row: {}", row.line, row.reason, row.row));
     }
-    // LOAD DATA has no WHERE: what was not selected has keys that are there.
+    // LOAD DATA has no WHERE, so the unselected rows are those whose keys exist.
     if answer.unselected_rows > 0 {
         let left_out = answer.unselected_rows;
         session.warn(1062, format!("Duplicate entry: {left_out} rows were left out, their keys are there"));
@@ -241,7 +245,7 @@ fn done(answer: &LoadAnswer, warnings: usize) -> Done {
     Done { affected_rows: answer.loaded_rows, info, ..Done::default() }
 }
 
-/// Hands chunks over until they end or the load does, which then says why.
+/// Passes chunks on until they end or the load ends, which then reports why.
 async fn feed(chunks: impl Stream<Item = io::Result<Bytes>>, to: BodySender, mut filters: Filters) {
     let ends = futures::stream::once(async { None });
     let mut chunks = std::pin::pin!(chunks.map(Some).chain(ends));
@@ -266,7 +270,7 @@ async fn feed(chunks: impl Stream<Item = io::Result<Bytes>>, to: BodySender, mut
     let _ = to.end().await;
 }
 
-/// The clauses as a request.
+/// Converts the clauses to a request.
 fn request(load: &LoadData, table: &TableSchema, backslashes: bool) -> Result<StreamLoadRequest> {
     if let Some((name, _)) = load.properties.iter().find(|(n, _)| !PROPERTIES.iter().any(|p| n.eq_ignore_ascii_case(p)))
     {
@@ -287,7 +291,7 @@ fn request(load: &LoadData, table: &TableSchema, backslashes: bool) -> Result<St
                  PROPERTIES('max_filter_ratio'='1') to pass over rows that do not fit",
             ));
         }
-        // In MySQL, IGNORE also makes warnings of what does not fit.
+        // In MySQL, IGNORE also turns errors about values that do not fit into warnings.
         (Some(OnDuplicate::Ignore), model) => {
             request.keeps_rows = model == Model::Unique;
             if !load.properties.iter().any(|(n, _)| n.eq_ignore_ascii_case("max_filter_ratio")) {
@@ -302,7 +306,7 @@ fn request(load: &LoadData, table: &TableSchema, backslashes: bool) -> Result<St
     Ok(request)
 }
 
-/// The character set of the file, where that is not one of those whose bytes are read as they are.
+/// Returns the character set of the file; `None` if its bytes can be read as they are.
 fn charset(load: &LoadData) -> Result<Option<Charset>> {
     let Some(name) = &load.charset else { return Ok(None) };
     let lower = name.to_ascii_lowercase();
@@ -333,22 +337,22 @@ fn layout(load: &LoadData, csv: &mut CsvLayout) -> Result<()> {
         ));
     }
     csv.enclose = csv.enclose.or(enclosed);
-    // What ESCAPED BY is where nobody has written that says nothing against a property.
+    // A default of ESCAPED BY that nobody has written does not contradict a property.
     csv.escape = match csv.escape {
         Some(property) => Some(property),
         None => one_byte("ESCAPED BY", &fields.escaped_by)?,
     };
-    // Lines in front of a prefix are passed over before it is looked for.
+    // Lines before a prefix are skipped before the prefix is searched for.
     csv.skip_lines = if fields.lines_starting_by.is_empty() { load.skip_lines } else { 0 };
     csv.null_values = csv.escape.map(|e| vec![e, b'N']).into_iter().collect();
-    // MySQL's rule; Doris, which has the properties, does not know it.
+    // The rule is MySQL's; Doris, from which the properties are, does not have it.
     if enclosed.is_some() {
         csv.null_values.push(b"NULL".to_vec());
     }
     Ok(())
 }
 
-/// Bytes of a separator; `\x01` as in Doris's loads.
+/// Returns the bytes of a separator; `\x01` is a byte, as in Doris's loads.
 fn bytes_by_name(clause: &str, text: &str) -> Result<Vec<u8>> {
     match text.starts_with("\\x") || text.starts_with("\\X") {
         true => bytes_of(clause, text).map_err(|e| EngineError::of(ErrorKind::Invalid, e)),
@@ -364,14 +368,15 @@ fn one_byte(clause: &str, text: &str) -> Result<Option<u8>> {
     }
 }
 
-/// Name of a variable among the columns of the body.
+/// Returns the name of a variable among the columns of the body.
 fn variable(name: &str) -> String {
     format!("__variable_{name}")
 }
 
-/// A text as a literal that reads as it; `None` where there is none. `backslashes` are escapes in literals.
+/// Makes a literal that reads back as `text`; `None` if there is none. `backslashes`: literals use backslashes as
+/// escapes.
 fn literal(text: &str, backslashes: bool) -> Option<Value> {
-    // What writes a tree as text puts a quote behind a backslash as it stands, and doubles others by rules of its own.
+    // Printing a tree keeps a quote after a backslash as it is, and doubles other quotes by rules of its own.
     match backslashes {
         true => Some(Value::SingleQuotedString(text.replace('\\', "\\\\").replace('\'', "\\'"))),
         false => (!text.contains('\'')).then(|| Value::SingleQuotedString(text.to_string())),
@@ -403,7 +408,7 @@ fn columns(load: &LoadData, table: &TableSchema, backslashes: bool) -> Result<Ve
     for (name, expression) in &load.set {
         let mut expression = expression.clone();
         let refused = visit_expressions_mut(&mut expression, |e| {
-            // The expression is read again as text.
+            // The expression is printed as text and parsed again.
             if let Expr::Value(value) = e
                 && let Value::SingleQuotedString(text) | Value::DoubleQuotedString(text) = &value.value
             {

@@ -1,5 +1,5 @@
-//! What the bytes of a LOAD DATA file go through before they are those of a load: its character set, LINES STARTING BY, and
-//! MySQL's letters behind an escape (`\n`, `\t`...).
+//! Filters for the bytes of a LOAD DATA file on their way into a load: its character set, LINES STARTING BY, and
+//! MySQL's letters after an escape (`\n`, `\t`...).
 
 use std::io;
 
@@ -10,7 +10,7 @@ use dipper_text::hive::charset::Charset;
 use dipper_ingest::request::CsvLayout;
 use dipper_ingest::source::ROW_BYTES_MAX;
 
-/// What the bytes of a file go through before they are those of a load.
+/// The filters of a file, in the order in which they are applied.
 pub(super) struct Filters {
     pub(super) charset: Option<Recode>,
     pub(super) starts: Option<Starts>,
@@ -18,10 +18,10 @@ pub(super) struct Filters {
 }
 
 impl Filters {
-    /// The next chunk, or what is left where there is none more.
+    /// Filters the next chunk; `None` asks for the rest at the end of the file.
     ///
     /// # Errors
-    /// Bytes that are none of the character set, an escape that has no meaning.
+    /// `InvalidData` if bytes are not characters of the character set, or an escape has no meaning.
     pub(super) fn pass(&mut self, chunk: Option<Bytes>) -> io::Result<Bytes> {
         let is_last = chunk.is_none();
         let mut out = match (&mut self.charset, chunk) {
@@ -38,12 +38,12 @@ impl Filters {
     }
 }
 
-/// Bytes of a character set as UTF-8. All sets that LOAD DATA takes keep ASCII, and none has a newline inside a
-/// character, so that text is cut at newlines.
+/// Converts bytes of a character set to UTF-8. All character sets of LOAD DATA include ASCII, and none has a newline
+/// byte inside a character, so text can be cut at newlines.
 pub(super) struct Recode {
     charset: Charset,
     rest: Vec<u8>,
-    /// Bytes before the rest.
+    /// Number of bytes before `rest`.
     position: u64,
 }
 
@@ -65,7 +65,7 @@ impl Recode {
         };
         let rest = self.rest.split_off(cut);
         let text = self.charset.decode(&self.rest).into_owned();
-        // What is none of the set's characters.
+        // Bytes that are not characters of the set are decoded as U+FFFD.
         let replaced = "\u{fffd}".as_bytes();
         if has(&text, replaced) {
             return failed(format!(
@@ -80,38 +80,38 @@ impl Recode {
     }
 }
 
-/// Whether the bytes have those in them.
+/// Whether `bytes` contains `wanted`.
 fn has(bytes: &[u8], wanted: &[u8]) -> bool {
     bytes.windows(wanted.len()).any(|window| window == wanted)
 }
 
-/// LINES STARTING BY: of each row what stands in front of the prefix is passed over with it, also lines without it. Rows
-/// end where the fields' quotes and escapes let them end.
+/// LINES STARTING BY: removes the prefix of each row, everything before it, and lines without the prefix. Quotes and
+/// escapes of the fields decide where rows end.
 pub(super) struct Starts {
     prefix: Vec<u8>,
     line_end: Vec<u8>,
     enclose: Option<u8>,
     escape: Option<u8>,
-    /// Lines that are passed over before the first prefix.
+    /// Number of lines that are skipped before the first prefix.
     skip: u64,
-    /// Bytes that may be the beginning of a prefix or of a line's end.
+    /// Bytes that may be the beginning of a prefix or of a line end.
     held: Vec<u8>,
     within: Within,
 }
 
-/// Where the bytes that come next belong.
+/// The part of a row to which the next bytes belong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Within {
     /// In front of a row's prefix.
     Before,
-    /// A row, inside or outside of quotes.
+    /// In a row, inside or outside of quotes.
     Row { quoted: bool },
-    /// A row's byte behind an escape.
+    /// In a row, after an escape.
     Escaped { quoted: bool },
 }
 
 impl Starts {
-    /// `None` where the statement names no prefix.
+    /// Makes the filter; `None` if the statement names no prefix.
     pub(super) fn of(load: &LoadData, csv: &CsvLayout, enclose: Option<u8>) -> Option<Self> {
         let prefix = load.fields.lines_starting_by.clone().into_bytes();
         (!prefix.is_empty()).then(|| Starts {
@@ -125,7 +125,7 @@ impl Starts {
         })
     }
 
-    /// What is left of the next bytes; nothing comes behind the last ones.
+    /// Returns what remains of the next bytes. `is_last`: no more bytes follow.
     fn strip(&mut self, chunk: &[u8], is_last: bool) -> Bytes {
         let mut out = Vec::with_capacity(chunk.len());
         self.held.extend_from_slice(chunk);
@@ -180,15 +180,15 @@ impl Starts {
     }
 }
 
-/// Letters behind an escape, made the bytes that they mean; the escape stays and makes them literal.
+/// Replaces letters after an escape by the bytes that they mean. The escape stays and makes these bytes literal.
 pub(super) struct Letters {
     escape: u8,
     enclose: Option<u8>,
-    /// Between two `enclose`.
+    /// Whether the position is between two `enclose` bytes.
     inside: bool,
-    /// The byte before was an escape.
+    /// Whether the previous byte was an escape.
     escaped: bool,
-    /// Bytes before this chunk.
+    /// Number of bytes before this chunk.
     position: u64,
 }
 
@@ -209,7 +209,7 @@ impl Letters {
                 self.inside ^= Some(*byte) == self.enclose;
                 continue;
             }
-            // Where fields can be enclosed, those that are not are read as they stand; `\N` is a field of its own.
+            // If fields can be enclosed, those that are not are read without escapes; `\N` is a field of its own.
             if self.enclose.is_some() && !self.inside && *byte != b'N' {
                 let message = format!(
                     "byte {}: an escape in a field that is not enclosed, in a file whose fields can be; enclose the field, or \

@@ -39,7 +39,7 @@ fn prefixes_in_every_cut() {
         held: Vec::new(),
         within: Within::Before,
     };
-    // As in MySQL's manual: what stands before the prefix goes with it, and so do lines without it.
+    // As in MySQL's manual: the text before the prefix is removed with it, and so are lines without the prefix.
     let text = "xxx\"abc\",1\nsomething xxx\"def\",2\n\"ghi\",3\nxxx4";
     let quoted = "h\nxxx1,\"a\nxxx\",2\nxxx3,\\\nxxx\nno\n";
     for step in 1..=text.len() {

@@ -1,10 +1,10 @@
-//! Loads as far as they need sessions and SQL; what they do with their bytes is [`dipper_ingest`]'s.
+//! Loads as far as they need sessions and SQL. The processing of their bytes is in [`dipper_ingest`].
 //!
 //! | module | question it answers |
 //! |---|---|
 //! | `sessions` | how do loads begin and end for the users of the engine? |
 //! | `shape` | how do rows of a body become rows of the table? |
-//! | `times` | which moment is a time with an offset, where the load has a time zone? |
+//! | `times` | how are times with an offset read if the load has a time zone? |
 //! | `http_stream`, `body_table` | how does an INSERT read a body? |
 //! | [`infile`], `infile_filters` | what does `LOAD DATA` ask for, and how do its bytes come? |
 

@@ -1,4 +1,5 @@
-//! Loads as the engine runs them: its users, a session for each load, and SQL for the expressions of a load.
+//! How the engine runs loads: it checks users, makes a session for each load, and evaluates the SQL expressions of a
+//! load.
 
 use std::sync::Arc;
 
@@ -92,10 +93,10 @@ impl LoadSession for OfLoad {
 }
 
 impl Engine {
-    /// Begins a load: checks all that can be checked without its body.
+    /// Begins a load: checks everything that can be checked without its body.
     ///
     /// # Errors
-    /// The answer to give instead.
+    /// The answer for the client, if the load is refused.
     pub fn begin_load(
         self: &Arc<Self>,
         spec: LoadSpec,
@@ -103,11 +104,12 @@ impl Engine {
         async move { LoadJob::begin(&self.loads, &Host(self), spec).await }.boxed()
     }
 
-    /// Commits or aborts a prepared load of a database; `table` narrows where it is looked for. Says what was done.
+    /// Commits or aborts a prepared load of a database; `table` restricts the search. Returns a message that says what
+    /// was done.
     ///
     /// # Errors
-    /// `Invalid` if there is no such load, or it has ended already: the message says how, in Doris's words, which clients look
-    /// for to learn that a repeated commit had been done.
+    /// `Invalid` if there is no such load, or it has ended already. The message says how, in Doris's words: clients
+    /// search it to learn that a repeated commit had been done.
     pub fn end_prepared<'a>(
         self: &'a Arc<Self>,
         client: &'a ClientInfo,
@@ -120,15 +122,15 @@ impl Engine {
             .boxed()
     }
 
-    /// The state of the load with a label, in Doris's words; `UNKNOWN` for a label that nobody used.
+    /// Returns the state of the load with a label, in Doris's words; `UNKNOWN` for an unused label.
     ///
     /// # Errors
-    /// `NoDatabase` if there is no such database, `Storage` if the labels cannot be read.
+    /// `NoDatabase` if there is no such database; `Storage` if the labels cannot be read.
     pub async fn label_state(&self, database: &str, label: &str) -> Result<&'static str> {
         two_phase::label_state(&self.loads, database, label).await
     }
 
-    /// Begins a transaction of several loads: takes its label. Gives its number.
+    /// Begins a transaction of several loads: takes its label. Returns its number.
     ///
     /// # Errors
     /// See [`TransactionError`].
@@ -140,7 +142,7 @@ impl Engine {
         async move { transactions::begin(&self.loads, &Host(self), name, times).await }.boxed()
     }
 
-    /// Begins a load of an open transaction. Another load of the transaction ends before.
+    /// Begins a load of an open transaction. If the transaction has another load that runs, that load ends first.
     ///
     /// # Errors
     /// See [`TransactionError`]; the transaction stays as it is.
@@ -152,7 +154,7 @@ impl Engine {
         async move { transactions::begin_load(&self.loads, &Host(self), name, request).await }.boxed()
     }
 
-    /// Prepares, commits or rolls back a transaction. What was done already is done.
+    /// Prepares, commits or rolls back a transaction. Repeating an operation that is done succeeds.
     ///
     /// # Errors
     /// See [`TransactionError`].

@@ -1,9 +1,9 @@
-//! From the columns of a body to rows of a table: which column goes where, derived columns, `where`, `delete`.
+//! Conversion of the columns of a body to rows of a table: which column goes where, derived columns, `where`, `delete`.
 //!
-//! Everything is resolved once per load. A column of the body that is used in no expression is read as the type of its
-//! column in the table; one that is used is read as text, as Doris does, and one that is used for nothing is not read.
-//! Dates and times are read as text, too, where the load has a time zone that their offsets are moved to.
-//! Expressions are compiled by DataFusion and see only the columns that they name.
+//! Everything is resolved once per load. A column of the body that no expression uses is read in the type of its column
+//! in the table; one that an expression uses is read as text, as in Doris; one without any use is not read. Dates and
+//! times are read as text, too, if the load has a time zone to which their offsets are moved. DataFusion compiles the
+//! expressions, which see only the columns that they name.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
@@ -46,53 +46,54 @@ use crate::session::Session;
 use crate::statements::{Now, changed_at, default_value, stored};
 use crate::tables::{FILES_SCHEMA, TableSet};
 
-/// Characters of a value that are shown where it refuses its row.
+/// Number of characters of a value that the error of a rejected row shows.
 const VALUE_CHARS_SHOWN: usize = 128;
 
-/// Name of the table that expressions see.
+/// Name of the table that expressions read.
 const BODY: &str = "__dipper_body";
 
-/// Where a column of the table gets its values.
+/// The source of the values of a column of the table.
 #[derive(Debug, Clone)]
 enum Source {
-    /// Column of the body, by its place in the batches that are read.
+    /// A column of the body, by its position in the batches that are read.
     Body(usize),
-    /// The same, read as text that [`Times`] make a date or time of.
+    /// A column of the body that is read as text, which [`Times`] convert to dates or times.
     Time(usize, Times),
-    /// Result of a derived column's expression.
+    /// The result of a derived column's expression.
     Derived(usize),
-    /// What a row gets that is new; where a load brings only some columns, rows that are there keep what they have.
+    /// A value for new rows. If the load gives only some columns, existing rows keep the value that they have.
     Constant(ScalarValue),
-    /// One value for all rows, whether they are there or not.
+    /// A value for all rows, new and existing.
     Given(ScalarValue),
-    /// The load makes it up.
+    /// A value that the load generates.
     Missing,
-    /// 1 where the `delete` condition is met, else 0.
+    /// 1 if the `delete` condition is met, else 0.
     DeleteSign,
 }
 
-/// How the rows of a body become rows of a table.
+/// The conversion of the rows of a body to rows of a table.
 #[derive(Debug)]
 pub(super) struct Shape {
     reading: Reading,
     sources: Vec<Source>,
     derived: Option<Expressions>,
-    /// `where`, then `delete`, as far as they are given, over the columns of `seen`.
+    /// The `where` condition, then the `delete` condition, as far as they are given, over the columns of `seen`.
     conditions: Option<Expressions>,
-    /// What conditions can name: columns of the table, then columns of the body that are none of the table's.
+    /// The columns that conditions can name: columns of the table, then columns of the body that the table does not
+    /// have.
     seen: SchemaRef,
-    /// For the latter, their places in the batches that are read.
+    /// Positions of the latter in the batches that are read.
     seen_body: Vec<usize>,
     has_where: bool,
     has_delete: bool,
-    /// SUM columns that are subtracted.
+    /// SUM columns whose values are negated.
     negated: Vec<usize>,
-    /// A value of the body that does not fit its column refuses its row.
+    /// A value of the body that does not fit its column rejects its row.
     strict: bool,
-    /// Places of columns that rows which do not bring them get all the same, as of a change.
+    /// Positions of columns that every row gets even if it does not give them, such as the time of a change.
     always: Vec<usize>,
     output: SchemaRef,
-    /// Of DATETIME columns with fewer than six digits: place and microseconds of the last digit.
+    /// DATETIME columns with fewer than six digits: position, and microseconds per unit of the last digit.
     rounded: Vec<(usize, i64)>,
 }
 
@@ -109,7 +110,7 @@ fn no_column(name: &str, table: &TableSchema, header: &str) -> EngineError {
     )
 }
 
-/// Names in an expression, lower case.
+/// Returns the names in an expression, in lower case.
 fn names_in(text: &str, session: &Session, header: &str) -> Result<HashSet<String>> {
     let options = session.variables().parse_options();
     let expr = dipper_dialect::parser::parse_expr(text, &options)
@@ -127,10 +128,11 @@ fn names_in(text: &str, session: &Session, header: &str) -> Result<HashSet<Strin
 }
 
 impl Shape {
-    /// Resolves a request against a table. `inferred` are the columns of a body that says itself what it has (Parquet).
+    /// Resolves a request against a table. `inferred` are the columns of a body that describes itself (Parquet).
     ///
     /// # Errors
-    /// Columns that are not there or named twice, expressions that do not plan, a NOT NULL column that gets no value.
+    /// `NoColumn` if a column does not exist; `Invalid` if one is named twice, or a NOT NULL column gets no value;
+    /// otherwise the error of parsing or planning an expression.
     pub(super) async fn try_new(
         session: &Session,
         table: &Arc<TableSchema>,
@@ -144,11 +146,11 @@ impl Shape {
         let mut names: Vec<String> = Vec::new();
         let mut derived: Vec<(usize, String)> = Vec::new();
         if request.columns.is_empty() || request.derives_only() {
-            // A body that says what it has may lack columns, as a JSON object may.
+            // A body that describes itself may lack columns, as a JSON object may.
             let has =
                 |name: &String| inferred.is_none_or(|s| s.fields().iter().any(|f| f.name().eq_ignore_ascii_case(name)));
             names = visible.filter(has).chain(request.hidden_columns.iter().cloned()).collect();
-            // A row may say that it deletes, and when it was made.
+            // A row may say that it deletes, and give its sequence value.
             let is_own = |c: &&TableColumn| c.hidden && (c.name == DELETE_SIGN || c.name == SEQUENCE);
             if is_flexible {
                 names.extend(table.columns.iter().filter(is_own).map(|c| c.name.clone()));
@@ -164,7 +166,7 @@ impl Shape {
                     "'hidden_columns' names '{hidden}', which is no hidden column of the table"
                 )));
             }
-            // A body with names may say what its rows do.
+            // A body with column names may say what its rows do.
             let has_op = request.columns.is_empty()
                 && !is_flexible
                 && match inferred {
@@ -194,7 +196,7 @@ impl Shape {
                 return Err(invalid(format!("'columns' names column '{name}' twice")));
             }
         }
-        // A sequence column that the table does not show gets a copy of the named one.
+        // A hidden sequence column gets a copy of the named column.
         let own = table.sequence.and_then(|id| table.position(id)).map(|at| &table.columns[at]);
         let is_own = |name: &String| own.is_some_and(|c| !c.hidden && c.name.eq_ignore_ascii_case(name));
         if let Some(name) = request.sequence_col.as_ref().filter(|name| !is_own(name)) {
@@ -214,7 +216,8 @@ impl Shape {
         for (_, expression) in &derived {
             used.extend(names_in(expression, session, "columns")?);
         }
-        // A column that is both stored and used is text for the expressions, and stored by one of its own.
+        // A column that is both stored and used by an expression is read as text, and stored by an expression of its
+        // own.
         for name in &names {
             if let Some(at) = place(name)
                 && used.contains(&name.to_lowercase())
@@ -366,7 +369,7 @@ impl Shaper for Shape {
         &self.reading
     }
 
-    /// By the body, by an expression, or by what the load is.
+    /// Columns that every row gets: from the body, from an expression, or from the kind of load.
     fn given(&self) -> Vec<usize> {
         let is_given = |source: &Source| !matches!(source, Source::Constant(_) | Source::Missing);
         (0..self.sources.len()).filter(|at| is_given(&self.sources[*at])).collect()
@@ -413,12 +416,12 @@ impl Shaper for Shape {
                 Source::Derived(at) => stored(&derived[*at], field)?.0,
                 Source::Constant(value) | Source::Given(value) => value.to_array_of_size(rows)?,
                 Source::Missing => new_null_array(field.data_type(), rows),
-                // Filled in below, when the condition is known.
+                // Filled in below, after the condition is evaluated.
                 Source::DeleteSign => Arc::new(Int8Array::from(vec![0_i8; rows])),
             });
         }
         if !misfits.is_empty() {
-            // As of text, where such rows do not get this far.
+            // The rows are removed, as with text, where the reader rejects these rows.
             let good: Vec<u32> = (0..rows).filter(|row| !misfits.contains_key(row)).map(|row| row as u32).collect();
             let mask: BooleanArray = (0..rows).map(|row| Some(!misfits.contains_key(&row))).collect();
             let shaped = self.shape(&filter_record_batch(batch, &mask)?)?;
@@ -460,12 +463,12 @@ impl Shaper for Shape {
     }
 }
 
-/// Whether the reader of Hive's text has no values of this type: they are read as text, and cast as other text is.
+/// Whether the Hive text reader does not support this type. Its values are read as text and then cast.
 fn is_unknown_to_hive(data_type: &DataType) -> bool {
     !data_type.is_nested() && hive_type(&Field::new("", data_type.clone(), true)).is_err()
 }
 
-/// Headers that only some tables take.
+/// Checks headers that only some tables support.
 fn check_model(table: &TableSchema, request: &StreamLoadRequest) -> Result<()> {
     if request.update_mode != UpdateMode::Upsert && table.model != Model::Unique {
         return Err(invalid("Only unique key merge on write support partial update"));
@@ -484,9 +487,9 @@ fn check_model(table: &TableSchema, request: &StreamLoadRequest) -> Result<()> {
     });
     let named = named || request.hidden_columns.iter().any(|h| h == SEQUENCE);
     let whole_rows = request.update_mode == UpdateMode::Upsert;
-    // Rows of some columns need it, too: what it is mapped from may be any of them.
+    // Rows with only some columns need it as well, because any of these may be the one it is mapped from.
     let needs_hidden = hidden_sequence && request.update_mode != UpdateMode::FlexibleColumns;
-    // A column of the table: where the columns are listed, it is one of them or has a default.
+    // For a visible sequence column: if the columns are listed, it must be among them or have a default.
     let own = table.sequence.and_then(|id| table.position(id)).map(|at| &table.columns[at]);
     let is_listed = |column: &TableColumn| {
         let is = |item: &ColumnItem| match item {
@@ -509,12 +512,12 @@ fn check_model(table: &TableSchema, request: &StreamLoadRequest) -> Result<()> {
     Ok(())
 }
 
-/// A column that neither the body nor an expression gives.
+/// Returns the source of a column that neither the body nor an expression gives.
 fn unnamed(column: &TableColumn, table: &TableSchema, request: &StreamLoadRequest, now: &Now) -> Result<Source> {
     if column.name == DELETE_SIGN {
         return Ok(match request.merge_type {
             MergeType::Append => Source::Constant(ScalarValue::Int8(Some(0))),
-            // Also of rows that are there, and do not have it.
+            // Existing rows get it as well, because they do not have it.
             MergeType::Delete => Source::Given(ScalarValue::Int8(Some(1))),
             MergeType::Merge => Source::DeleteSign,
         });
@@ -522,7 +525,7 @@ fn unnamed(column: &TableColumn, table: &TableSchema, request: &StreamLoadReques
     if column.auto_increment.is_some() {
         return Ok(Source::Missing);
     }
-    // Also of rows that are there: they are changed now.
+    // Existing rows get it as well, because the load changes them.
     if request.update_mode == UpdateMode::FixedColumns
         && let Some(changed) = changed_at(column, now)?
     {
@@ -535,19 +538,19 @@ fn unnamed(column: &TableColumn, table: &TableSchema, request: &StreamLoadReques
         None if request.merge_type == MergeType::Delete && !is_key => {
             Ok(Source::Constant(ScalarValue::new_default(&column.data_type.to_arrow())?))
         }
-        // Old rows have a value; a new one without it is rejected.
+        // Existing rows have a value; a new row without it is rejected.
         None if request.update_mode == UpdateMode::FixedColumns => Ok(Source::Missing),
         None => Err(invalid(format!("Column has no default value, column={}", column.name))),
     }
 }
 
-/// A column's default as one value of the type that the column is read as; `None` where that is NULL.
+/// Returns the default of a column as one value of the type in which the column is read; `None` if it is NULL.
 fn default_of(column: &TableColumn, read_as: &DataType, now: &Now) -> Result<Option<ArrayRef>> {
     let Some(value) = default_value(column, now)?.filter(|value| !value.is_null()) else { return Ok(None) };
     if value.data_type() == *read_as {
         return Ok(Some(value.to_array()?));
     }
-    // Dates and times of elements are read as text; what has no elements has none of them.
+    // Dates and times in lists are read as text; an empty list has the same form in both types.
     if let (DataType::List(element), ScalarValue::List(list)) = (read_as, &value)
         && list.values().is_empty()
     {
@@ -567,7 +570,7 @@ fn default_of(column: &TableColumn, read_as: &DataType, now: &Now) -> Result<Opt
     Ok(Some(text.to_array()?))
 }
 
-/// The expression as a value of a type, where casts to it can be written.
+/// Casts an expression to a type, if the cast can be written in SQL.
 fn typed(expression: &str, to: &SqlType) -> String {
     match to {
         SqlType::Char(_) | SqlType::Varchar(_) | SqlType::String => format!("CAST(({expression}) AS STRING)"),
@@ -577,14 +580,14 @@ fn typed(expression: &str, to: &SqlType) -> String {
     }
 }
 
-/// Why a strict load refuses a row: the words of loads of text.
+/// The reason why a strict load rejects a row, in the words of loads of text.
 fn wrong(array: &ArrayRef, row: usize, field: &Field) -> String {
     let value = arrow::util::display::array_value_to_string(array, row).unwrap_or_default();
     let shown: String = value.chars().take(VALUE_CHARS_SHOWN).collect();
     format!("column({}) value is incorrect while strict mode is 1, src value is \"{shown}\"", field.name())
 }
 
-/// Times rounded to a number of microseconds, halves up.
+/// Rounds times to a multiple of `unit` microseconds, halves up.
 fn rounded(array: &ArrayRef, unit: i64) -> ArrayRef {
     if *array.data_type() != DataType::Timestamp(TimeUnit::Microsecond, None) {
         return Arc::clone(array);
@@ -597,14 +600,14 @@ fn rounded(array: &ArrayRef, unit: i64) -> ArrayRef {
     Arc::new(times.unary::<_, TimestampMicrosecondType>(round))
 }
 
-/// Some expressions over one schema.
+/// Compiled expressions over one schema.
 #[derive(Debug)]
 struct Expressions {
     /// Places of the columns that are used.
     inputs: Vec<usize>,
     schema: SchemaRef,
-    /// Projections one above the other; the last one's columns are the results. Between them, what several expressions
-    /// share is computed once.
+    /// Projections, each over the one before. The columns of the last one are the results. The layers compute shared
+    /// parts of several expressions once.
     layers: Vec<Layer>,
 }
 
@@ -654,7 +657,7 @@ impl Expressions {
             at = input;
         }
         layers.reverse();
-        // What is below has the columns that are used, and nothing else happens to them.
+        // The input has the columns that are used, and applies no other operation.
         if !at.children().is_empty() {
             return Err(EngineError::unsupported(
                 "an expression of a load may use functions of a row's own columns, but no aggregates, windows or subqueries",

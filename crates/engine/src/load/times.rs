@@ -1,9 +1,9 @@
-//! Dates and times with an offset behind them, where the load has another zone than UTC.
+//! Dates and times with an offset, for loads whose time zone is not UTC.
 //!
-//! The readers of text move such a time to UTC: they know of no zone. A load that has one reads the columns of these types
-//! as text and makes values of them here: by the same readers, so that a zone changes nothing about what is a value, and
-//! what has an offset is moved on from UTC to the zone, as a cast in an expression does. The same holds for what lies inside of
-//! arrays, maps and structs.
+//! The text readers move these times to UTC, because they know no time zone. A load with a time zone reads columns of
+//! these types as text and converts them here. It uses the same readers, so the time zone does not change which texts
+//! are values; times with an offset are then moved from UTC to the zone, as a cast in an expression does. The same
+//! applies to values inside arrays, maps and structs.
 
 use std::sync::Arc;
 
@@ -23,30 +23,30 @@ use dipper_variables::Variables;
 
 use crate::error::{EngineError, ErrorKind, Result};
 
-/// Type of a DATETIME.
+/// Arrow type of a DATETIME.
 const DATETIME: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
 /// Names of UTC in the tz database, without `Etc/`.
 const UTC: &[&str] = &["UTC", "UCT", "GMT", "GMT0", "GMT+0", "GMT-0", "Greenwich", "Universal", "Zulu"];
 
-/// How the text of a body's dates and times is read.
+/// Settings for reading dates and times from text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Times {
     zone: Zone,
-    /// An empty text is NULL. `""` is how exports that quote everything write a time that is not there, and behind a column
-    /// of text nobody knows any more whether there were quotes.
+    /// Whether an empty text is NULL. `""` is how exports that quote everything write a missing time, and a column of
+    /// text no longer tells whether there were quotes.
     empty_is_null: bool,
 }
 
 impl Times {
-    /// `None` where the readers of text do it by themselves: the session's zone is UTC, or no text is read.
+    /// Returns `None` if the text readers can do it alone: the session's time zone is UTC, or no text is read.
     pub(super) fn of(variables: &Variables, request: &StreamLoadRequest) -> Option<Self> {
         Self::in_zone(&variables.time_zone(), request)
     }
 
-    /// The same for a zone by its name.
+    /// Makes the settings for a time zone by its name; `None` as for [`Self::of`].
     pub(super) fn in_zone(name: &str, request: &StreamLoadRequest) -> Option<Self> {
-        // `SET time_zone` lets only names and offsets through.
+        // `SET time_zone` accepts only valid names and offsets.
         let zone = Zone::parse(name)?;
         let is_utc = match zone {
             Zone::Fixed(seconds) => seconds == 0,
@@ -56,28 +56,29 @@ impl Times {
         let empty_is_null = match request.format {
             Format::Csv { .. } => quotes,
             Format::Json | Format::HiveText => false,
-            // Its times say themselves what they are; see `parquet`.
+            // Times in these formats carry their own meaning; see `parquet`.
             Format::Parquet | Format::Arrow => return None,
         };
         (!is_utc).then_some(Times { zone, empty_is_null })
     }
 
-    /// The type that a column of the body is to be read as, so that [`Self::read`] can make values of that type.
+    /// Returns the type in which a column of the body must be read, so that [`Self::read`] can convert it to
+    /// `data_type`.
     pub(super) fn read_as(times: Option<Self>, data_type: DataType) -> DataType {
         if times.is_some() { as_text(data_type) } else { data_type }
     }
 
-    /// A schema with the types of [`Self::read_as`].
+    /// Returns a schema with the types of [`Self::read_as`].
     pub(super) fn read_schema(times: Option<Self>, schema: &SchemaRef) -> SchemaRef {
         let read = |f: &FieldRef| {
             let data_type = Self::read_as(times, f.data_type().clone());
-            // What else a field says is about values of its type.
+            // The metadata of the field are about values of its own type.
             if data_type == *f.data_type() { Arc::clone(f) } else { Arc::new(Field::new(f.name(), data_type, true)) }
         };
         Arc::new(Schema::new(schema.fields().iter().map(read).collect::<Vec<_>>()))
     }
 
-    /// A batch of [`Self::read_schema`] as one of the schema itself, with NULL where a text is no value.
+    /// Converts a batch of [`Self::read_schema`] to the schema itself, with NULL in place of texts that are not values.
     pub(super) fn read_batch(self, batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
         let columns = (batch.columns().iter().zip(schema.fields()))
             .map(|(column, field)| match column.data_type() == field.data_type() {
@@ -89,8 +90,8 @@ impl Times {
         Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
     }
 
-    /// A column of [`Self::read_as`] as the field's type; and the rows that have a text which is none, in whose place is NULL,
-    /// with what completes the sentence `"<text>" ...`.
+    /// Converts a column of [`Self::read_as`] to the type of the field. Returns the column, with NULL in place of texts
+    /// that are not values, and the rows of these texts, each with the rest of the sentence `"<text>" ...`.
     pub(super) fn read(self, column: &ArrayRef, field: &Field) -> Result<(ArrayRef, Bad)> {
         if column.data_type() == field.data_type() {
             return Ok((Arc::clone(column), Bad::new()));
@@ -132,12 +133,12 @@ impl Times {
         }
     }
 
-    /// How what lies inside of a value is read: an empty text there is no value of any type.
+    /// Settings for texts inside nested values, where an empty text is not a value of any type.
     fn within(self) -> Self {
         Times { empty_is_null: false, ..self }
     }
 
-    /// As [`Self::read`], of a part of other values, whose text is told with the reason.
+    /// Converts a part of nested values as [`Self::read`] does, and adds the text itself to the reasons.
     fn part(self, column: &ArrayRef, field: &Field) -> Result<(ArrayRef, Bad)> {
         let (array, mut bad) = self.read(column, field)?;
         if let Some(texts) = column.as_string_view_opt() {
@@ -148,7 +149,7 @@ impl Times {
         Ok((array, bad))
     }
 
-    /// A column of text (`Utf8View`) as DATE or DATETIME.
+    /// Converts a column of text (`Utf8View`) to DATE or DATETIME.
     fn values(self, texts: &ArrayRef, field: &Field) -> Result<(ArrayRef, Bad)> {
         let texts = texts.as_string_view_opt().ok_or_else(|| unreadable(field))?;
         let is_date = *field.data_type() == DataType::Date32;
@@ -156,7 +157,7 @@ impl Times {
         let mut values: Vec<Option<i64>> = Vec::with_capacity(texts.len());
         let mut others: Vec<(usize, &str)> = Vec::new();
         for (row, text) in texts.iter().enumerate() {
-            // Nearly all have the fixed shape, which has no room for an offset.
+            // Nearly all texts have the fixed form, which has no room for an offset.
             let value = text.map(str::as_bytes).and_then(|bytes| match is_date {
                 true => date_fixed(bytes, 0, bytes.len()).map(i64::from),
                 false => timestamp_fixed(bytes, 0, bytes.len()),
@@ -174,7 +175,7 @@ impl Times {
             for ((row, _), value) in others.iter().zip(read) {
                 values[*row] = value;
             }
-            // A DATE with an offset is the day of that moment in the zone, so that its time of day counts.
+            // A DATE with an offset is the day of that moment in the time zone, so its time of day counts.
             let moments = self.slow(&moved, &Field::new(field.name(), DATETIME, true), &mut Vec::new())?;
             for ((row, _), utc) in moved.into_iter().zip(moments) {
                 let local = utc.and_then(|utc| in_range(self.zone.to_local(utc)));
@@ -185,14 +186,15 @@ impl Times {
             }
         }
         let array: ArrayRef = match is_date {
-            // Days of the years that can be read.
+            // The days of all years that can be read fit into `i32`.
             true => Arc::new(values.into_iter().map(|v| v.map(|days| days as i32)).collect::<Date32Array>()),
             false => Arc::new(values.into_iter().collect::<TimestampMicrosecondArray>()),
         };
         Ok((array, bad))
     }
 
-    /// Rows of text by the reader of loads, as days or microseconds of UTC. What is no value is `None` and goes to `bad`.
+    /// Converts texts by the reader of loads, to days or to microseconds of UTC. Texts that are not values become
+    /// `None` and are added to `bad`.
     fn slow(self, rows: &[(usize, &str)], field: &Field, bad: &mut Vec<(usize, String)>) -> Result<Vec<Option<i64>>> {
         if rows.is_empty() {
             return Ok(Vec::new());
@@ -233,16 +235,16 @@ impl Times {
     }
 }
 
-/// Rows with a text that is no value, and why.
+/// Rows with a text that is not a value, and the reasons.
 type Bad = Vec<(usize, String)>;
 
-/// The type with text in place of DATE and DATETIME.
+/// Replaces DATE and DATETIME in a type by text.
 fn as_text(data_type: DataType) -> DataType {
     let part = |field: &FieldRef| -> FieldRef {
         let data_type = as_text(field.data_type().clone());
         match data_type == *field.data_type() {
             true => Arc::clone(field),
-            // What else a field says is about values of its type.
+            // The metadata of the field are about values of its own type.
             false => Arc::new(Field::new(field.name(), data_type, field.is_nullable())),
         }
     };
@@ -260,12 +262,12 @@ fn unreadable(field: &Field) -> EngineError {
     EngineError::new(ErrorKind::Internal, format!("column {}: text was not read as text", field.name()))
 }
 
-/// The values that items are in, in place of the items; each once.
+/// Maps bad items to the rows that contain them; each row occurs once.
 fn around(offsets: &OffsetBuffer<i32>, bad: Bad) -> Bad {
     let mut rows = Bad::new();
     for (item, why) in bad {
         let row = offsets.partition_point(|offset| *offset as usize <= item);
-        // What lies in front of the first value and behind the last is not used.
+        // Items before the first row and after the last one are not used.
         if row > 0 && row < offsets.len() && !rows.iter().any(|(known, _)| *known == row - 1) {
             rows.push((row - 1, why));
         }
@@ -273,7 +275,7 @@ fn around(offsets: &OffsetBuffer<i32>, bad: Bad) -> Bad {
     rows
 }
 
-/// Entries of maps without those whose key is no value.
+/// Removes the entries of maps whose key is not a value.
 fn with_keys(
     offsets: &OffsetBuffer<i32>,
     keys: ArrayRef,
@@ -289,8 +291,8 @@ fn with_keys(
     Ok((offsets, filter(&keys, &keep)?, filter(&values, &keep)?))
 }
 
-/// Whether a text that reads as a date or time ends with `Z` or `+08:00`. Behind the blank or T that ends the date there
-/// is nothing else with one of these bytes.
+/// Whether a text that is a date or time ends with an offset such as `Z` or `+08:00`. After the blank or T that ends
+/// the date, these bytes occur only in an offset.
 fn has_offset(text: &str) -> bool {
     let text = text.trim_ascii().as_bytes();
     let time = text.iter().position(|b| matches!(b, b' ' | b'T' | b't')).map_or(&[][..], |at| &text[at..]);
@@ -342,7 +344,8 @@ mod tests {
         assert_eq!(bad.iter().map(|b| b.0).collect::<Vec<_>>(), [6]);
     }
 
-    /// The texts as columns of the type, each shown as text, as a load with a zone reads them and as one without does.
+    /// Converts texts to columns of the type and shows each value as text, for a load with time zone and for one
+    /// without.
     fn shown(texts: &[&str], data_type: &str, zone: i32) -> (Vec<String>, Vec<usize>) {
         let to = dipper_dialect::parser::parse_type(data_type).expect("a type").to_arrow();
         let times = (zone != 0).then_some(Times { zone: Zone::Fixed(zone), empty_is_null: false });
@@ -404,7 +407,7 @@ mod tests {
             assert_eq!(values.len(), in_utc.len());
             assert_ne!(values, in_utc, "{data_type}: something has an offset");
         }
-        // Without an offset a zone changes nothing, also about what is a value.
+        // Without an offset, a time zone changes neither the values nor which texts are values.
         let plain = ["[2024-01-01 01:02:03.5, 20240101, '2024-1-2', \"\", null, nonsense]", "[]", "[[1]]"];
         assert_eq!(shown(&plain, "array<datetime>", 3600), shown(&plain, "array<datetime>", 0));
     }

@@ -1,7 +1,7 @@
-//! Conditions and expressions over the rows found, planned once for the same constants and session variables.
+//! Conditions and expressions over the rows of a look-up, planned once for the same constants and session variables.
 //!
-//! DataFusion's plan is taken apart into what it does with a batch: an `ExecutionPlan` that is run many times would keep the
-//! metrics of each run.
+//! The DataFusion plan is taken apart into its operations on a batch: an `ExecutionPlan` that is run many times would
+//! keep the metrics of each run.
 
 use std::sync::Arc;
 
@@ -27,19 +27,19 @@ use crate::query::Planned;
 use crate::result::Column;
 use dipper_variables::Variables;
 
-/// A plan over rows that are there, for these constants under these variables.
+/// A plan over rows in memory, for these constants and variables.
 #[derive(Debug)]
 pub(super) struct Compiled {
     constants: Vec<VarValue>,
     variables: Variables,
-    /// Where its functions count values that became NULL.
+    /// Counts the values that became NULL in its functions.
     lost: Arc<LostValues>,
     pub(super) columns: Vec<Column>,
-    /// In the order in which they are done.
+    /// The operations, in the order in which they are applied.
     steps: Vec<Step>,
 }
 
-/// What is done with a batch.
+/// An operation on a batch.
 #[derive(Debug)]
 enum Step {
     /// Rows are kept.
@@ -51,9 +51,9 @@ enum Step {
 }
 
 impl Compiled {
-    /// `None` for a plan that cannot be used again: it calls a function that means something else the next time (NOW, USER,
-    /// RAND), has lost a value of its text, or does more than to filter and to compute. `context`: it was planned in this one,
-    /// which is no statement's.
+    /// Compiles a plan. `context` is the context in which it was planned, which belongs to no statement. Returns `None`
+    /// if the plan cannot be used again: it calls a function whose result can differ next time (NOW, USER, RAND), a
+    /// constant became NULL while it was planned, or it has operations other than filters and computations.
     pub(super) fn of(
         planned: &Planned,
         physical: &Arc<dyn ExecutionPlan>,
@@ -68,10 +68,10 @@ impl Compiled {
         Ok(Some(Compiled { constants, variables, lost, columns: planned.columns(), steps }))
     }
 
-    /// Whether it was planned for these.
+    /// Whether the plan was made for these constants and variables.
     pub(super) fn is_for(&self, constants: &[VarValue], variables: &Variables) -> bool {
         let same = |(a, b): (&VarValue, &VarValue)| match (a, b) {
-            // 0 and -0 are equal, and what is computed of them is not.
+            // 0 and -0 are equal, but results that are computed from them may differ.
             (VarValue::Double(a), VarValue::Double(b)) => a.to_bits() == b.to_bits(),
             (a, b) => a == b,
         };
@@ -80,7 +80,8 @@ impl Compiled {
             && self.variables.are_as(variables)
     }
 
-    /// The result over these rows. One at a time runs it, so that `lost` gets what this run has lost.
+    /// Runs the plan over these rows. Only one thread at a time may run it, so that `lost` gets the values that this
+    /// run has lost.
     pub(super) fn run(&self, batch: RecordBatch, lost: &LostValues) -> Result<RecordBatch> {
         let result = self.steps.iter().try_fold(batch, |batch, step| {
             Ok(match step {
@@ -94,7 +95,7 @@ impl Compiled {
     }
 }
 
-/// Whether a plan, which is not optimised yet, means the same at any time and in any session with the same variables.
+/// Whether a plan, before it is optimised, means the same at any time and in any session with the same variables.
 fn is_lasting(plan: &LogicalPlan) -> Result<bool> {
     let mut lasting = true;
     plan.apply_with_subqueries(|node| {
@@ -112,12 +113,12 @@ fn is_lasting(plan: &LogicalPlan) -> Result<bool> {
     Ok(lasting)
 }
 
-/// Appends what a plan does with a batch; false if it does something else.
+/// Appends the operations of a plan; false if the plan has other operations.
 fn collect(plan: &Arc<dyn ExecutionPlan>, steps: &mut Vec<Step>) -> Result<bool> {
     let is_one_for_one = plan.downcast_ref::<RepartitionExec>().is_some()
         || plan.downcast_ref::<CoalescePartitionsExec>().is_some()
         || plan.downcast_ref::<CooperativeExec>().is_some();
-    // Its LIMIT is the look-up's own.
+    // The LIMIT of a plan is that of the look-up, which applies it itself.
     if plan.fetch().is_some() {
         return Ok(false);
     }

@@ -1,5 +1,5 @@
-//! Why a query is no look-up that a user would take for one: every key column of one table that look-ups read is compared
-//! with something that is no column.
+//! The reason why a query that a user would take for a look-up is none. These are queries that compare every key column
+//! of one table with something that is not a column, if look-ups can read the table.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -18,11 +18,11 @@ use super::recognise::{MORE_IN_FROM, other_clause, tuple};
 use super::scan::TEXT_BYTES_MAX;
 use crate::session::Session;
 
-/// Views in views that are looked through.
+/// Depth to which views in views are examined.
 const VIEWS_DEEP: usize = 8;
 
-/// The reason, for a query that was not recognised; `None` where nobody would take it for a look-up. `is_read`: its text is
-/// one that look-ups read.
+/// Returns the reason for a query that was not recognised; `None` if nobody would take it for a look-up. `is_read`:
+/// look-ups can read the text of the query.
 pub(super) fn why_not(session: &Session, query: &QueryText, is_read: bool) -> Option<String> {
     let engine = &session.engine;
     let state = engine.catalog.snapshot();
@@ -55,7 +55,7 @@ pub(super) fn why_not(session: &Session, query: &QueryText, is_read: bool) -> Op
         return None;
     }
     if !are_in(&compared.columns) {
-        // Joins and subqueries compare keys with columns, too, and are no look-ups to anybody.
+        // Joins and subqueries also compare keys with columns, and nobody takes them for look-ups.
         let is_simple = compared.queries == 1
             && matches!(query.ast.body.as_ref(),
                 SetExpr::Select(select) if matches!(select.from.as_slice(), [only] if is_table(only)));
@@ -116,7 +116,7 @@ pub(super) fn why_not(session: &Session, query: &QueryText, is_read: bool) -> Op
     Some(why.into())
 }
 
-/// The tables that a query reads, those of its views, too.
+/// The tables that a query reads, including those of its views.
 struct Found<'s> {
     state: &'s CatalogState,
     tables: HashSet<TableId>,
@@ -143,15 +143,15 @@ impl Found<'_> {
     }
 }
 
-/// Columns that are compared with something that is no column.
+/// Columns that are compared with something that is not a column.
 #[derive(Default)]
 struct Compared {
     columns: Vec<String>,
-    /// Those that are compared with what look-ups take.
+    /// Columns that are compared with constants that look-ups support.
     with_constants: Vec<String>,
     /// Columns that are compared with other columns.
     with_columns: Vec<String>,
-    /// Those that are compared by what means the same as `=` of look-ups, and how.
+    /// Columns that are compared in a way that means the same as `=`, and the way.
     otherwise: Vec<(String, &'static str)>,
     has_or: bool,
     queries: usize,
@@ -187,7 +187,7 @@ impl Compared {
         self.otherwise.extend(self.columns[before..].iter().map(|name| (name.clone(), how)));
     }
 
-    /// `NOT (k <> 1)`, `NOT (k NOT IN (1, 2))`.
+    /// Handles `NOT (k <> 1)` and `NOT (k NOT IN (1, 2))`.
     fn negated(&mut self, expr: &Expr) {
         const HOW: &str = "compared by a NOT";
         match expr {
@@ -202,7 +202,7 @@ impl Compared {
     }
 }
 
-/// Appends the columns that one side of a comparison is.
+/// Appends the columns of one side of a comparison.
 fn columns(expr: &Expr, out: &mut Vec<String>) {
     match expr {
         Expr::Identifier(name) => out.push(name.value.clone()),
@@ -247,11 +247,11 @@ impl Visitor for Compared {
     }
 }
 
-/// Whether an expression is a constant that look-ups take, however its text is written.
+/// Whether an expression is a constant that look-ups support, however it is written.
 fn is_constant(expr: &Expr) -> bool {
     match expr {
         Expr::Value(value) => !matches!(&value.value, Value::Number(number, _) if number.contains(['e', 'E'])),
-        // A minus is read as part of the number behind it.
+        // A minus is read as part of the number after it.
         Expr::UnaryOp { op: UnaryOperator::Minus, expr } => matches!(**expr, Expr::Value(_)) && is_constant(expr),
         Expr::UnaryOp { op: UnaryOperator::Plus, expr } => {
             !matches!(**expr, Expr::UnaryOp { op: UnaryOperator::Minus, .. }) && is_constant(expr)
@@ -262,7 +262,7 @@ fn is_constant(expr: &Expr) -> bool {
     }
 }
 
-/// Whether an expression reads no column: constants, variables, and what is made of them.
+/// Whether an expression reads no column: constants, variables, and expressions of these.
 fn is_fixed(expr: &Expr) -> bool {
     struct Reads;
     impl Visitor for Reads {

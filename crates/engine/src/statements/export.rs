@@ -107,7 +107,7 @@ pub(super) async fn into_outfile(session: &mut Session, outfile: &SelectIntoOutf
     let name = outfile.format.as_deref().unwrap_or("csv");
     let format = options.format(name)?;
     let prefix = Place::of(&session.engine.stores, &outfile.path, &options.store_properties())?;
-    // As in Doris, what is behind the last `/` begins the names of the files.
+    // As in Doris, the names of the files begin with the text after the last `/`.
     let below = outfile.path.ends_with('/');
     let directory = if below { prefix.clone() } else { prefix.around()? };
     let named = move |text: &str| if below { prefix.join(text) } else { prefix.with_suffix(text) };

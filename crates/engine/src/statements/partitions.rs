@@ -1,8 +1,8 @@
-//! MSCK REPAIR, ADD and DROP PARTITION.
+//! MSCK REPAIR, ADD PARTITION and DROP PARTITION.
 //!
-//! The partitions of a table are the directories below its location, looked up by each query, plus those that were added
-//! with a location elsewhere. So nothing has to be repaired for a new directory to be seen; MSCK REPAIR says what there
-//! is, and forgets added ones whose directory is gone.
+//! The partitions of a table are the directories below its location, which each query looks up, plus partitions that
+//! were added with a location elsewhere. A new directory is therefore seen without any repair. MSCK REPAIR reports the
+//! number of partitions, and forgets added ones whose directory is gone.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ pub(super) async fn repair(session: &mut Session, name: &Name, _add: bool, drop:
     Ok(Outcome::Done(Done { info, ..Done::default() }))
 }
 
-/// Where a partition is that was not added with a location.
+/// Returns the place of a partition that was not added with a location.
 fn own_place(table: &ExternalTable, values: &[Option<String>]) -> Result<String> {
     let names: Vec<String> = table.partition_columns.iter().map(|c| c.name.clone()).collect();
     let name = directory_name(&names, values);
@@ -69,9 +69,10 @@ fn own_place(table: &ExternalTable, values: &[Option<String>]) -> Result<String>
 
 /// The partitions below a table's own location.
 enum Own {
-    /// Directories.
+    /// The directories of a local file system.
     Local,
-    /// In an object store, those that have files. They go by their values: writers spell and escape names in several ways.
+    /// Partitions of an object store that have files. They are compared by their values, because writers spell and
+    /// escape names in several ways.
     Far(Vec<PartitionFiles>),
 }
 
@@ -118,7 +119,7 @@ pub(super) async fn add(
                 ))),
             };
         }
-        // An object store has no empty directories: there the catalog knows of the partition.
+        // An object store has no empty directories, so the catalog records the partition.
         if !is_remote(&place) {
             let path = local_path(&place)?;
             return std::fs::create_dir_all(&path).map_err(|e| cannot(&path, "create", &e));

@@ -1,4 +1,4 @@
-//! PREPARE, EXECUTE and DEALLOCATE in text form.
+//! PREPARE, EXECUTE and DEALLOCATE PREPARE as statements.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::result::Outcome;
 use crate::session::{Session, TextPrepared};
 
 pub(super) fn prepare(session: &mut Session, name: &str, source: &PrepareSource) -> Result<Outcome> {
-    // As in MySQL, the one before goes, whatever becomes of this one.
+    // As in MySQL, the earlier statement of this name goes even if the new one fails.
     session.prepared.remove(&name.to_lowercase());
     let text = match source {
         PrepareSource::Text(text) => text.clone(),

@@ -1,4 +1,4 @@
-//! SET: values are computed and checked first, then all of them take effect, or none does.
+//! SET: all values are computed and checked first; then all of them take effect, or none does.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,19 +22,19 @@ use crate::session::Session;
 use dipper_variables::charset;
 use dipper_variables::{CATALOG, Checked, Variables};
 
-/// Changes that were checked and not made yet.
+/// Changes that have been checked but not made.
 struct Pending {
-    /// The session's variables as they will be.
+    /// The session's variables after the changes.
     variables: Variables,
     globals: Vec<Checked>,
     user: Vec<(String, ScalarValue)>,
     warnings: Vec<dipper_base::client::Warning>,
     passwords: Vec<CatalogChange>,
-    /// Whether the next transaction only reads.
+    /// Whether the next transaction is READ ONLY.
     reads_only: Option<bool>,
-    /// The catalog to select; within, `None` is dipper's own.
+    /// The catalog to select; an inner `None` is dipper's own.
     catalog: Option<Option<String>>,
-    /// Made by the first value that needs it; all values see the session as it was before.
+    /// Context of subqueries. The first value that needs it makes it; all values see the session as it was before.
     context: Option<Arc<QueryContext>>,
 }
 
@@ -55,7 +55,7 @@ pub(super) async fn set(session: &mut Session, assignments: &[Assignment]) -> Re
     }
     let Pending { variables, globals, user, warnings, passwords, reads_only, catalog, .. } = pending;
     if !user.is_empty() {
-        // Of several values of a name the last one stays.
+        // If a name occurs several times, the last value stays.
         let new: HashMap<&String, &ScalarValue> = user.iter().map(|(name, value)| (name, value)).collect();
         let kept = session.user_variables.iter().filter(|(name, _)| !new.contains_key(name));
         let bytes = kept.chain(new.iter().map(|(name, value)| (*name, *value))).map(|(n, v)| n.len() + v.size()).sum();
@@ -82,7 +82,7 @@ pub(super) async fn set(session: &mut Session, assignments: &[Assignment]) -> Re
     Ok(Outcome::ok())
 }
 
-/// UNSET VARIABLE: back to the default, one variable or all that this session has set.
+/// Runs UNSET VARIABLE: sets one variable, or all that this session has set, back to the default.
 pub(super) async fn unset(session: &mut Session, scope: Scope, name: Option<&str>) -> Result<Outcome> {
     let names = match name {
         Some(name) => vec![name.to_string()],
@@ -92,7 +92,7 @@ pub(super) async fn unset(session: &mut Session, scope: Scope, name: Option<&str
     set(session, &names.into_iter().map(assign).collect::<Vec<_>>()).await
 }
 
-/// User variables that one session may have: a client cannot fill memory with them.
+/// Most user variables that one session may have, so that no client can fill the memory with them.
 const USER_VARIABLES_MAX: usize = 10_000;
 
 impl Pending {
@@ -122,7 +122,7 @@ impl Pending {
                     SetValue::Default => ScalarValue::Null,
                     SetValue::Literal(value) => literal(value),
                     SetValue::Query(query) => self.compute(session, query).await?,
-                    // CURRENT_DATE and its like; anything else is an unknown column.
+                    // The word is CURRENT_DATE or a similar function; any other word is an unknown column.
                     SetValue::Word(word) => {
                         let query = select(word, &session.variables.parse_options())?;
                         self.compute(session, &query).await?
@@ -143,7 +143,7 @@ impl Pending {
                 for name in ["character_set_client", "character_set_results"] {
                     self.variable(Scope::Session, name, charset.as_deref())?;
                 }
-                // As in MySQL, literals then have the database's character set and order.
+                // As in MySQL, literals then have the character set and order of the database.
                 self.variable(Scope::Session, "character_set_connection", None)?;
                 self.variable(Scope::Session, "collation_connection", None)
             }
@@ -158,7 +158,7 @@ impl Pending {
                             )
                         });
                     }
-                    // Each statement reads one snapshot at any level.
+                    // Each statement reads one snapshot at every isolation level.
                     self.reads_only = read_only.or(self.reads_only);
                     return Ok(());
                 };
@@ -192,7 +192,7 @@ impl Pending {
         for name in ["character_set_client", "character_set_connection", "character_set_results"] {
             let before = self.warnings.len();
             self.variable(Scope::Session, name, charset)?;
-            // One warning says it for all three.
+            // One warning covers all three variables.
             if name != "character_set_client" {
                 self.warnings.truncate(before);
             }
@@ -215,7 +215,7 @@ impl Pending {
         }
     }
 
-    /// The one value of a query of one row and one column; no row is NULL.
+    /// Returns the value of a query of one row and one column; NULL if it has no row.
     async fn compute(&mut self, session: &Session, query: &QueryText) -> Result<ScalarValue> {
         let context = match &self.context {
             Some(context) => Arc::clone(context),
@@ -246,7 +246,7 @@ impl Pending {
     }
 }
 
-/// `SELECT word`.
+/// Parses `SELECT word`.
 fn select(word: &str, options: &ParseOptions) -> Result<QueryText> {
     match dipper_dialect::parser::parse(&format!("SELECT {word}"), options)?.into_iter().next().map(|p| p.statement) {
         Some(Statement::Query(query)) => Ok(query),
@@ -254,7 +254,8 @@ fn select(word: &str, options: &ParseOptions) -> Result<QueryText> {
     }
 }
 
-/// A literal as SELECT types it: whole numbers are BIGINT, others DECIMAL, with an exponent DOUBLE.
+/// Converts a literal to the type that it has in SELECT: whole numbers are BIGINT, numbers with a point DECIMAL, with
+/// an exponent DOUBLE.
 fn literal(literal: &Literal) -> ScalarValue {
     match literal {
         Literal::Null => ScalarValue::Null,
@@ -274,7 +275,7 @@ fn number(text: &str) -> ScalarValue {
     decimal(text).unwrap_or_else(|| ScalarValue::Float64(text.parse().ok()))
 }
 
-/// `1.50` as DECIMAL(3, 2); `None` when it has an exponent or more than 38 digits.
+/// Parses `1.50` as DECIMAL(3, 2); `None` if the number has an exponent or more than 38 digits.
 fn decimal(text: &str) -> Option<ScalarValue> {
     let (whole, fraction) = text.split_once('.')?;
     let digits: String = [whole, fraction].concat();

@@ -1,4 +1,4 @@
-//! TBLPROPERTIES and SERDEPROPERTIES of tables over files: whoever misspells one is told.
+//! TBLPROPERTIES and SERDEPROPERTIES of tables over files. Misspelt ones cause a warning.
 
 use dipper_text::hive::PROPERTIES;
 
@@ -6,10 +6,10 @@ use super::warn_of_unknown;
 use crate::files::stores::{is_hadoop_property, is_s3_property};
 use crate::session::Session;
 
-/// The codec of files that INSERT writes.
+/// Properties of files that INSERT writes: the codec.
 const OF_PARQUET: &[&str] = &["parquet.compression"];
 
-/// What Hive and others keep in definitions for themselves: it says nothing about the bytes of files.
+/// Properties in which Hive and others keep information of their own. They say nothing about the bytes of files.
 const BOOKKEEPING: &[&str] = &[
     "COLUMN_STATS_ACCURATE",
     "EXTERNAL",
@@ -34,10 +34,10 @@ const BOOKKEEPING: &[&str] = &[
     "transient_lastDdlTime",
 ];
 
-/// Groups of such, by how their names begin.
+/// Prefixes of further properties of this kind.
 const BOOKKEEPING_GROUPS: &[&str] = &["spark.sql.", "impala.", "trino_", "presto_", "projection."];
 
-/// Warns of properties that nobody knows.
+/// Warns of unknown properties.
 pub(super) fn check<'a>(session: &mut Session, keys: impl Iterator<Item = &'a String>) {
     for key in keys {
         let known = [PROPERTIES, OF_PARQUET, BOOKKEEPING].into_iter().flatten().copied();

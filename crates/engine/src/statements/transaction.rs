@@ -1,9 +1,10 @@
 //! BEGIN, COMMIT, ROLLBACK and savepoints.
 //!
-//! After BEGIN the INSERTs, UPDATEs and DELETEs of one table take effect together, or not at all; see
-//! [`uncommitted`](crate::uncommitted). `SET autocommit = 0` begins nothing, as in Doris: many drivers send it, and most of
-//! their users know no COMMIT. Every statement outside of BEGIN takes effect by itself, and a ROLLBACK that cannot take rows
-//! back says so (warning 1196). So do temporary tables within a transaction: they are made, filled and dropped at once.
+//! After BEGIN, the INSERTs, UPDATEs and DELETEs of one table take effect together or not at all; see
+//! [`dipper_ingest::uncommitted`]. As in Doris, `SET autocommit = 0` does not begin a transaction: many drivers send
+//! it, and most of their users never send COMMIT. Every statement outside of BEGIN takes effect on its own, and a
+//! ROLLBACK that cannot take rows back says so (warning 1196). Statements on temporary tables also take effect at once
+//! within a transaction, when these are created, filled or dropped.
 
 use dipper_dialect::statement::{Assignment, Name, ObjectKind, SetValue, Statement};
 use dipper_ingest::answer::txn_number;
@@ -22,13 +23,14 @@ use crate::transaction::Transaction;
 const NOT_ROLLED_BACK: u16 = 1196;
 
 impl Session {
-    /// Begins a transaction of that label, as BEGIN WITH LABEL does.
+    /// Begins a transaction of this label, as BEGIN WITH LABEL does.
     pub(crate) fn begin_labelled(&mut self, label: &str) {
         self.in_transaction = true;
         self.transaction = Transaction { label: Some(label.to_string()), ..Transaction::default() };
     }
 
-    /// Ends the transaction, if there is one, and gives what it has written to who commits or prepares it.
+    /// Ends the transaction, if there is one, and returns its uncommitted writes to the caller, who commits or prepares
+    /// them.
     pub(crate) fn take_written(&mut self) -> Option<Box<Uncommitted>> {
         over(self, false)
     }
@@ -38,9 +40,9 @@ pub(super) async fn begin(session: &mut Session, reads_only: bool, label: Option
     if let Some(label) = label {
         dipper_ingest::request::label(label).map_err(|e| EngineError::invalid(e.to_string()))?;
     }
-    // SET TRANSACTION READ ONLY was for this one.
+    // SET TRANSACTION READ ONLY applied to this transaction.
     let reads_only = reads_only || session.reads_only && !session.in_transaction;
-    // MySQL's rule: BEGIN commits what is open.
+    // As in MySQL, BEGIN commits the open transaction.
     commit(session, false).await?;
     session.reads_only = reads_only;
     session.in_transaction = true;
@@ -53,7 +55,7 @@ fn told(info: String) -> Outcome {
     Outcome::Done(Done { info, ..Done::default() })
 }
 
-/// The session's transaction is over; what it has written is the caller's.
+/// Ends the session's transaction and returns its uncommitted writes.
 fn over(session: &mut Session, chain: bool) -> Option<Box<Uncommitted>> {
     session.reads_only &= chain;
     session.in_transaction = chain;
@@ -76,14 +78,14 @@ pub(super) async fn rollback(session: &mut Session, chain: bool) -> Result<Outco
     Ok(Outcome::ok())
 }
 
-/// Rows that were written by statements of their own stay.
+/// Warns that rows which statements wrote outside of the transaction stay.
 fn warn_of_alone(session: &mut Session) {
     if session.wrote_alone {
         session.warn(NOT_ROLLED_BACK, "Some non-transactional changed tables couldn't be rolled back");
     }
 }
 
-/// SAVEPOINT. One of the same name is forgotten.
+/// Runs SAVEPOINT. An earlier savepoint of the same name is dropped.
 pub(super) async fn savepoint(session: &mut Session, name: &str) -> Result<Outcome> {
     if session.in_transaction {
         let Transaction { written, savepoints, .. } = &mut session.transaction;
@@ -97,13 +99,13 @@ pub(super) async fn savepoint(session: &mut Session, name: &str) -> Result<Outco
     Ok(Outcome::ok())
 }
 
-/// The place of a savepoint among those of the transaction.
+/// Returns the position of a savepoint among those of the transaction.
 fn place_of(session: &Session, name: &str) -> Result<usize> {
     let known = session.transaction.savepoints.iter().position(|(there, _)| there.eq_ignore_ascii_case(name));
     known.ok_or_else(|| EngineError { code: 1305, ..EngineError::invalid(format!("SAVEPOINT {name} does not exist")) })
 }
 
-/// RELEASE SAVEPOINT: what was written stays, and the savepoints that were set later go, too.
+/// Runs RELEASE SAVEPOINT: the writes stay, and later savepoints are dropped as well.
 pub(super) fn release(session: &mut Session, name: &str) -> Result<Outcome> {
     if session.in_transaction {
         let at = place_of(session, name)?;
@@ -112,7 +114,7 @@ pub(super) fn release(session: &mut Session, name: &str) -> Result<Outcome> {
     Ok(Outcome::ok())
 }
 
-/// ROLLBACK TO SAVEPOINT: the transaction goes on without what was written since.
+/// Runs ROLLBACK TO SAVEPOINT: the transaction continues without the writes since the savepoint.
 pub(super) async fn rollback_to(session: &mut Session, name: &str) -> Result<Outcome> {
     if !session.in_transaction {
         warn_of_alone(session);
@@ -127,7 +129,8 @@ pub(super) async fn rollback_to(session: &mut Session, name: &str) -> Result<Out
     Ok(Outcome::ok())
 }
 
-/// Refuses what cannot be taken back, in Doris's words, and sees to it that a statement sees what was written before.
+/// Refuses statements that cannot be taken back, in Doris's words, and computes the state that includes earlier writes
+/// of the transaction if the statement reads tables.
 pub(super) async fn admit(session: &mut Session, statement: &Statement) -> Result<()> {
     check(session, statement)?;
     if sees(session, statement) && session.transaction.has_written() {
@@ -139,7 +142,7 @@ pub(super) async fn admit(session: &mut Session, statement: &Statement) -> Resul
 /// Refuses a statement in a transaction that is neither a query nor changes rows by INSERT, UPDATE or DELETE.
 ///
 /// # Errors
-/// Doris's words.
+/// `Invalid`, in Doris's words.
 pub(crate) fn check(session: &Session, statement: &Statement) -> Result<()> {
     let refused = match statement {
         Statement::Insert(insert) => insert.overwrite,
@@ -171,7 +174,7 @@ fn is_temporary(session: &Session, name: &Name) -> bool {
     found && name.catalog().is_none_or(crate::catalogs::is_internal)
 }
 
-/// Whether a statement reads tables, or may.
+/// Whether a statement reads tables, or may read them.
 fn sees(session: &Session, statement: &Statement) -> bool {
     match statement {
         Statement::Insert(insert) => {
@@ -201,11 +204,13 @@ fn sees(session: &Session, statement: &Statement) -> bool {
     }
 }
 
-/// Sees to it that what a statement writes to a table belongs to the session's transaction; false where there is none, and of
-/// temporary tables: nobody else sees what is written to them, and a transaction may write to several.
+/// Makes what a statement writes to a table part of the session's transaction. Returns false if there is no
+/// transaction, and for temporary tables: no other session sees their rows, and a transaction may write to several of
+/// them.
 ///
 /// # Errors
-/// The transaction writes to another table (1235); its label is another's.
+/// `Unsupported` (1235) if the transaction has written to another table; an error with `LabelUsed` as its source if
+/// another load has its label.
 pub(in crate::statements) async fn enter(session: &mut Session, database: &str, table: &CatalogTable) -> Result<bool> {
     if !session.in_transaction {
         return Ok(false);
@@ -237,7 +242,7 @@ pub(in crate::statements) async fn enter(session: &mut Session, database: &str, 
         None => None,
     };
     let label = named.unwrap_or_else(|| format!("txn_insert_{txn}"));
-    // One that reads the body of a request is that request's load.
+    // A transaction that reads the body of a request is the load of that request, which has a record already.
     let record = session.body.is_none().then(|| {
         session.engine.loads.records.begin(LoadHeader {
             kind: LoadKind::Insert,
@@ -252,7 +257,7 @@ pub(in crate::statements) async fn enter(session: &mut Session, database: &str, 
     let written = Uncommitted::new(&session.engine.loads, handle, base, txn, (label, held), record);
     session.transaction.written = Some(Box::new(written));
     session.transaction.place = format!("{database}.{}", table.name);
-    // Savepoints that were set before come back to nothing.
+    // Earlier savepoints lead back to a transaction that has written nothing.
     session.transaction.savepoints.iter_mut().for_each(|(_, mark)| *mark = None);
     Ok(true)
 }

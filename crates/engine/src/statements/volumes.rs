@@ -20,7 +20,7 @@ use crate::result::Outcome;
 use crate::secrets::is_secret;
 use crate::session::Session;
 
-/// What a CREATE STORAGE VOLUME says beside its name.
+/// The clauses of CREATE STORAGE VOLUME besides the name.
 pub(super) struct Given<'a> {
     pub(super) kind: &'a str,
     pub(super) locations: &'a [String],
@@ -55,14 +55,15 @@ pub(super) async fn create(
         properties: checked(session, properties)?,
         comment: comment.cloned(),
     };
-    // What cannot be made into a store is refused now; whether the bucket answers is seen by the first table.
+    // Properties from which no store can be made are refused now. Whether the bucket answers is seen by the first
+    // table.
     session.engine.stores.open_data(&volume.url(), &volume.properties)?;
     let change = CatalogChange::CreateVolume { name: name.to_string(), if_not_exists, volume };
     session.engine.catalog.commit(vec![change]).await?;
     Ok(Outcome::ok())
 }
 
-/// Refuses to change the volume that the catalog is in: it is what the server was started with.
+/// Refuses to change the volume of the catalog: it is set when the server is started.
 fn refuse_builtin(name: &str) -> Result<()> {
     if name != BUILTIN_VOLUME {
         return Ok(());
@@ -102,7 +103,8 @@ pub(super) async fn alter(
 
 pub(super) async fn drop_volume(session: &Session, name: &str, if_exists: bool) -> Result<Outcome> {
     refuse_builtin(name)?;
-    // Not a rule of the change itself: what was committed before there was such a rule is replayed by it.
+    // The check is not part of the change itself, because changes that were committed before the rule existed are
+    // replayed.
     let state = session.engine.catalog.refresh().await?;
     let named_by = |d: &&Arc<Database>| d.properties.get(STORAGE_VOLUME).is_some_and(|volume| volume == name);
     if let Some(database) = state.databases.values().find(named_by) {
@@ -144,7 +146,7 @@ fn checked(session: &mut Session, properties: &Properties) -> Result<BTreeMap<St
     Ok(properties.iter().map(|(key, value)| (key.to_lowercase(), Secret::new(value))).collect())
 }
 
-/// SHOW STORAGE VOLUMES.
+/// Runs SHOW STORAGE VOLUMES.
 pub(super) async fn list(session: &Session) -> Result<Sheet> {
     let state = session.engine.catalog.refresh().await?;
     let mut sheet = Sheet::texts(&["Storage Volume"]);
@@ -155,7 +157,7 @@ pub(super) async fn list(session: &Session) -> Result<Sheet> {
     Ok(sheet)
 }
 
-/// DESC STORAGE VOLUME.
+/// Runs DESC STORAGE VOLUME.
 pub(super) async fn describe(session: &Session, name: &str) -> Result<Sheet> {
     let state = session.engine.catalog.refresh().await?;
     let heads = ["Name", "Type", "IsDefault", "Location", "Params", "Enabled", "Comment"];
@@ -193,7 +195,8 @@ pub(super) async fn describe(session: &Session, name: &str) -> Result<Sheet> {
     Ok(sheet)
 }
 
-/// CACHE SELECT: reads what a query reads, past the pages that are in memory, and keeps all of it in the data cache.
+/// Runs CACHE SELECT: reads everything that a query reads, past the pages in memory, and keeps all of it in the data
+/// cache.
 pub(super) async fn cache_select(session: &mut Session, text: &QueryText, properties: &Properties) -> Result<Outcome> {
     let mut verbose = false;
     for (key, value) in properties {
@@ -210,7 +213,8 @@ pub(super) async fn cache_select(session: &mut Session, text: &QueryText, proper
         }
     }
     let context = session.query_context().await?;
-    // Each read waits until it is kept: what came faster than the cache's disk writes would be left out.
+    // Each read waits until it is stored: data that arrives faster than the cache can write would otherwise be left
+    // out.
     let io = Arc::new(IoContext { populate: Populate::Always, synchronous: true, ..IoContext::default() });
     let context = Arc::new(QueryContext { io: Arc::clone(&io), past_memory: true, ..context.as_ref().clone() });
     let (began, before) = (std::time::Instant::now(), session.engine.data_cache().stats());

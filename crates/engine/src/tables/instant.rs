@@ -1,4 +1,4 @@
-//! Which state of a table a statement asks for.
+//! The state of a table that a statement asks for with FOR VERSION AS OF and FOR TIMESTAMP AS OF.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::context::QueryContext;
 use crate::error::{EngineError, Result};
 use crate::query;
 
-/// The state that a statement asks for.
+/// Resolves the state that a statement asks for.
 ///
 /// # Errors
-/// A time that is none.
+/// `Invalid` if the time is not one; otherwise the error of computing its expression.
 pub(crate) async fn at(context: &Arc<QueryContext>, version: Option<&TableVersion>) -> Result<At> {
     Ok(match version {
         None => At::Now,
@@ -34,12 +34,13 @@ pub(crate) async fn at(context: &Arc<QueryContext>, version: Option<&TableVersio
     })
 }
 
-/// The milliseconds since 1970, UTC, of a time that the session's clock shows. `written` is what stands in the statement.
+/// Converts a time in the session's time zone to milliseconds since 1970, UTC. `written` is its text in the statement,
+/// for the error.
 fn milliseconds(context: &QueryContext, text: &str, written: &str) -> Result<i64> {
     let text = text.trim();
     let bad =
         || EngineError::invalid(format!("FOR TIMESTAMP AS OF {written}: expected 'YYYY-MM-DD HH:MM:SS' or now()"));
-    // MySQL's functions may be written without brackets.
+    // MySQL's functions may be written without parentheses.
     if ["current_timestamp", "localtimestamp", "localtime", "now", "sysdate"].contains(&&*text.to_ascii_lowercase()) {
         return Ok(chrono::Utc::now().timestamp_millis());
     }
@@ -48,7 +49,7 @@ fn milliseconds(context: &QueryContext, text: &str, written: &str) -> Result<i64
     let local = formats.iter().find_map(|f| NaiveDateTime::parse_from_str(text, f).ok()).or_else(day);
     let local = local.ok_or_else(bad)?;
     let zone = context.variables.time_zone();
-    // Of a time that the clock shows twice the later one counts.
+    // If clocks show a time twice, the later one counts.
     let found = match (zone.parse::<chrono_tz::Tz>(), zone.parse::<chrono::FixedOffset>()) {
         (Ok(zone), _) => zone.from_local_datetime(&local).latest().map(|t| t.timestamp_millis()),
         (_, Ok(offset)) => offset.from_local_datetime(&local).latest().map(|t| t.timestamp_millis()),
@@ -57,7 +58,8 @@ fn milliseconds(context: &QueryContext, text: &str, written: &str) -> Result<i64
     found.ok_or_else(bad)
 }
 
-/// What an expression gives, as text. Tables are found while a statement is planned, and this plans one: the future is boxed.
+/// Computes an expression as text. Tables are looked up while a statement is planned, and this function plans another
+/// statement, so the future is boxed.
 fn value_of(context: Arc<QueryContext>, expr: Expr) -> BoxFuture<'static, Result<String>> {
     Box::pin(async move {
         let bad = |what: &str| EngineError::invalid(format!("FOR TIMESTAMP AS OF {expr}: {what}"));

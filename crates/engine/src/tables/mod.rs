@@ -1,4 +1,4 @@
-//! From names, paths and table functions in a query to tables that DataFusion can scan.
+//! Finds the tables of a query: turns names, paths and table functions into tables that DataFusion can scan.
 
 mod instant;
 mod view;
@@ -29,25 +29,25 @@ use crate::error::{EngineError, ErrorKind, Result};
 use crate::info_schema::functions;
 use crate::load::body_table;
 
-/// Whether a database of this name is there: one of the catalog, `default`, or one of the virtual ones.
+/// Whether a database of this name exists: one of the catalog, `default`, or a virtual one.
 pub(crate) fn database_exists(state: &CatalogState, name: &str) -> bool {
     state.database(name).is_some() || name == DEFAULT_DATABASE || crate::info_schema::is_virtual(state, name)
 }
 
-/// A statement names a column that the table does not have. `known`: the columns that the table has.
+/// Makes the error for a column that the table does not have. `known` are its columns.
 pub(crate) fn no_column<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> EngineError {
     let near = dipper_base::near::closest(name, known);
     let hint = near.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
     EngineError::new(ErrorKind::NoColumn, format!("Unknown column '{name}' in 'field list'{hint}"))
 }
 
-/// Schema under which the planner knows tables that are paths or calls of table functions.
+/// Schema in which the planner knows tables that are paths or calls of table functions.
 pub(crate) const FILES_SCHEMA: &str = "files";
 
 /// Doris's table function `numbers('number' = 'n')`.
 const NUMBERS: &str = "numbers";
 
-/// One column `number` of 0 to n - 1; with `const_value` n times that value.
+/// Makes a table of one column `number` with the values 0 to n - 1; with `const_value`, n times that value.
 fn numbers(context: &QueryContext, properties: &Properties) -> Result<Arc<dyn TableProvider>> {
     let (mut count, mut value) = (None, None);
     for (key, text) in properties {
@@ -75,7 +75,7 @@ fn numbers(context: &QueryContext, properties: &Properties) -> Result<Arc<dyn Ta
     Ok(Arc::new(ViewTable::new(plan.build()?, None)))
 }
 
-/// One table of a query.
+/// A table of a query, or the error for it.
 #[derive(Debug)]
 enum Found {
     Table { catalog: String, database: String, table: String, provider: Arc<dyn TableProvider> },
@@ -83,20 +83,20 @@ enum Found {
 }
 
 impl Found {
-    /// A table that has no name in a catalog, under the one that it is registered by.
+    /// Makes an entry for a table that has no name in a catalog. `table` is the name under which it is registered.
     fn unnamed(table: String, provider: Arc<dyn TableProvider>) -> Self {
         Found::Table { catalog: CATALOG.into(), database: FILES_SCHEMA.into(), table, provider }
     }
 }
 
-/// The tables that one query names.
+/// The tables that a query names.
 #[derive(Debug, Default)]
 pub(crate) struct TableSet {
     found: Vec<(TableRef, Found)>,
 }
 
 impl TableSet {
-    /// Columns of all tables together.
+    /// Number of columns of all tables together.
     pub(crate) fn columns(&self) -> usize {
         let widths = self.found.iter().map(|(_, found)| match found {
             Found::Table { provider, .. } => provider.schema().fields().len(),
@@ -105,8 +105,8 @@ impl TableSet {
         widths.sum()
     }
 
-    /// Finds every table of the query. A name that is nobody's is kept as an error, which counts only where the name is
-    /// no common table expression.
+    /// Finds every table of the query. A name without table is kept as an error, which counts only if the name is not
+    /// that of a common table expression.
     pub(crate) async fn load(context: &Arc<QueryContext>, query: &QueryText) -> Result<Self> {
         let mut set = TableSet::default();
         for (i, reference) in table_refs(query).into_iter().enumerate() {
@@ -157,7 +157,7 @@ impl TableSet {
                         Found::Table { provider, .. } => Found::unnamed(format!("{name}#{i}"), provider),
                     }
                 }
-                // DataFusion's own, such as generate_series: the planner finds them by itself.
+                // DataFusion's own table functions, such as generate_series; the planner finds them.
                 TableRef::Function { .. } => continue,
             };
             set.found.push((reference, found));
@@ -165,10 +165,10 @@ impl TableSet {
         Ok(set)
     }
 
-    /// The set of a query that reads one provider, under a name, and nothing else.
+    /// Makes the set of a query that reads only one provider, under the name `table`.
     ///
     /// # Errors
-    /// It names another table.
+    /// `Unsupported` if the query names another table.
     pub(crate) fn only(query: &QueryText, table: &str, provider: Arc<dyn TableProvider>) -> Result<Self> {
         let mut set = TableSet::default();
         for reference in table_refs(query) {
@@ -182,7 +182,7 @@ impl TableSet {
         Ok(set)
     }
 
-    /// The set of a query over one table of the catalog, with this provider in its place.
+    /// Makes the set of a query over one table of the catalog, with this provider in its place.
     pub(crate) fn one(query: &QueryText, database: &str, table: &str, provider: Arc<dyn TableProvider>) -> Self {
         let found = |reference| {
             let provider = Arc::clone(&provider);
@@ -194,17 +194,17 @@ impl TableSet {
         TableSet { found: table_refs(query).into_iter().map(found).collect() }
     }
 
-    /// The native table that a name of the query means; `None` where it means something else.
+    /// Finds the native table that a name of the query means; `None` if it means something else.
     pub(crate) fn native<'a>(&self, context: &'a QueryContext, name: &Name) -> Option<&'a Arc<Table>> {
         let is_it = |reference: &TableRef| matches!(reference, TableRef::Named { name: other, .. } if other == name);
         let (_, found) = self.found.iter().find(|(reference, _)| is_it(reference))?;
         let Found::Table { catalog, database, table, .. } = found else { return None };
-        // Partitions of a table have a name of their own.
+        // A selection of partitions is registered under a name of its own, which begins with that of the table.
         let table = table.split('\u{1}').next().filter(|_| catalogs::is_internal(catalog))?;
         context.catalog.table(database, table).filter(|table| table.is_native())
     }
 
-    /// The set in the shape that DataFusion resolves names in.
+    /// Returns the tables in the form in which DataFusion resolves names.
     pub(crate) fn catalog_list(&self) -> Arc<dyn CatalogProviderList> {
         let mut catalogs: HashMap<String, Databases> = HashMap::new();
         for (_, found) in &self.found {
@@ -233,8 +233,8 @@ impl Schemas for TableSet {
             None => Ok(None),
             Some(Found::Table { catalog, database, table, provider }) => Ok(Some(ResolvedTable {
                 columns: provider.schema().fields().iter().map(|f| f.name().clone()).collect(),
-                // Names stay as written, so that `t.*` finds its table; paths, states and partitions of tables get the
-                // name that they are registered under.
+                // Names stay as written, so that `t.*` finds its table. Paths, older states and partitions of tables
+                // get the name under which they are registered.
                 reference: (database == FILES_SCHEMA || is_part)
                     .then(|| vec![catalog.clone(), database.clone(), table.clone()]),
                 place: (database != FILES_SCHEMA).then(|| [catalog.clone(), database.clone()]),
@@ -247,10 +247,10 @@ impl Schemas for TableSet {
     }
 }
 
-/// Doris' function for what is told about an Iceberg table.
+/// Doris's table function for metadata of an Iceberg table.
 const ICEBERG_META: &str = "iceberg_meta";
 
-/// The name of the table that `iceberg_meta('table' = 'catalog.database.table', 'query_type' = 'snapshots')` means.
+/// Returns the table name that `iceberg_meta('table' = 'catalog.database.table', 'query_type' = 'snapshots')` means.
 fn about(properties: &Properties) -> Result<Name> {
     let known = |key: &str| ["table", "query_type"].iter().any(|known| key.eq_ignore_ascii_case(known));
     if let Some((key, _)) = properties.iter().find(|(key, _)| !known(key)) {
@@ -290,7 +290,7 @@ async fn named(
         Ok(place) => (place, name.object().to_string()),
         Err(e) => return Ok(Found::Missing(e)),
     };
-    // The planner asks for names as they are written.
+    // The planner looks names up as they are written.
     let catalog = name.catalog().or(context.selected_catalog.as_deref()).unwrap_or(CATALOG).to_string();
     match place {
         Place::Internal { .. } if version.is_some() => Ok(Found::Missing(EngineError::unsupported(format!(
@@ -315,7 +315,7 @@ async fn named(
                 Some(database) if crate::info_schema::is_virtual(&context.catalog, database) => {
                     let external = match catalogs::is_internal(&catalog) {
                         true => Ok(None),
-                        // What a view reads was asked of its maker.
+                        // The rights of the creator of a view were checked.
                         false if context.view_depth > 0 => catalogs::named(&context.catalog, &catalog).map(Some),
                         false => catalogs::seen(&context.catalog, &context.rights, &catalog).map(Some),
                     };
@@ -327,7 +327,7 @@ async fn named(
                 Some(database) => find(context, database, &table).await?,
                 None => None,
             };
-            // Partitions of a table, and others of it in the same statement, are two tables for the planner.
+            // A selection of partitions, and another one in the same statement, are two tables for the planner.
             let part = |table: String| match partitions {
                 [] => table,
                 some => format!("{table}\u{1}PARTITION({})", some.join(",")),
@@ -338,9 +338,9 @@ async fn named(
             })
         }
         Place::External { database: None, .. } => Ok(Found::Missing(catalogs::no_database_selected(name))),
-        // An error counts only if the name is no common table expression.
+        // An error counts only if the name is not that of a common table expression.
         Place::External { catalog: external, database: Some(database) } => {
-            // Who may read a table may read what is told about it.
+            // A user who may read a table may read its metadata.
             let read = About::of(&table).map_or(table.as_str(), |(base, _)| base);
             if context.view_depth == 0
                 && let Err(e) = access::check(
@@ -373,7 +373,8 @@ fn only_native(name: &Name) -> EngineError {
     ))
 }
 
-/// Refuses files and addresses to who may not reach them. What a view reads was asked of its maker.
+/// Refuses files and addresses to users without the right to them. In views nothing is checked, because the rights of
+/// the creator were.
 fn outside(context: &QueryContext, what: &str) -> Result<()> {
     if context.view_depth > 0 {
         return Ok(());
@@ -381,14 +382,14 @@ fn outside(context: &QueryContext, what: &str) -> Result<()> {
     access::check_outside(&context.rights, what)
 }
 
-/// Refuses a table to who may not read it, before anybody learns whether it is there.
+/// Refuses a table to users who may not read it, before they learn whether it exists.
 fn may_read(context: &QueryContext, database: &str, table: &str) -> Result<()> {
     if context.view_depth > 0 || crate::info_schema::is_virtual(&context.catalog, database) {
         return Ok(());
     }
     let object = Object::Table(database.to_string(), table.to_string());
     if context.catalog.table(database, table).is_none() {
-        // That there is none may be known to who may look into the database.
+        // A user who sees the database may learn that the table does not exist.
         let around = Object::Database(database.to_string());
         return match access::sees(&context.rights, &context.catalog, &around) {
             true => Ok(()),
@@ -398,7 +399,7 @@ fn may_read(context: &QueryContext, database: &str, table: &str) -> Result<()> {
     access::check(&context.rights, &context.catalog, Privileges::SELECT, &object)
 }
 
-/// The provider of a table or view of the catalog, or of a virtual table; `None` when there is no such name.
+/// Returns the provider of a table or view of the catalog, or of a virtual table; `None` if there is none of this name.
 pub(crate) async fn find(
     context: &Arc<QueryContext>,
     database: &str,
@@ -415,7 +416,7 @@ pub(crate) async fn find(
     }
 }
 
-/// No such table, with the near name if there is one.
+/// Makes the error for a missing table, with a similar name if there is one.
 pub(crate) fn no_such_table(context: &QueryContext, database: Option<&str>, table: &str) -> EngineError {
     let Some(database) = database.or(context.database.as_deref()) else {
         return EngineError::new(

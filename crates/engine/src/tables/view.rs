@@ -14,10 +14,10 @@ use crate::context::QueryContext;
 use crate::error::{EngineError, Result};
 use crate::query::plan;
 
-/// Views over views deeper than this are taken for a cycle.
+/// Views nested deeper than this are taken for a cycle.
 const DEPTH_MAX: usize = 32;
 
-/// The view as a table: its query is planned under the sql_mode and database that it was created with.
+/// Makes a table of a view: its query is planned under the sql_mode and database with which the view was created.
 pub(super) async fn provider(
     context: &Arc<QueryContext>,
     database: &str,
@@ -49,7 +49,7 @@ pub(super) async fn provider(
             schema.fields().len()
         )));
     }
-    // A projection would find each of its columns by comparing names with all others.
+    // A projection would find each of its columns by comparing its name with all others.
     let has_these = schema.fields().iter().zip(&names).all(|(field, name)| field.name() == name);
     if has_these && schema.fields().len() >= WIDE {
         return Ok(Arc::new(ViewTable::new(planned.logical, Some(view.sql.clone()))));

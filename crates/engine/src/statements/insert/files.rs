@@ -71,7 +71,7 @@ struct Target {
     format: OutputFormat,
     /// The columns in the files.
     file_schema: SchemaRef,
-    /// For each column of the table (file columns, then partition columns) where its value comes from.
+    /// The source of each column of the table: first the columns in the files, then the partition columns.
     sources: Vec<Source>,
     /// Number of columns that the query must give.
     wanted: usize,

@@ -24,7 +24,7 @@ use crate::result::{Done, Outcome};
 use crate::session::Session;
 use crate::statements::{ddl, qualified};
 
-/// Name of the only partition of a table without partitions is the table's own, as in Doris.
+/// The only partition of an unpartitioned table. It has the name of the table, as in Doris.
 pub(super) fn only_partition(table: &str, buckets: u32) -> Partition {
     Partition {
         id: 0,
@@ -57,7 +57,8 @@ pub(in crate::statements) async fn create_table(session: &mut Session, create: &
         return Err(EngineError::new(ErrorKind::TableExists, format!("Table '{database}.{name}' already exists")));
     }
     let mut create = std::borrow::Cow::Borrowed(create);
-    // As in MySQL, columns of a query go into those of their names where the table's have types of their own.
+    // As in MySQL, columns of the query go into the columns of the same names if the statement declares columns with
+    // types.
     let mut into = Vec::new();
     if let Some(source) = &create.query {
         let found = columns_of_query(session, source, &create.column_names).await?;
@@ -85,13 +86,13 @@ pub(in crate::statements) async fn create_table(session: &mut Session, create: &
         crate::native::dropped::drop_tables(&session.engine, vec![(database, made)]).await?;
     } else if create.temporary {
         session.wrote_alone |= session.in_transaction;
-        // Not before it is filled: the query may read another table of the name.
+        // Added only after the table is filled, because the query may read another table of the name.
         session.temporaries.add(&database, &name, made);
     }
     Ok(Outcome::Done(Done { affected_rows: filled?, ..Done::default() }))
 }
 
-/// CREATE TABLE ... LIKE.
+/// Runs CREATE TABLE ... LIKE.
 pub(in crate::statements) async fn create_like(
     session: &mut Session,
     (name, temporary): (&Name, bool),
@@ -132,7 +133,7 @@ pub(in crate::statements) async fn create_like(
     Ok(Outcome::ok())
 }
 
-/// The table's chain first, then its name in the catalog.
+/// Creates a table: first its chain, then its name in the catalog.
 async fn make(
     session: &Session,
     database: &str,
@@ -148,7 +149,8 @@ async fn make(
     let state = session.engine.catalog.snapshot();
     volume.clone_from(&volume_of(&state, database, &definition)?);
     if let Some(volume) = volume {
-        // Also where its database or the default named it: SHOW CREATE TABLE says where the table is.
+        // The property is set even if the database or the default named the volume, so that SHOW CREATE TABLE tells
+        // where the table is.
         definition.properties.insert(STORAGE_VOLUME.to_string(), volume.clone());
         session.engine.native.volumes().assign(&state, id, volume)?;
     }
@@ -170,13 +172,14 @@ async fn make(
             crate::native::dynamic_partitions(&table).await?;
             native.insert(table);
         }
-        // IF NOT EXISTS, and another session was first.
+        // With IF NOT EXISTS, another session may have been first.
         false => table.tombstone().await?,
     }
     Ok(())
 }
 
-/// The storage volume of a new table: its own property's, its database's, or the default.
+/// Returns the storage volume of a new table: that of its own property, that of its database, or the default; `None` is
+/// the built-in one.
 fn volume_of(state: &CatalogState, database: &str, definition: &TableSchema) -> Result<Option<String>> {
     let own = definition.properties.get(STORAGE_VOLUME);
     let of_database = || state.database(database).and_then(|d| d.properties.get(STORAGE_VOLUME));
@@ -195,7 +198,8 @@ fn volume_of(state: &CatalogState, database: &str, definition: &TableSchema) -> 
     Ok(named)
 }
 
-/// Columns with the types that a query gives; strings become VARCHAR keys where they are first, as in Doris.
+/// Makes column definitions from the columns of a query. A string in the first column becomes VARCHAR so that it can be
+/// a key, as in Doris.
 async fn columns_of_query(
     session: &Session,
     source: &dipper_dialect::statement::QueryText,
@@ -233,7 +237,7 @@ async fn columns_of_query(
         .collect()
 }
 
-/// What a statement defines.
+/// Makes the definition and the partitions of the table that a statement defines.
 pub(super) fn definition(
     session: &mut Session,
     table: &str,
@@ -251,7 +255,7 @@ pub(super) fn definition(
     if is_primary {
         properties.insert(MADE_BY_PRIMARY_KEY.into(), "true".into());
     }
-    // Who writes MySQL's DDL looks rows up by key.
+    // Users of MySQL's DDL look rows up by key.
     let of_mysql = is_primary && create.distribution.is_none();
     if of_mysql && !["store_row_column", "row_store_columns"].iter().any(|p| properties.contains_key(*p)) {
         properties.insert("store_row_column".into(), "true".into());
@@ -322,7 +326,8 @@ pub(super) fn definition(
     Ok((definition, partitions))
 }
 
-/// HLL and BITMAP columns hold no NULL, whatever is written: as in Doris an empty set is their default.
+/// Makes a column from its definition. HLL and BITMAP columns never hold NULL, whatever the statement says; as in
+/// Doris, their default is an empty set.
 pub(super) fn column(c: &ColumnDef, id: u32) -> TableColumn {
     let is_set = matches!(c.data_type, SqlType::Hll | SqlType::Bitmap);
     TableColumn {
@@ -355,7 +360,7 @@ pub(in crate::statements) fn named<'a>(columns: &'a [TableColumn], name: &str) -
     })
 }
 
-/// Model and number of key columns.
+/// Returns the table model and the number of key columns.
 fn key(create: &CreateTable, columns: &[TableColumn]) -> Result<(Model, usize)> {
     if let Some(clause) = &create.key {
         for (i, name) in clause.columns.iter().enumerate() {
@@ -382,7 +387,7 @@ fn key(create: &CreateTable, columns: &[TableColumn]) -> Result<(Model, usize)> 
     if marked > 0 {
         return Ok((Model::Duplicate, marked));
     }
-    // Doris: the first three columns or 36 bytes, and nothing behind a VARCHAR.
+    // As in Doris: the first three columns or 36 bytes, and nothing after a VARCHAR.
     let mut keys = 0;
     let mut bytes = 0;
     for c in columns.iter().take(3) {
@@ -428,7 +433,7 @@ fn partition_by(clause: &PartitionClause, columns: &[TableColumn]) -> Result<Par
     Ok(PartitionBy { kind: clause.kind, columns: ids, auto })
 }
 
-/// Distribution and the number of buckets, `None` for AUTO.
+/// Returns the distribution, and the number of buckets or `None` for AUTO.
 pub(super) fn distribution(
     clause: Option<&DistributionClause>,
     model: Model,
@@ -436,7 +441,7 @@ pub(super) fn distribution(
     columns: &[TableColumn],
 ) -> Result<(Distribution, Option<u32>)> {
     let Some(clause) = clause else {
-        // Doris refuses a UNIQUE table without DISTRIBUTED BY; MySQL's statements never have one.
+        // Doris refuses a UNIQUE table without DISTRIBUTED BY, but MySQL's statements never have the clause.
         return Ok(match model {
             Model::Duplicate => (Distribution::Random, None),
             _ => (Distribution::Hash(keys.iter().map(|c| c.id).collect()), None),

@@ -1,4 +1,4 @@
-//! The definition of a native table as the statement that makes it again.
+//! The statement that creates a native table, from the table's definition.
 
 use dipper_dialect::statement::{
     ColumnDef, CreateTable, DistributionClause, IndexDef, KeyClause, Name, PartitionClause, PartitionDef,
@@ -9,7 +9,7 @@ use dipper_store::table::schema::{
     Aggregate, AutoPartition, Bounds, ColumnId, Distribution, Partition, Rollup, TableSchema, Values,
 };
 
-/// The statement; printed, it is what SHOW CREATE TABLE shows.
+/// Returns the statement. Printed, it is the text of SHOW CREATE TABLE.
 pub(in crate::statements) fn statement(table: &str, state: &TableState) -> CreateTable {
     let schema = state.schema().as_ref();
     let partition_by = schema.partition_by.as_ref().map(|by| PartitionClause {
@@ -89,7 +89,7 @@ fn rollup(schema: &TableSchema, rollup: &Rollup) -> RollupDef {
 
 fn partition(p: &Partition, columns: usize) -> PartitionDef {
     let values = match &p.bounds {
-        // Not shown: a table without PARTITION BY has no list of partitions.
+        // This value is never shown: a table without PARTITION BY has no list of partitions.
         Bounds::All => PartitionValues::Rest,
         Bounds::List(rows) => PartitionValues::In(rows.clone()),
         Bounds::Range { lower: None, upper, upper_max, .. } => {

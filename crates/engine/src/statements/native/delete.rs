@@ -1,7 +1,7 @@
-//! DELETE: the rows that the condition finds get bits in their segments' delete vectors.
+//! DELETE: the rows that match the condition get bits in the delete vectors of their segments.
 //!
-//! Where a sequence column decides which rows win, they are written again as rows that delete, as Doris does: what comes
-//! late with a smaller value must still meet their sequence.
+//! If a sequence column decides which rows win, the rows are instead written again as rows that delete, as in Doris: a
+//! row that comes later with a smaller sequence value must still be compared with their sequence.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ pub(in crate::statements) async fn delete(
     keys_only(&state, &delete.source)?;
     let partitions = super::partition_ids(&state, &delete.partitions)?;
     let alias = delete.alias.clone().unwrap_or_else(|| delete.table.object().to_string());
-    // In a transaction a row of a later statement may come back by its key.
+    // In a transaction, a later statement may bring a row back by its key.
     if state.schema().sequence.is_some() || is_within && state.schema().model == Model::Unique {
         let items = |definition: &TableSchema, _: &Now| Ok(tombstones(definition, &alias));
         let changed = Changed { table: &table, is_within, partitions: &delete.partitions, source: &delete.source };
@@ -73,8 +73,8 @@ pub(in crate::statements) async fn delete(
     let mut first = None;
     let found = handle.delete(partitions, |state, after| {
         let (source, params) = (source.clone(), params.clone());
-        // Where others commit meanwhile only their rows are still to be looked at, but by the same condition: what else it
-        // reads of the table is as it was at first.
+        // If others commit in between, only their rows remain to be examined, but by the same condition: everything
+        // else that it reads of the table is as it was at first.
         let read = match (&first, after) {
             (Some(first), 1..) => Arc::clone(first),
             _ => Arc::clone(first.insert(Arc::clone(&state))),
@@ -87,7 +87,7 @@ pub(in crate::statements) async fn delete(
     Ok(Outcome::Done(Done { affected_rows, ..Done::default() }))
 }
 
-/// Rows as they are, but that they delete; and their addresses.
+/// Select items that return rows as they are, except that they delete, and their addresses.
 fn tombstones(definition: &TableSchema, alias: &str) -> Vec<ast::SelectItem> {
     let deletes = || ast::SelectItem::UnnamedExpr(ast::Expr::Value(ast::Value::Number("1".into(), false).into()));
     let values = definition.columns.iter().map(|c| match c.name == DELETE_SIGN {
@@ -97,7 +97,8 @@ fn tombstones(definition: &TableSchema, alias: &str) -> Vec<ast::SelectItem> {
     values.chain([column(alias, SEGMENT_COLUMN), column(alias, ROW_COLUMN)]).collect()
 }
 
-/// A context in which the table's rows have addresses where it is changed; elsewhere it is read as of `read`.
+/// Makes a context in which the mention of the table that is changed also returns the addresses of rows. Other mentions
+/// of the table see the state `read`.
 pub(super) async fn changing(
     session: &Session,
     changed: ChangedTable,
@@ -109,7 +110,8 @@ pub(super) async fn changing(
     Ok(Arc::new(context))
 }
 
-/// Rows of AGGREGATE tables are merged as they are read: a condition on their values is about no stored row.
+/// Refuses conditions on values of AGGREGATE tables: rows are merged when they are read, so a condition on a value does
+/// not select any stored row.
 fn keys_only(state: &TableState, source: &QueryText) -> Result<()> {
     let schema = state.schema();
     if schema.model != Model::Aggregate {
@@ -138,8 +140,8 @@ fn keys_only(state: &TableState, source: &QueryText) -> Result<()> {
     }
 }
 
-/// The query with other select items, over some partitions of the table that it begins with; and what stands in
-/// `PARTITION (...)` there. Other mentions of the table are of all of it.
+/// Returns the query with other select items, restricted to some partitions of the table that it begins with, and the
+/// names now in `PARTITION (...)` of this mention. Other mentions of the table read all of it.
 pub(super) fn with_items(
     source: &QueryText,
     partitions: &[String],
@@ -165,7 +167,7 @@ pub(super) fn with_items(
     Ok((query, mention))
 }
 
-/// Puts names into the `PARTITION (...)` of the first table of a query; the table's name.
+/// Puts names into the `PARTITION (...)` of the first table of a query. Returns the name of the table.
 fn restrict(query: &mut QueryText, names: &[String]) -> Result<String> {
     let first = match query.ast.body.as_mut() {
         ast::SetExpr::Select(select) => select.from.first_mut().map(|from| &mut from.relation),
@@ -185,7 +187,7 @@ pub(super) fn column(table: &str, name: &str) -> ast::SelectItem {
     ast::SelectItem::UnnamedExpr(ast::Expr::CompoundIdentifier(parts))
 }
 
-/// Runs a query whose two columns are addresses.
+/// Runs a query whose two columns are addresses of rows.
 async fn addresses(
     session: &Session,
     changed: ChangedTable,
@@ -208,7 +210,7 @@ async fn addresses(
     .await
 }
 
-/// Collects addresses; a row that is found twice counts once.
+/// Addresses of rows, collected from batches. A row that is found twice counts once.
 pub(super) struct Addresses {
     ids: Vec<SegmentId>,
     rows: Vec<RoaringBitmap>,
@@ -220,14 +222,14 @@ impl Addresses {
         Addresses { rows: vec![RoaringBitmap::new(); ids.len()], ids }
     }
 
-    /// The columns `at` and `at + 1` are segments and rows. Returns for each row whether it is new.
+    /// Adds the addresses in the columns `at` (segments) and `at + 1` (rows). Returns for each row whether it is new.
     pub(super) fn add(&mut self, batch: &RecordBatch, at: usize) -> Vec<bool> {
         let segments = batch.column(at).as_primitive::<UInt32Type>();
         let rows = batch.column(at + 1).as_primitive::<UInt32Type>();
         segments.values().iter().zip(rows.values()).map(|(s, r)| self.rows[*s as usize].insert(*r)).collect()
     }
 
-    /// Number of rows.
+    /// Number of rows collected.
     pub(super) fn len(&self) -> u64 {
         self.rows.iter().map(RoaringBitmap::len).sum()
     }

@@ -1,4 +1,4 @@
-//! The end of native tables: the name goes first, then the rows.
+//! The end of native tables: first the name goes, then the rows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +9,13 @@ use crate::error::{EngineError, ErrorKind};
 use crate::native::dropped::end;
 use crate::session::Session;
 
-/// How long a statement waits for a store to take note of a table's end. The note is written behind where that takes longer.
+/// Longest wait of a statement until the store has noted the end of a table. A note that takes longer is written in the
+/// background.
 const NOTED_WITHIN: Duration = Duration::from_secs(10);
 
-/// Gives up the rows of native tables that a change of the catalog left without a name. Where that cannot be written down
-/// beside the rows the tables are gone all the same; the statement warns, and vacuum, which finds what no name leads to,
-/// does it later.
+/// Gives up the rows of native tables that a change of the catalog left without a name. If the end of a table cannot be
+/// noted in its storage volume, the table is dropped all the same: the statement warns, and vacuum deletes the rows
+/// later, because it finds everything that no name leads to.
 pub(in crate::statements) async fn discard_missing(
     session: &mut Session,
     before: &Arc<CatalogState>,
@@ -27,7 +28,7 @@ pub(in crate::statements) async fn discard_missing(
         .map(|table| {
             let (engine, before) = (Arc::clone(&session.engine), Arc::clone(before));
             let (id, volume) = (table.id, table.volume.clone());
-            // On a task of its own, which goes on when it is no longer waited for.
+            // A task of its own, which goes on after the statement has stopped waiting for it.
             let end = session.engine.io().spawn(async move { end(&engine, &before, id, volume.as_deref()).await });
             async {
                 match tokio::time::timeout(NOTED_WITHIN, end).await {

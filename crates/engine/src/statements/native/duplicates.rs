@@ -1,5 +1,5 @@
-//! INSERT ... ON DUPLICATE KEY UPDATE, as far as a load does what it asks for: a row whose key is there takes over the values that
-//! the statement brings, or leaves what is there as it is.
+//! INSERT ... ON DUPLICATE KEY UPDATE, in the forms that a load can do: a row whose key exists takes the new values of
+//! the statement, or keeps its old ones.
 
 use dipper_dialect::statement::Insert;
 use dipper_store::table::schema::{DefaultValue, Model, TableColumn, TableSchema};
@@ -9,27 +9,28 @@ use super::write::NewKeys;
 use crate::error::{EngineError, Result};
 use crate::tables::no_column;
 
-/// What becomes of rows whose keys are there.
+/// What happens to a new row whose key exists.
 #[derive(Debug)]
 pub(super) enum Duplicates {
-    /// They take the place of the rows that are there: as a whole, or in the columns that the statement brings.
+    /// It replaces the existing row, as a whole or in the columns that the statement names.
     Replace(Option<NewKeys>),
-    /// They are left out.
+    /// It is left out.
     Skip,
 }
 
-/// Whose value an assignment gives to its column.
+/// The row whose value an assignment gives to its column.
 enum Given {
-    /// The row's that is inserted.
+    /// The row that is inserted.
     New,
-    /// The row's that is there.
+    /// The row that exists.
     Old,
 }
 
-/// What the assignments ask for.
+/// Interprets the assignments of ON DUPLICATE KEY UPDATE.
 ///
 /// # Errors
-/// Something that is neither an upsert of the values that are given nor nothing at all, or a table whose rows have no key.
+/// `Unsupported` if the assignments are neither an upsert of the given values nor without effect, or if the rows of the
+/// table have no unique key; `NoColumn` if there is no column of an assignment's name.
 pub(super) fn duplicates(definition: &TableSchema, table: &str, insert: &Insert) -> Result<Duplicates> {
     let refused = |why: String| EngineError::unsupported(format!("ON DUPLICATE KEY UPDATE: {why}"));
     if definition.model != Model::Unique || definition.has_sequences() {
@@ -77,7 +78,7 @@ pub(super) fn duplicates(definition: &TableSchema, table: &str, insert: &Insert)
             "{kept} is given, but not assigned: write {kept} = VALUES({kept}), too, or leave {kept} out of the column list"
         )));
     }
-    // New rows and old ones get the same time.
+    // A load gives new rows and existing rows the same time.
     let stamped = |c: &TableColumn| {
         c.on_update.is_some_and(|digits| c.default != Some(DefaultValue::CurrentTimestamp(digits))) && !is_given(c)
     };
@@ -91,10 +92,10 @@ pub(super) fn duplicates(definition: &TableSchema, table: &str, insert: &Insert)
     Ok(Duplicates::Replace((!is_whole).then_some(NewKeys { refused: false })))
 }
 
-/// Whose value of `column` the expression is; `None` of any other.
+/// Returns the row whose value of `column` the expression is; `None` for other expressions.
 fn given(expr: &ast::Expr, column: &str, table: &str, definition: &TableSchema, insert: &Insert) -> Option<Given> {
     let is_column = |name: &ast::Ident| name.value.eq_ignore_ascii_case(column);
-    // The column that a name of `AS name (column, ...)` stands for.
+    // The column that a name in `AS name (column, ...)` stands for.
     let renamed = |name: &ast::Ident| {
         let (_, names) = insert.rows_as.as_ref()?;
         let at = names.iter().position(|other| other.eq_ignore_ascii_case(&name.value))?;

@@ -1,6 +1,7 @@
-//! Indexes: those that act, and those that are kept in the definition for the scripts that ask for them.
+//! Indexes: those that have an effect, and those that are only kept in the definition, for scripts that create them.
 //!
-//! What a column must be for an index, and what properties an index takes, are Doris's rules; GIN and VECTOR are StarRocks's.
+//! The rules about the columns that an index can have, and about its properties, are Doris's; GIN and VECTOR are
+//! StarRocks's.
 
 use dipper_base::types::SqlType;
 use dipper_dialect::statement::{IndexDef, Name};
@@ -12,19 +13,20 @@ use crate::result::Outcome;
 use crate::session::Session;
 use crate::statements::ddl;
 
-/// Longest name of an index, in Doris.
+/// Longest name of an index in characters, as in Doris.
 const NAME_MAX: usize = 64;
 
-/// Words that text of an inverted index is cut into.
+/// Names of the parsers that split text for an inverted index into words.
 const PARSERS: &[&str] = &["none", "standard", "english", "unicode", "chinese", "icu", "basic", "ik"];
 
-/// Distances of a vector index, in Doris's names and in StarRocks's.
+/// Distance measures of a vector index, for both Doris's and StarRocks's indexes.
 const METRICS: &[&str] = &["l2_distance", "inner_product", "cosine_similarity"];
 
 /// Adds an index to a definition.
 ///
 /// # Errors
-/// The name is taken (1061), a column is not there or of a type that the index cannot have, or a property is wrong.
+/// 1061 if the name is taken; `NoColumn` if a column does not exist; `Invalid` if the index cannot have a column of
+/// this type or a property is wrong; `Unsupported` for kinds of indexes that do not exist here.
 pub(super) fn add(session: &mut Session, schema: &mut TableSchema, if_not_exists: bool, def: &IndexDef) -> Result<()> {
     let index = index(schema, def)?;
     let name = &index.name;
@@ -71,7 +73,7 @@ fn invalid<T>(message: String) -> Result<T> {
     Err(EngineError::invalid(message))
 }
 
-/// The index that a statement defines.
+/// Makes the index that a statement defines.
 fn index(schema: &TableSchema, def: &IndexDef) -> Result<Index> {
     let name = def.name.clone().unwrap_or_else(|| def.columns.join("_"));
     let columns = def.columns.iter().map(|n| named(&schema.columns, n)).collect::<Result<Vec<_>>>()?;
@@ -88,7 +90,8 @@ fn index(schema: &TableSchema, def: &IndexDef) -> Result<Index> {
     }
     let kind = match def.using.as_deref().map(str::to_lowercase) {
         Some(kind) => kind,
-        // Doris makes an inverted index where nothing is said; MySQL's may have several columns.
+        // Doris makes an inverted index if no kind is given. An index of a MySQL statement may have several columns,
+        // which an inverted index cannot have.
         None if inverted(schema, &name, &columns).is_ok() => "inverted".to_string(),
         None => "btree".to_string(),
     };
@@ -134,7 +137,7 @@ fn index(schema: &TableSchema, def: &IndexDef) -> Result<Index> {
     })
 }
 
-/// The only column of an index of that kind.
+/// Returns the column of an index of a kind that can have only one.
 fn one<'a>(name: &str, kind: &str, columns: &[&'a TableColumn]) -> Result<&'a TableColumn> {
     match columns {
         [one] => Ok(one),
@@ -151,7 +154,7 @@ fn type_of<T>(name: &str, kind: &str, column: &TableColumn) -> Result<T> {
     ))
 }
 
-/// Values that AGGREGATE tables merge are in no index.
+/// Refuses value columns of AGGREGATE tables, which no index can have.
 fn value_column(schema: &TableSchema, name: &str, column: &TableColumn) -> Result<()> {
     let is_key = schema.key_columns().iter().any(|key| key.id == column.id);
     match schema.model == Model::Aggregate && !is_key {
@@ -192,14 +195,14 @@ fn is_text(data_type: &SqlType) -> bool {
     matches!(data_type, SqlType::Char(_) | SqlType::Varchar(_) | SqlType::String)
 }
 
-/// What a property of an index may be.
+/// The values that a property of an index accepts.
 enum Rule {
     OneOf(&'static [&'static str]),
     Number(u64, u64),
     Any,
 }
 
-/// The properties of indexes of that kind; `None` where any are taken.
+/// Returns the known properties of indexes of a kind; `None` if any property is accepted.
 fn rules(kind: &str) -> Option<&'static [(&'static str, Rule)]> {
     const FLAG: Rule = Rule::OneOf(&["true", "false"]);
     const INVERTED: &[(&str, Rule)] = &[
@@ -296,7 +299,8 @@ fn properties(name: &str, kind: &str, column: &TableColumn, given: &[(String, St
     }
 }
 
-/// BUILD INDEX: indexes that act are made by each load and merge, and the others have nothing to be made of.
+/// Runs BUILD INDEX, which only explains itself: loads and merges build the indexes that have an effect, and the others
+/// have no data.
 pub(in crate::statements) async fn build(
     session: &mut Session,
     index: Option<&str>,

@@ -34,24 +34,26 @@ use crate::session::{LastInsert, Session};
 use crate::statements::insert::columns::is_strict;
 use crate::statements::transaction;
 
-/// How often an INSERT is computed that reads its table while others change it: INSERT OVERWRITE from itself, INSERT IGNORE.
+/// How often an INSERT is computed that reads its table while others change it: INSERT OVERWRITE from the table itself,
+/// INSERT IGNORE, ON DUPLICATE KEY UPDATE.
 const REPEATS_MAX: u32 = 10;
 
-/// What an INSERT stores.
+/// The rows that an INSERT stores.
 enum Given {
     Rows(RecordBatch),
     Query(QueryText),
 }
 
-/// INSERT INTO and INSERT OVERWRITE.
+/// Runs INSERT INTO and INSERT OVERWRITE. Returns the answer for the client.
 ///
-/// INSERT IGNORE keeps the rows of a UNIQUE table whose keys are there, as in MySQL.
+/// INSERT IGNORE keeps the rows of a UNIQUE table whose keys exist, as in MySQL.
 ///
-/// An INSERT OVERWRITE takes the place of all rows that are there when it is committed. One that reads the table itself
-/// is computed anew where rows came or went since it read: they would be lost, or come back.
+/// INSERT OVERWRITE replaces all rows that exist when it commits. If the statement also reads the table, and rows were
+/// added or removed after it read, it is computed again: otherwise the new rows would be lost, and removed rows would
+/// come back.
 ///
 /// # Errors
-/// [`ErrorKind::Conflict`] where that happens again and again.
+/// `Conflict` if rows are added or removed in each of several attempts.
 pub(in crate::statements) async fn insert(
     session: &mut Session,
     database: &str,
@@ -59,7 +61,7 @@ pub(in crate::statements) async fn insert(
     insert: &Insert,
     params: Vec<VarValue>,
 ) -> Result<Done> {
-    // A body comes once.
+    // The body of a request can be read only once.
     let repeats = (insert.overwrite || insert.ignore || !insert.on_duplicate.is_empty()) && session.body.is_none();
     let attempts = if repeats { REPEATS_MAX } else { 1 };
     for attempt in 1..attempts {
@@ -135,7 +137,8 @@ async fn insert_once(
         None => None,
     };
     let engine = Arc::clone(&session.engine);
-    // Where it reads the body of a request, that is the load; and many small statements would drive loads out of the list.
+    // If the statement reads the body of a request, the request is the load that is recorded. Many small statements
+    // would push loads out of the list.
     let is_values = matches!(insert.source.ast.body.as_ref(), ast::SetExpr::Values(_));
     let recorded = session.body.is_none() && !is_within && (insert.label.is_some() || !is_values);
     let record = recorded.then(|| {
@@ -154,7 +157,7 @@ async fn insert_once(
     let (overwrite, id) = (insert.overwrite, table.id);
     let written = on_cpu(&threads, async move {
         target.recorder = Recorder::begin(&context, Task::Write, &statement);
-        // States of the query's own: whether it reads the table is seen from them.
+        // Snapshots of the query's own show whether it reads the table.
         let context = match overwrite {
             true => Arc::new(QueryContext { snapshots: Arc::default(), ..context.as_ref().clone() }),
             false => context,
@@ -172,7 +175,7 @@ async fn insert_once(
     })
     .await;
     if let Some(held) = held {
-        // Where the outcome is open, the table's chain decides when the label is used again.
+        // If the outcome is unknown, the chain of the table decides when the label is used again.
         let open = written.as_ref().is_err_and(|e| e.kind == ErrorKind::Unknown);
         if !open && let Err(error) = held.end(written.is_ok()).await {
             tracing::warn!(%error, "the end of a labelled INSERT was not noted; its table knows it");
@@ -188,7 +191,7 @@ async fn insert_once(
     Ok(tell(session, (database, table), insert, txn, written))
 }
 
-/// Notes how it ended, for SHOW LOAD.
+/// Records for SHOW LOAD how the statement ended.
 fn end(record: Running, txn: TxnId, written: &Result<Written>) {
     let mut answer = LoadAnswer::new("", "");
     answer.times.total = record.elapsed();
@@ -211,8 +214,9 @@ fn end(record: Running, txn: TxnId, written: &Result<Written>) {
     record.end(&answer);
 }
 
-/// Whether rows that the table has keep the columns that are not named, and what becomes of others then. As in Doris a
-/// list of columns has to leave some out: all of them are an upsert of whole rows as ever.
+/// Returns how new keys are treated if this is a partial update, in which existing rows keep the columns that the
+/// statement does not name. As in Doris, the list of columns must omit some: a list of all columns is an ordinary
+/// upsert of whole rows.
 fn partial(session: &Session, definition: &TableSchema, insert: &Insert) -> Option<NewKeys> {
     let named = |name: &str| insert.columns.iter().any(|n| n.eq_ignore_ascii_case(name));
     let is_partial = session.variables.flag("enable_unique_key_partial_update")
@@ -224,7 +228,7 @@ fn partial(session: &Session, definition: &TableSchema, insert: &Insert) -> Opti
     is_partial.then(|| NewKeys { refused: new_keys.eq_ignore_ascii_case("error") })
 }
 
-/// What is inserted, with values in place of `DEFAULT(column)` where the column is the table's.
+/// Returns the source of an INSERT, with values in place of `DEFAULT(column)` for columns of the table.
 fn with_defaults<'a>(insert: &'a Insert, definition: &Arc<TableSchema>) -> Result<Cow<'a, QueryText>> {
     if !matches!(insert.source.ast.body.as_ref(), ast::SetExpr::Values(_)) || !defaults::is_asked(&insert.source.ast) {
         return Ok(Cow::Borrowed(&insert.source));
@@ -235,7 +239,7 @@ fn with_defaults<'a>(insert: &'a Insert, definition: &Arc<TableSchema>) -> Resul
     Ok(Cow::Owned(source))
 }
 
-/// Whole rows need a value of the sequence column that decides between them.
+/// Checks that an INSERT of whole rows gives a value of the sequence column, which decides between rows.
 fn check_sequence(session: &Session, table: &CatalogTable, definition: &TableSchema, insert: &Insert) -> Result<()> {
     let Some(at) = definition.sequence.and_then(|id| definition.position(id)) else { return Ok(()) };
     let column = &definition.columns[at];
@@ -249,7 +253,7 @@ fn check_sequence(session: &Session, table: &CatalogTable, definition: &TableSch
     Err(EngineError::invalid(format!("Table {} has sequence column, need to specify the sequence column", table.name)))
 }
 
-/// Says where the rows go and how, by the statement and the session's variables.
+/// Configures the target by the statement and the session's variables: partitions, label, tolerance, group commit.
 fn aim(target: &mut Target, session: &Session, insert: &Insert) -> Result<()> {
     target.partitions = insert.partition.iter().map(|(name, _)| name.clone()).collect();
     target.temporary = insert.temporary;
@@ -258,7 +262,7 @@ fn aim(target: &mut Target, session: &Session, insert: &Insert) -> Result<()> {
         true => 0.0,
         false => session.variables.get("insert_max_filter_ratio").and_then(|v| v.parse().ok()).unwrap_or(1.0),
     };
-    // Doris's words for the partitions that the rows fall into.
+    // `*` is Doris's name for the partitions into which the rows fall.
     if insert.overwrite && !insert.temporary && target.partitions == ["*"] {
         target.partitions.clear();
         target.replaces_its_own = true;
@@ -269,7 +273,7 @@ fn aim(target: &mut Target, session: &Session, insert: &Insert) -> Result<()> {
         };
     }
     target.ignores |= insert.ignore && target.state.schema().model == Model::Unique && !insert.overwrite;
-    // What others than VALUES give may be much.
+    // Sources other than VALUES may give many rows.
     let few = matches!(insert.source.ast.body.as_ref(), ast::SetExpr::Values(_))
         || session.body.is_some() && is_grouped(session);
     let alone = insert.overwrite || target.partial.is_some() || target.ignores || insert.label.is_some();
@@ -284,7 +288,7 @@ fn is_grouped(session: &Session) -> bool {
     !session.variables.get("group_commit").unwrap_or_default().eq_ignore_ascii_case("off_mode")
 }
 
-/// Tells the client what was written: in the answer, in warnings, and to the request whose body was read.
+/// Reports to the client what was written: in the answer, in warnings, and to the request whose body was read.
 fn tell(
     session: &mut Session,
     (database, table): (&str, &CatalogTable),
@@ -327,7 +331,7 @@ fn tell(
     Done { affected_rows: rows, last_insert_id, last_id, info }
 }
 
-/// Rows that a load would take the place of in that state.
+/// Returns the number of rows that a load would replace in this state.
 fn replaced_rows(state: &TableState, replaces: &Replace) -> u64 {
     match replaces {
         Replace::None => 0,
@@ -339,7 +343,11 @@ fn replaced_rows(state: &TableState, replaces: &Replace) -> u64 {
     }
 }
 
-/// The label for this INSERT or transaction; an error if another load has it.
+/// Takes the label for this INSERT or transaction.
+///
+/// # Errors
+/// An error with [`LabelUsed`] as its source if another load has the label; `NoDatabase` if the database does not
+/// exist.
 pub(in crate::statements) async fn acquire(
     session: &Session,
     database: &str,
@@ -358,7 +366,7 @@ pub(in crate::statements) async fn acquire(
     }
 }
 
-/// Fills a table that was just made with the rows of a query.
+/// Fills a newly created table with the rows of a query.
 pub(super) async fn fill(
     session: &Session,
     database: &str,
@@ -366,7 +374,7 @@ pub(super) async fn fill(
     columns: &[String],
     source: &QueryText,
 ) -> Result<u64> {
-    // By the catalog's own name: the session may have a temporary table that is called so.
+    // Looked up in the catalog itself, because the session may have a temporary table of the name.
     let catalog = session.engine.catalog.refresh().await?;
     let table = catalog.table(database, name).ok_or_else(|| catalog.no_table(database, name))?;
     let handle = session.engine.native.get(table.id).await?;

@@ -1,4 +1,5 @@
-//! CHECK, OPTIMIZE and REPAIR TABLE: MySQL's statements about the storage of tables, with MySQL's answer: a few rows for each table.
+//! CHECK, OPTIMIZE and REPAIR TABLE: MySQL's statements about the storage of tables. They answer as in MySQL, with a
+//! few rows for each table.
 
 use dipper_dialect::statement::{Maintenance, Name};
 use dipper_exec::on_cpu::on_cpu;
@@ -11,15 +12,15 @@ use crate::result::{Column, Outcome};
 use crate::session::Session;
 use crate::statements::{ddl, qualified};
 
-/// What MySQL says where an engine does not know the statement.
+/// MySQL's text for an engine that does not know the statement.
 const UNKNOWN: &str = "The storage engine for the table doesn't support";
 
-/// The answer before there is one.
+/// Makes the answer, without rows.
 fn empty() -> Sheet {
     Sheet::texts(&["Table", "Op", "Msg_type", "Msg_text"])
 }
 
-/// The columns of the answer.
+/// Returns the columns of the answer.
 pub(in crate::statements) fn columns() -> Result<Vec<Column>> {
     match empty().into_outcome()? {
         Outcome::Rows(rows) => Ok(rows.columns),
@@ -27,7 +28,7 @@ pub(in crate::statements) fn columns() -> Result<Vec<Column>> {
     }
 }
 
-/// Does the work on each table, and says what came of it.
+/// Runs the statement on each table and reports the results.
 pub(in crate::statements) async fn maintain(
     session: &mut Session,
     work: Maintenance,
@@ -45,7 +46,7 @@ pub(in crate::statements) async fn maintain(
         let mut say = |kind: &str, text: &str| sheet.push([(&shown).into(), op.into(), kind.into(), text.into()]);
         let table = match ddl::table_named(session, name).await {
             Ok((_, table)) => table,
-            // As in MySQL, the other tables are still looked at.
+            // As in MySQL, the other tables are still processed.
             Err(e) if matches!(e.kind, ErrorKind::NoTable | ErrorKind::NoDatabase) => {
                 say("Error", &e.message);
                 say("status", "Operation failed");
@@ -82,7 +83,7 @@ pub(in crate::statements) async fn maintain(
     sheet.into_outcome()
 }
 
-/// Reads all that is stored of a table.
+/// Reads everything that is stored of a table.
 async fn check(session: &Session, name: &str, table: &CatalogTable) -> Result<Report> {
     let handle = session.engine.native.get(table.id).await?;
     handle.refresh().await?;

@@ -38,16 +38,16 @@ pub(crate) use shape::{Now, changed_at, default_value};
 pub(super) use truncate::truncate;
 pub(super) use update::update;
 
-/// How often a statement that changes rows begins again because others changed the same rows.
+/// How often a statement that changes rows starts again because others changed the same rows.
 const ATTEMPTS_MAX: usize = 50;
 
-/// Ids of partitions by name.
+/// Finds partitions by name and returns their ids.
 fn partition_ids(state: &TableState, names: &[String]) -> Result<Vec<PartitionId>> {
     names
         .iter()
         .map(|name| match state.partition_by_name(name) {
             Some(p) => Ok(p.id),
-            // Doris's words for the partitions that rows fall into.
+            // `*` is Doris's name for the partitions into which the rows fall.
             None if name == "*" => Err(EngineError::unsupported(
                 "PARTITION (*), the partitions that the rows fall into, is not supported; name them: PARTITION (p1, p2)",
             )),

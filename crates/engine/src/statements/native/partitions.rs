@@ -1,4 +1,4 @@
-//! From a statement's partitions to partitions of a table.
+//! Makes partitions of a table from the partitions that a statement describes.
 
 use std::sync::Arc;
 
@@ -11,18 +11,18 @@ use dipper_store::table::schema::{Bounds, Partition, PartitionId, PartitionKind,
 
 use crate::error::{EngineError, Result};
 
-/// Buckets of a partition where neither statement nor table says: one per 10 GB is Doris's rule for AUTO; scans here
-/// split tablets by themselves, so few are enough.
+/// Number of buckets of a partition if neither the statement nor the table gives it. Doris's rule for AUTO is one per
+/// 10 GB; scans here split tablets on their own, so few are enough.
 const AUTO_BUCKETS: u32 = 1;
-/// Most partitions that one statement makes.
+/// Most partitions that one statement creates.
 const PARTITIONS_MAX: usize = 4096;
 
-/// Number of buckets of a new partition.
+/// Returns the number of buckets of a new partition.
 pub(super) fn bucket_count(definition: &TableSchema, given: Option<u32>) -> u32 {
     given.or(definition.buckets).unwrap_or(AUTO_BUCKETS)
 }
 
-/// The partitions that CREATE TABLE makes.
+/// Makes the partitions of CREATE TABLE.
 pub(super) fn initial(definition: &TableSchema, clause: &PartitionClause) -> Result<Vec<Partition>> {
     let mut made: Vec<Arc<Partition>> = Vec::new();
     for item in &clause.partitions {
@@ -39,8 +39,8 @@ pub(super) fn initial(definition: &TableSchema, clause: &PartitionClause) -> Res
     Ok(made.iter().map(|p| p.as_ref().clone()).collect())
 }
 
-/// The partitions that one entry of a list stands for. `existing` are those that are there already, `next` is the first
-/// free id.
+/// Makes the partitions that one entry of a list stands for. `existing` are the partitions so far, and `next` is the
+/// first free id.
 pub(super) fn from_item(
     definition: &TableSchema,
     existing: &[Arc<Partition>],
@@ -124,7 +124,8 @@ fn one(
     Ok(Partition { id, name: def.name.clone(), bounds, buckets, temporary, properties })
 }
 
-/// The values before MAXVALUE, and whether it follows them; `None` is unbounded. What is behind it says nothing more.
+/// Returns the values before MAXVALUE, and whether MAXVALUE follows them. `None` is unbounded. Values after MAXVALUE
+/// mean nothing.
 fn bound(values: &[PartitionValue]) -> (Option<Values>, bool) {
     let known: Values = values
         .iter()
@@ -144,7 +145,7 @@ fn single(values: &[PartitionValue]) -> Result<&str> {
     }
 }
 
-/// The steps from `from` to `to`.
+/// Makes the partitions from `from` to `to`, each `step` long.
 fn steps(data_type: &SqlType, from: &str, to: &str, step: u64, unit: Option<&str>) -> Result<Vec<NewPartition>> {
     let length = i64::try_from(step).unwrap_or(i64::MAX);
     let Some(unit) = unit else {

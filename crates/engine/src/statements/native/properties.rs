@@ -1,4 +1,4 @@
-//! PROPERTIES of native tables: which act, which are kept for show, which are wrong or unknown.
+//! PROPERTIES of native tables: which have an effect, which are only kept and shown, and which values are wrong.
 
 use dipper_store::table::schema::{Model, TableSchema};
 
@@ -7,7 +7,7 @@ use crate::error::{EngineError, Result};
 use crate::session::Session;
 use crate::statements::warn_of_unknown;
 
-/// Properties that act.
+/// Properties that have an effect.
 const ACTING: &[&str] = &[
     "store_row_column",
     "row_store_columns",
@@ -36,8 +36,8 @@ const ACTING: &[&str] = &[
     "storage_volume",
 ];
 
-/// Properties of a cluster with replicas, of media and formats that there is no choice of here: accepted, without effect,
-/// because every script has them.
+/// Properties about replicas of a cluster, or about media and formats for which there is no choice here. They are
+/// accepted without effect, because every script has them.
 const WITHOUT_EFFECT: &[&str] = &[
     "replication_num",
     "replication_allocation",
@@ -66,7 +66,7 @@ const WITHOUT_EFFECT: &[&str] = &[
     "version_info",
 ];
 
-/// Properties of Doris and StarRocks that would act there, and do not here: accepted with a note.
+/// Properties that have an effect in Doris or StarRocks but not here. They are accepted with a note.
 const NOTED: &[&str] = &[
     "_auto_bucket",
     "auto_analyze_policy",
@@ -117,13 +117,13 @@ const NOTED: &[&str] = &[
     "dynamic_partition.storage_policy",
 ];
 
-/// Groups of such properties, by how their names begin.
+/// Prefixes of further properties of this kind.
 const NOTED_GROUPS: &[&str] = &["binlog.", "variant_", "flat_json."];
 
-/// Those without effect whose value is a number above 0.
+/// Properties without effect whose value must be a number above 0.
 const NUMBERS: &[&str] = &["replication_num", "bucket_size", "row_store_page_size", "storage_page_size"];
 
-/// Those without effect that are true or false.
+/// Properties without effect whose value must be true or false.
 const FLAGS: &[&str] = &[
     "in_memory",
     "light_schema_change",
@@ -136,10 +136,12 @@ const FLAGS: &[&str] = &[
     "is_being_synced",
 ];
 
-/// Checks the values of properties, and says which of those that act elsewhere do nothing, and which nobody knows.
+/// Checks the values of properties. Adds a note for each property that has an effect only in other systems, and a
+/// warning for each unknown one.
 ///
 /// # Errors
-/// A value that is none of its property.
+/// `Invalid` if a value is wrong for its property; `NoColumn` if a property names a column that does not exist;
+/// `Unsupported` for properties that only CREATE TABLE can set.
 pub(super) fn check<'a>(
     session: &mut Session,
     definition: &TableSchema,
@@ -148,7 +150,7 @@ pub(super) fn check<'a>(
     for (key, value) in given {
         let lower = key.to_lowercase();
         if lower.starts_with(sequences::PREFIX) {
-            // The columns say it, which have been looked at.
+            // The columns carry the property, and have been checked.
             match definition.property(key) == Some(value) && definition.has_sequences() {
                 true => continue,
                 false => return Err(EngineError::unsupported(format!("property '{key}' is for CREATE TABLE"))),
@@ -180,7 +182,7 @@ fn check_value(definition: &TableSchema, key: &str, value: &str) -> Result<()> {
                 if definition.model == Model::Aggregate { "an AGGREGATE KEY one" } else { "a DUPLICATE KEY one" }
             )));
         }
-        // Nobody could ask for its rows: what a key has is only known once it is aggregated.
+        // A row store of an AGGREGATE table could not be used: the row of a key is known only after aggregation.
         "store_row_column" | "row_store_columns"
             if definition.model == Model::Aggregate && !matches!(value.to_lowercase().as_str(), "" | "false") =>
         {

@@ -1,5 +1,5 @@
-//! Rollups and CLUSTER BY: kept in the definition for the scripts that ask for them. Answers are those of the table itself,
-//! whose rows are sorted by its key.
+//! Rollups and CLUSTER BY. They are kept in the definition, for scripts that create them. Queries read the table
+//! itself, whose rows are sorted by its key.
 
 use dipper_base::types::SqlType;
 use dipper_dialect::statement::{RollupDef, WithRollups};
@@ -16,7 +16,8 @@ fn invalid<T>(message: String) -> Result<T> {
 /// Adds a rollup to a definition.
 ///
 /// # Errors
-/// The name is taken, or a column is not there, named twice or missing.
+/// `Invalid` if the name is taken, a column is named twice or a key column is missing; `NoColumn` if a column does not
+/// exist.
 pub(super) fn add(session: &mut Session, schema: &mut TableSchema, def: &RollupDef) -> Result<()> {
     let name = &def.name;
     if schema.rollups.iter().any(|r| r.name.eq_ignore_ascii_case(name)) {
@@ -54,20 +55,20 @@ pub(super) fn add(session: &mut Session, schema: &mut TableSchema, def: &RollupD
     Ok(())
 }
 
-/// Takes a rollup out of a definition.
+/// Removes a rollup from a definition.
 ///
 /// # Errors
-/// There is none of that name.
+/// `Invalid` if there is no rollup of this name and `if_exists` is false.
 pub(super) fn drop(schema: &mut TableSchema, name: &str, if_exists: bool) -> Result<()> {
     let before = schema.rollups.len();
     schema.rollups.retain(|r| !r.name.eq_ignore_ascii_case(name));
     if schema.rollups.len() < before || if_exists { Ok(()) } else { missing(name) }
 }
 
-/// Gives a rollup another name.
+/// Renames a rollup.
 ///
 /// # Errors
-/// There is none of that name, or the new one is taken.
+/// `Invalid` if there is no rollup of this name, or the new name is taken.
 pub(super) fn rename(schema: &mut TableSchema, from: &str, to: &str) -> Result<()> {
     if !from.eq_ignore_ascii_case(to) && schema.rollups.iter().any(|r| r.name.eq_ignore_ascii_case(to)) {
         return invalid(format!("Rollup index[{to}] already exists"));
@@ -85,10 +86,10 @@ fn missing<T>(name: &str) -> Result<T> {
     invalid(format!("Rollup index[{name}] does not exist; SHOW CREATE TABLE shows the rollups of a table"))
 }
 
-/// The rollups that CREATE TABLE ... LIKE takes along.
+/// Keeps the rollups that CREATE TABLE ... LIKE takes over.
 ///
 /// # Errors
-/// One is named that the table does not have.
+/// `Invalid` if the statement names a rollup that the table does not have.
 pub(super) fn like(schema: &mut TableSchema, wanted: &WithRollups) -> Result<()> {
     match wanted {
         WithRollups::All => Ok(()),
@@ -107,10 +108,11 @@ pub(super) fn like(schema: &mut TableSchema, wanted: &WithRollups) -> Result<()>
     }
 }
 
-/// CLUSTER BY of Doris, ORDER BY of StarRocks: kept, but for a prefix of the key, which rows are sorted by anyway.
+/// Stores CLUSTER BY of Doris and ORDER BY of StarRocks. A prefix of the key is not stored, because rows are sorted by
+/// the key anyway.
 ///
 /// # Errors
-/// A column is not there, named twice, or of a type that has no order.
+/// `NoColumn` if a column does not exist; `Invalid` if it is named twice, or its type has no order.
 pub(super) fn cluster_by(session: &mut Session, schema: &mut TableSchema, names: &[String]) -> Result<()> {
     let mut ids = Vec::with_capacity(names.len());
     for name in names {

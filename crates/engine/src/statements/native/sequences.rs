@@ -1,8 +1,9 @@
 //! Groups of columns with sequences of their own: `"sequence_mapping.s" = "a,b"` of a UNIQUE table.
 //!
-//! Of rows with equal keys each group is that of the row with the greatest value of its sequence column, so that several
-//! streams can write their columns of one table in any order. Such a table is kept as an AGGREGATE one, whose rows are merged
-//! column by column when they are read and compacted: no load has to know what is there.
+//! Among rows with equal keys, each group of columns is taken from the row with the greatest value of the group's
+//! sequence column, so that several streams can write their columns of one table in any order. The table is kept as an
+//! AGGREGATE table, whose rows are merged column by column when they are read and compacted. Loads therefore do not
+//! need to know the existing rows.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +12,20 @@ use dipper_store::table::schema::{Aggregate, Model, TableColumn};
 use super::create::named;
 use crate::error::{EngineError, Result};
 
-/// How the properties begin.
+/// Prefix of these properties.
 pub(super) const PREFIX: &str = "sequence_mapping.";
 
-/// The sequence column that a property is about.
+/// Returns the sequence column that a property names.
 fn sequence(key: &str) -> Option<&str> {
     key.get(..PREFIX.len()).filter(|prefix| prefix.eq_ignore_ascii_case(PREFIX))?;
     Some(key[PREFIX.len()..].trim())
 }
 
-/// Gives columns the rules that the properties ask for; the model that the table is kept in.
+/// Gives columns the aggregations that the properties ask for. Returns the model in which the table is kept.
 ///
 /// # Errors
-/// A table that is not UNIQUE, columns that are not there, in two groups, in none, or part of the key.
+/// `Invalid` if the table is not UNIQUE, or a column is in two groups, in no group, or part of the key; `NoColumn` if a
+/// column does not exist.
 pub(super) fn apply(
     columns: &mut [TableColumn],
     keys: usize,
@@ -65,7 +67,7 @@ pub(super) fn apply(
     }
 }
 
-/// The properties with another name of a column or, for `None`, without it.
+/// Renames a column in the properties, or for `None` removes it from them.
 pub(super) fn rename(properties: &mut BTreeMap<String, String>, name: &str, new: Option<&str>) {
     let renamed = |(key, list): (String, String)| match sequence(&key) {
         None => Some((key, list)),

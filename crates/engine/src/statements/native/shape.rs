@@ -1,4 +1,5 @@
-//! Rows of a query as rows of a table: which column of the query, default or constant each column is.
+//! Converts rows of a query to rows of a table: each column of the table is a column of the query, a default or a
+//! constant.
 
 use std::sync::Arc;
 
@@ -22,39 +23,40 @@ use crate::session::Session;
 use crate::statements::insert::columns::{cast, twice};
 use crate::tables::no_column;
 
-/// Where a column of the table gets its values.
+/// The source of the values of a column of the table.
 #[derive(Debug, Clone)]
 enum Source {
-    /// Column of the query.
+    /// A column of the query.
     Query(usize),
-    /// What a row gets that is new; where the statement brings only some columns, rows that are there keep what they have.
+    /// A value for new rows. If the statement gives only some columns, existing rows keep the value that they have.
     Constant(ScalarValue),
-    /// The same for all rows, whether they are there or not.
+    /// A value for all rows, new and existing.
     Given(ScalarValue),
-    /// Generated numbers.
+    /// Numbers that the load generates.
     AutoIncrement,
 }
 
-/// How batches of a query become rows of a table.
+/// The conversion of a query's batches to rows of a table.
 #[derive(Debug)]
 pub(super) struct Shape {
     pub(super) definition: Arc<TableSchema>,
     schema: SchemaRef,
     sources: Vec<Source>,
-    /// Columns that the query has to give.
+    /// Number of columns that the query must give.
     pub(super) wanted: usize,
     pub(super) strict: bool,
-    /// Counts values that do not fit, where they are not errors.
+    /// Counts values that do not fit, if they are not errors.
     pub(super) lost: Arc<LostValues>,
 }
 
 impl Shape {
-    /// `columns` are the names in the statement, empty when none are written: all that are visible.
+    /// Makes the conversion. `columns` are the names in the statement; if there are none, all visible columns.
     pub(super) fn try_new(definition: &Arc<TableSchema>, columns: &[String], now: &Now, strict: bool) -> Result<Self> {
         Self::with(definition, columns, now, strict, false)
     }
 
-    /// As [`try_new`](Self::try_new); `partial`: rows that the table has keep the columns that are not named.
+    /// Makes the conversion as [`try_new`](Self::try_new) does. `partial`: existing rows keep the columns that the
+    /// statement does not name.
     pub(super) fn with(
         definition: &Arc<TableSchema>,
         columns: &[String],
@@ -90,7 +92,7 @@ impl Shape {
                 None if partial && column.on_update.is_some() => {
                     Ok(Source::Given(changed_at(column, now)?.unwrap_or(ScalarValue::Null)))
                 }
-                // A new row without it is rejected by the load.
+                // The load rejects a new row without a value of this column.
                 None if partial && !column.nullable && column.default.is_none() && !column.hidden => {
                     Ok(Source::Constant(ScalarValue::try_from(&column.data_type.to_arrow())?))
                 }
@@ -102,13 +104,13 @@ impl Shape {
         Ok(Shape { definition: Arc::clone(definition), schema, sources, wanted, strict, lost: Arc::default() })
     }
 
-    /// Places of the columns that rows get, whether they are there or not.
+    /// Positions of the columns that every row gets, new or existing.
     pub(super) fn given(&self) -> Vec<usize> {
         let is_given = |source: &Source| matches!(source, Source::Query(_) | Source::Given(_));
         (0..self.sources.len()).filter(|i| is_given(&self.sources[*i])).collect()
     }
 
-    /// The columns that the query fills, in its order.
+    /// Returns the columns that the query fills, in the order of the query.
     pub(super) fn targets(&self) -> Vec<&TableColumn> {
         let mut targets: Vec<(usize, &TableColumn)> = (self.sources.iter().zip(&self.definition.columns))
             .filter_map(|(source, column)| match source {
@@ -120,8 +122,8 @@ impl Shape {
         targets.into_iter().map(|(_, column)| column).collect()
     }
 
-    /// A batch of the query as rows of the table. NOT NULL is checked by the load, which names the row, and fills in
-    /// AUTO_INCREMENT where it finds NULL.
+    /// Converts a batch of the query to rows of the table. The load checks NOT NULL, because it can name the row, and
+    /// replaces NULL in an AUTO_INCREMENT column by a number.
     pub(super) fn shape(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let rows = batch.num_rows();
         let arrays = (self.sources.iter().zip(self.schema.fields()).zip(&self.definition.columns))
@@ -142,7 +144,7 @@ impl Shape {
             .map_err(|e| EngineError::invalid(e.to_string()))
     }
 
-    /// What DATETIME(p) does not show must not tell two values apart.
+    /// Rounds times to the digits of DATETIME(p): digits that are not shown must not tell two values apart.
     fn rounded(&self, array: &ArrayRef, digits: u8, column: &str) -> Result<ArrayRef> {
         let rounded = datetime::rounded(array, digits);
         if self.strict && rounded.null_count() > array.null_count() {
@@ -154,7 +156,7 @@ impl Shape {
     }
 }
 
-/// The statement's time, for CURRENT_TIMESTAMP.
+/// The time of the statement, for CURRENT_TIMESTAMP.
 #[derive(Debug, Clone)]
 pub(crate) struct Now {
     /// Wall clock in the session's zone, microseconds since 1970.
@@ -163,13 +165,13 @@ pub(crate) struct Now {
 
 impl Now {
     pub(crate) fn of(session: &Session) -> Self {
-        // `SET time_zone` lets only names and offsets through.
+        // `SET time_zone` accepts only valid names and offsets.
         let zone = Zone::parse(&session.variables.time_zone()).unwrap_or(Zone::Fixed(0));
         Now { micros: zone.to_local(chrono::Utc::now().timestamp_micros()) }
     }
 }
 
-/// The value of a column that the statement does not name.
+/// Returns the source of a column that the statement does not name.
 fn omitted(column: &TableColumn, now: &Now) -> Result<Source> {
     if column.auto_increment.is_some() {
         return Ok(Source::AutoIncrement);
@@ -190,7 +192,7 @@ fn omitted(column: &TableColumn, now: &Now) -> Result<Source> {
     }
 }
 
-/// The column's default; `None` when it has none and NULL is not allowed.
+/// Returns the default of a column; `None` if it has none and must not be NULL.
 pub(crate) fn default_value(column: &TableColumn, now: &Now) -> Result<Option<ScalarValue>> {
     let data_type = column.data_type.to_arrow();
     if let (DataType::List(element), Some(DefaultValue::Literal(Some(text)))) = (&data_type, &column.default)
@@ -222,7 +224,7 @@ pub(crate) fn default_value(column: &TableColumn, now: &Now) -> Result<Option<Sc
     }))
 }
 
-/// A value as an expression of a query; NULL for what the table makes up itself.
+/// Converts a value to an expression of a query.
 fn literal(value: &ScalarValue) -> Result<ast::Expr> {
     let value = match value {
         v if v.is_null() => ast::Value::Null,
@@ -240,7 +242,7 @@ fn literal(value: &ScalarValue) -> Result<ast::Expr> {
     Ok(ast::Expr::Value(value.into()))
 }
 
-/// The word DEFAULT for a column.
+/// Returns the expression for the word DEFAULT as the value of a column; NULL if the table generates the value.
 pub(super) fn default_expr(column: &TableColumn, now: &Now) -> Result<ast::Expr> {
     match omitted(column, now)? {
         Source::Constant(value) | Source::Given(value) => literal(&value),
@@ -248,18 +250,18 @@ pub(super) fn default_expr(column: &TableColumn, now: &Now) -> Result<ast::Expr>
     }
 }
 
-/// The column whose default is the time, if it has ON UPDATE CURRENT_TIMESTAMP.
+/// For a column with ON UPDATE CURRENT_TIMESTAMP, returns it with the current time as its default.
 fn stamped(column: &TableColumn) -> Option<TableColumn> {
     let digits = column.on_update?;
     Some(TableColumn { default: Some(DefaultValue::CurrentTimestamp(digits)), ..column.clone() })
 }
 
-/// The value of ON UPDATE CURRENT_TIMESTAMP; `None` of a column without it.
+/// Returns the value of ON UPDATE CURRENT_TIMESTAMP; `None` for a column without it.
 pub(crate) fn changed_at(column: &TableColumn, now: &Now) -> Result<Option<ScalarValue>> {
     stamped(column).map_or(Ok(None), |column| default_value(&column, now))
 }
 
-/// The value of ON UPDATE CURRENT_TIMESTAMP, as an expression.
+/// Returns the value of ON UPDATE CURRENT_TIMESTAMP as an expression.
 pub(super) fn now_expr(column: &TableColumn, now: &Now) -> Result<ast::Expr> {
     default_expr(&stamped(column).unwrap_or_else(|| column.clone()), now)
 }

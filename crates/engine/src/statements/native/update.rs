@@ -1,4 +1,4 @@
-//! UPDATE of UNIQUE tables: the changed rows are read whole, and written as an upsert.
+//! UPDATE of UNIQUE tables: the rows to change are read whole and written as an upsert.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,17 +47,20 @@ pub(in crate::statements) async fn update(
     rewrite(session, changed, params, items).await
 }
 
-/// What a statement changes.
+/// The table and the rows that a statement changes.
 pub(super) struct Changed<'a> {
     pub(super) table: &'a CatalogTable,
-    /// The statement is one of a transaction.
+    /// The statement is part of a transaction.
     pub(super) is_within: bool,
     pub(super) partitions: &'a [String],
     pub(super) source: &'a QueryText,
 }
 
-/// Writes the rows that a query finds again, with the values that `items` asks for: of every column of the table, and the
-/// row's address.
+/// Writes the rows that a query finds again, with new values. `items` makes the select items: one for each column of
+/// the table; the addresses of the rows follow.
+///
+/// # Errors
+/// `Conflict` if others changed the same rows in each of `ATTEMPTS_MAX` attempts.
 pub(super) async fn rewrite(
     session: &mut Session,
     changed: Changed<'_>,
@@ -82,7 +85,7 @@ pub(super) async fn rewrite(
         let read = Arc::new(Mutex::new(Addresses::new(&state)));
         let mut target = Target::new(handle.clone(), Arc::clone(&state), shape);
         let first = Arc::clone(&read);
-        // A row that joins several others is changed once.
+        // A row that joins several other rows is changed once.
         target.select = Some(Arc::new(move |batch: &RecordBatch| {
             let new = first.lock().add(batch, width);
             filter_record_batch(batch, &new.into()).map_err(|e| EngineError::invalid(e.to_string()))
@@ -107,7 +110,7 @@ pub(super) async fn rewrite(
                 return Ok(Outcome::Done(Done { affected_rows: written.rows, ..Done::default() }));
             }
             Err(e) if e.kind == ErrorKind::Conflict => {
-                // Those who met here shall not meet again.
+                // A random wait, so that statements that conflicted do not conflict again.
                 let most = 1 << attempt.min(8);
                 tokio::time::sleep(Duration::from_millis(rand::random_range(1..=most))).await;
             }
@@ -123,7 +126,7 @@ pub(super) async fn rewrite(
     ))
 }
 
-/// Every column of the table, those of SET with their new values, and the row's address.
+/// Makes the select items: every column of the table, those of SET with their new values, and the row's address.
 fn items(definition: &TableSchema, update: &Update, alias: &str, now: &Now) -> Result<Vec<ast::SelectItem>> {
     if definition.has_sequences() {
         return Err(EngineError::unsupported(

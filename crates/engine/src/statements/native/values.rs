@@ -1,8 +1,9 @@
-//! VALUES of literals and placeholders as a batch. Making a plan of them takes longer than the load itself: each cell
+//! Makes a batch from VALUES of literals and placeholders. Planning them takes longer than the load itself: each cell
 //! becomes an expression that the planner types, the optimizer simplifies and the executor evaluates.
 //!
-//! What is stored is what [`prepare`] and the planner make of them, and what they might see in another way is left to
-//! them: a column of whole numbers is Int64; where there is text, or a placeholder, among its cells all of them are text.
+//! The stored values are the same as those by [`prepare`] and the planner, and rows that these might treat in another
+//! way are left to them. A column of whole numbers becomes Int64; if text or a placeholder is among its cells, all of
+//! them become text.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -20,16 +21,17 @@ use sqlparser::ast;
 use super::shape::{Now, default_expr};
 use crate::error::Result;
 
-/// A cell; whole numbers and text only, what else there is needs the planner.
+/// A cell. Everything but whole numbers and text needs the planner.
 enum Cell<'a> {
     Null,
     Int(i64),
     Text(Cow<'a, str>),
-    /// A number from a driver.
+    /// An integer that a driver has bound to a placeholder.
     Given(i64),
 }
 
-/// The rows of a query that is nothing but `VALUES (...), (...)` for these columns; `None` when it takes more than that.
+/// Returns the rows of a query that consists only of `VALUES (...), (...)` for these columns; `None` if the query needs
+/// the planner.
 pub(super) fn literal_rows(query: &ast::Query, params: &[VarValue], targets: &[&TableColumn]) -> Option<RecordBatch> {
     let ast::Query { with: None, order_by: None, limit_clause: None, fetch: None, .. } = query else { return None };
     let ast::SetExpr::Values(values) = query.body.as_ref() else { return None };
@@ -46,7 +48,7 @@ pub(super) fn literal_rows(query: &ast::Query, params: &[VarValue], targets: &[&
     RecordBatch::try_from_iter_with_nullable(arrays).ok()
 }
 
-/// A whole number as it is written in one way only: `007` is another text.
+/// Parses a whole number in its canonical spelling: `007` differs from `7` as text.
 fn whole(text: &str) -> Option<i64> {
     let value: i64 = text.parse().ok().filter(|_| text.len() <= 18)?;
     (value.to_string() == text).then_some(value)
@@ -102,15 +104,15 @@ fn column(cells: &[Cell<'_>]) -> ArrayRef {
     Arc::new(texts.finish())
 }
 
-/// VALUES as the table's columns need them: the word DEFAULT becomes the column's default; where rows give one column
-/// values of several kinds, all become text, which is cast to the column's type as it stands. The planner would look for
-/// one type that suits all rows, and lose what does not suit it.
+/// Rewrites VALUES for the columns of the table. The word DEFAULT becomes the default of the column. If rows give a
+/// column values of several kinds, all of them become text, which is cast to the type of the column. The planner would
+/// look for one type for all rows, and lose what does not fit into it.
 pub(super) fn prepare(source: &QueryText, targets: &[&TableColumn], now: &Now) -> Result<QueryText> {
     let mut query = source.clone();
     let ast::SetExpr::Values(values) = query.ast.body.as_mut() else { return Ok(query) };
     for row in &mut values.rows {
         if row.is_empty() {
-            // MySQL: a row of defaults.
+            // In MySQL, an empty row is a row of defaults.
             row.extend(targets.iter().map(|_| default_word()));
         }
         for (expr, column) in row.iter_mut().zip(targets) {
@@ -120,14 +122,14 @@ pub(super) fn prepare(source: &QueryText, targets: &[&TableColumn], now: &Now) -
         }
     }
     for (at, target) in targets.iter().enumerate() {
-        // Sets and other bytes are no text, nor are arrays, maps and structs read from it.
+        // Sets and other bytes are not text, and arrays, maps and structs are not read from it.
         let data_type = target.data_type.to_arrow();
         if data_type == DataType::BinaryView || data_type.is_nested() {
             continue;
         }
         let mut kinds = values.rows.iter().filter_map(|row| row.get(at).and_then(kind));
         let first = kinds.next();
-        // Decimals of several scales have no common type that holds them all.
+        // No common type holds all decimals of several scales.
         let alike = |k: Kind| Some(k) == first && !matches!(k, Kind::Decimal | Kind::Other);
         if first.is_some() && kinds.all(alike) {
             continue;
@@ -154,7 +156,7 @@ pub(super) fn prepare(source: &QueryText, targets: &[&TableColumn], now: &Now) -
     Ok(query)
 }
 
-/// The bare word DEFAULT.
+/// Makes the bare word DEFAULT.
 fn default_word() -> ast::Expr {
     ast::Expr::Identifier(ast::Ident::new("DEFAULT"))
 }
@@ -171,7 +173,7 @@ fn have_query(rows: &[ast::Parens<Vec<ast::Expr>>]) -> bool {
     rows.iter().flat_map(|row| row.iter()).any(has_query)
 }
 
-/// Kinds of literals between which no type is best.
+/// Kinds of literals. Values of different kinds have no type that is right for all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Text,
@@ -181,7 +183,7 @@ enum Kind {
     Other,
 }
 
-/// `None` for NULL, which suits every type.
+/// Returns the kind of an expression; `None` for NULL, which fits every type.
 fn kind(expr: &ast::Expr) -> Option<Kind> {
     match expr {
         ast::Expr::Value(value) => match &value.value {
@@ -199,7 +201,7 @@ fn kind(expr: &ast::Expr) -> Option<Kind> {
     }
 }
 
-/// `CAST(expr AS STRING)`.
+/// Makes `CAST(expr AS STRING)`.
 fn as_text(expr: ast::Expr) -> ast::Expr {
     ast::Expr::Cast {
         kind: ast::CastKind::Cast,

@@ -1,4 +1,4 @@
-//! What INSERT, UPDATE and DELETE write: the batches of a plan, pushed into one load and committed.
+//! The writes of INSERT, UPDATE and DELETE: the batches of a plan, pushed into one load and committed.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -33,20 +33,20 @@ use crate::profile::Recorder;
 use crate::query::Planned;
 use crate::statements::insert::columns::check_width;
 
-/// Chooses among the rows of a query, as they come.
+/// Chooses rows from the batches of a query.
 type Select = Arc<dyn Fn(&RecordBatch) -> Result<RecordBatch> + Send + Sync>;
 
-/// What a partial update does about keys that the table does not have.
+/// Whether a partial update refuses keys that the table does not have.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NewKeys {
     pub(super) refused: bool,
 }
 
-/// Whether a statement waits for others to share its commit with, as long as the table says.
+/// Whether a statement waits for others to share its commit with, for the time that the table sets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patience(pub(super) bool);
 
-/// One transaction's target.
+/// The target of one transaction: the table, and how rows are written to it.
 pub(super) struct Target {
     handle: Table,
     pub(super) state: Arc<TableState>,
@@ -54,25 +54,26 @@ pub(super) struct Target {
     pub(super) shape: Shape,
     /// Names of the partitions that rows may go to; empty for all.
     pub(super) partitions: Vec<String>,
-    /// They are temporary ones.
+    /// The partitions are temporary ones.
     pub(super) temporary: bool,
     pub(super) replaces: Replace,
-    /// It takes the place of the partitions that its rows fall into.
+    /// The load replaces the partitions that its rows fall into.
     pub(super) replaces_its_own: bool,
     pub(super) label: Option<String>,
     pub(super) max_filter_ratio: f64,
-    /// Rows that the table has keep the columns that the query does not give.
+    /// Existing rows keep the columns that the query does not give.
     pub(super) partial: Option<NewKeys>,
-    /// Rows whose keys are there are left out.
+    /// Rows whose keys exist are left out.
     pub(super) ignores: bool,
-    /// A few rows, which may share a commit with others.
+    /// The statement has few rows, which may share a commit with other statements.
     pub(super) shared: Option<Patience>,
     pub(super) recorder: Option<Recorder>,
     /// Called for each batch of the query, before it is shaped.
     pub(super) select: Option<Select>,
-    /// The rows that the new ones were computed from, asked when all are read and it is known which are replaced.
+    /// Tells which rows the new ones were computed from. Called when all rows are read and the replaced partitions are
+    /// known.
     pub(super) reads: Option<Box<dyn FnOnce(&Replace) -> Reads + Send>>,
-    /// The statement is one of a transaction, to which it gives what it writes.
+    /// Set if the statement is part of a transaction, which receives what it writes.
     within: Option<Place>,
 }
 
@@ -99,7 +100,7 @@ impl Target {
         }
     }
 
-    /// What is written belongs to a transaction.
+    /// Makes the load a part of a transaction.
     ///
     /// # Errors
     /// The transaction has too many parts.
@@ -111,15 +112,15 @@ impl Target {
     }
 }
 
-/// What a statement of a transaction has for it.
+/// The writes that a statement hands to its transaction.
 pub(super) enum Own {
-    /// A few rows.
+    /// A few rows, not yet written.
     Rows(Vec<RecordBatch>),
-    /// Rows that are durable.
+    /// Rows that are durable already.
     Part(Part),
 }
 
-/// How the rows of a statement were made, for the transaction that gets them.
+/// How the rows of a statement were made, for the transaction that receives them.
 pub(super) struct Kept {
     definition: Arc<TableSchema>,
     strict: bool,
@@ -132,10 +133,10 @@ impl Kept {
         Kept { definition: Arc::clone(&shape.definition), strict: shape.strict, max_filter_ratio: *max_filter_ratio }
     }
 
-    /// Gives what was written to the transaction.
+    /// Hands the writes to the transaction.
     ///
     /// # Errors
-    /// Too many of the rows are refused: then the transaction has none of them.
+    /// `BadValue` if more rows are refused than the statement tolerates. The transaction then has none of its rows.
     pub(super) async fn give(&self, mut written: Written, to: &mut Uncommitted) -> Result<Written> {
         match written.own.take() {
             None => {}
@@ -155,30 +156,30 @@ impl Kept {
     }
 }
 
-/// What a statement has written.
+/// The result of a statement that writes.
 #[derive(Default)]
 pub(super) struct Written {
     pub(super) rows: u64,
-    /// Rows left out.
+    /// Rows that were rejected.
     pub(super) rejected: u64,
-    /// Why, for the first of them.
+    /// The reasons for the first of them.
     pub(super) reasons: Vec<String>,
-    /// Rows left out because their keys are there.
+    /// Rows that were left out because their keys exist.
     pub(super) left_out: u64,
-    /// The transaction of others that it shared.
+    /// The shared transaction, if the statement shared its commit with others.
     pub(super) txn: Option<TxnId>,
-    /// The first value that was made for the AUTO_INCREMENT column.
+    /// The first value generated for the AUTO_INCREMENT column.
     pub(super) generated: Option<i64>,
-    /// That column in the last row, where the rows have an order.
+    /// The value of the AUTO_INCREMENT column in the last row, if the rows have an order.
     pub(super) last: Option<i64>,
-    /// What became of them on their way, where they had a load of their own, and the time of its commit.
+    /// Counters of the load's steps and the time of its commit, if the statement had a load of its own.
     pub(super) pipeline: Option<(LoadProfile, Duration)>,
-    /// What is still to be given to the transaction that the statement is one of.
+    /// Writes that are still to be handed to the statement's transaction.
     own: Option<Own>,
 }
 
 impl Written {
-    /// Doris: more rows than that share of all are left out, and none is kept.
+    /// Refuses the whole statement if more than this share of its rows was rejected, as in Doris.
     fn check(&self, max_filter_ratio: f64) -> Result<()> {
         if self.rejected as f64 <= max_filter_ratio * (self.rows + self.rejected) as f64 {
             return Ok(());
@@ -190,13 +191,14 @@ impl Written {
     }
 }
 
-/// Bytes that a key takes in a set beside its own: where it is, as many free places, and what the allocator adds.
+/// Bytes that a key takes in a set besides its own bytes: its entry, as many free entries, and the overhead of the
+/// allocator.
 const SEEN_KEY_BYTES: usize = 48;
 
-/// What an INSERT IGNORE leaves of its rows: the first of each key that the table does not have.
+/// The filter of INSERT IGNORE: of the rows of each key that the table does not have, only the first passes.
 struct Unseen {
     table: Partial,
-    /// Keys of rows that were left.
+    /// Keys of rows that have passed.
     seen: Mutex<HashSet<Box<[u8]>>>,
     memory: MemoryReservation,
 }
@@ -207,7 +209,7 @@ impl Unseen {
         Unseen { table, seen: Mutex::default(), memory }
     }
 
-    /// Those rows of a batch. Blocking.
+    /// Returns the rows of a batch that pass. Blocks.
     fn choose(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let mut bytes = 0;
         let new = self.table.unseen(batch, |key| {
@@ -220,10 +222,10 @@ impl Unseen {
     }
 }
 
-/// Reasons that are kept for SHOW WARNINGS.
+/// Most reasons that are kept for SHOW WARNINGS.
 const REASONS_MAX: usize = 64;
 
-/// Counts what the parallel parts of a statement push.
+/// Counters of the parallel parts of a statement.
 #[derive(Debug, Default)]
 struct Rejects {
     pushed: u64,
@@ -240,7 +242,7 @@ impl Rejects {
         self.rejected += rejected.len() as u64;
         let left = REASONS_MAX.saturating_sub(self.reasons.len());
         self.reasons.extend(rejected.into_iter().take(left).map(|r| r.reason));
-        // Without tolerance the first row decides.
+        // Without tolerance, the first rejected row fails the statement.
         if max_filter_ratio <= 0.0 { self.written().check(0.0) } else { Ok(()) }
     }
 
@@ -256,13 +258,13 @@ impl Rejects {
         }
     }
 
-    /// Threads draw values as they come: the least is the first.
+    /// Records the first generated value of a push. Threads draw values in any order, so the least value is the first.
     fn generated(&mut self, first: Option<i64>) {
         self.generated = self.generated.into_iter().chain(first).min();
     }
 }
 
-/// Runs a query on the threads for it, and publishes its rows.
+/// Runs a query on its threads and publishes its rows.
 pub(super) async fn run(engine: &Arc<Engine>, planned: Planned, mut target: Target) -> Result<Written> {
     check_width(
         target.shape.wanted,
@@ -361,14 +363,14 @@ async fn write(
         None => None,
     };
     let unseen = match target.ignores {
-        // Keys that are not given are the same in all rows, or made by the load.
+        // Key columns that are not given are constant in all rows, or the load generates them.
         true => {
             let all: Vec<usize> = (0..state.schema().columns.len()).collect();
             Some(Arc::new(Unseen::new(with(&state, &all)?, task.memory_pool())))
         }
         false => None,
     };
-    // No key of theirs may come to be there before they are.
+    // None of their keys may be added to the table before the commit.
     let unread = target.ignores.then(|| Reads { seq: state.seq(), rows: 0 });
     let shape = Arc::new(shape);
     let order = Arc::new(AtomicU64::new(0));
@@ -399,7 +401,7 @@ async fn write(
                     new_keys.check(&filled)?;
                     rows = [filled.batch];
                 }
-                // Numbers are drawn where the push follows at once: it may wait for those before it.
+                // The number is drawn right before the push, because a push may wait for those with smaller numbers.
                 let report = block_in_place(|| load.push(order.fetch_add(1, Ordering::Relaxed), &rows))?;
                 let mut rejects = rejects.lock();
                 rejects.generated(report.generated);
@@ -414,7 +416,7 @@ async fn write(
             Ok(Ok(())) => continue,
             Ok(Err(e)) => e,
             Err(e) if e.is_panic() => {
-                // Others may wait for the number that it has drawn.
+                // Other tasks may wait for the push of the number that this task has drawn.
                 block_in_place(|| load.abort());
                 std::panic::resume_unwind(e.into_panic())
             }
@@ -448,7 +450,7 @@ async fn write(
     for _ in 0..ATTEMPTS_MAX {
         match engine.native.publish(&handle, rowset.clone()).await {
             Ok(_) => return Ok(Written { pipeline: Some((load.profile(), begun.elapsed())), ..written }),
-            // Rows that were completed have changed meanwhile: they are completed anew.
+            // Rows that were completed with existing values have changed in between; they are completed again.
             Err(e) if e.kind == ErrorKind::Conflict && partial.is_some() => {
                 let state = handle.refresh().await?;
                 let again = complete(&state)?;
@@ -466,7 +468,7 @@ async fn write(
     Err(EngineError::new(ErrorKind::Conflict, "others changed the same rows again and again; repeat the statement"))
 }
 
-/// Commits a few rows together with those of other statements; `None` where they have to be committed by themselves.
+/// Commits a few rows together with those of other statements; `None` if they must be committed alone.
 async fn share(
     engine: &Arc<Engine>,
     handle: &Table,

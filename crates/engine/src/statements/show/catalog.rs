@@ -1,4 +1,4 @@
-//! SHOW about databases, tables, views and partitions.
+//! SHOW statements about databases, tables, views and partitions.
 
 use std::sync::Arc;
 
@@ -19,10 +19,11 @@ use crate::session::Session;
 use crate::statements::qualified;
 use crate::tables;
 
-/// The database that FROM names, or the selected one.
+/// Returns the database that FROM names, or the selected one. It must be in dipper's own catalog.
 ///
 /// # Errors
-/// There is no such database, no such catalog, or none is selected.
+/// `NoDatabaseSelected` if FROM is missing and none is selected; `NoDatabase` if there is no such database;
+/// `Unsupported` if the database is in an external catalog; `Invalid` if there is no such catalog.
 pub(super) async fn database(session: &Session, from: Option<&Name>) -> Result<String> {
     match database_place(session, from).await? {
         (database, None) => Ok(database),
@@ -33,10 +34,12 @@ pub(super) async fn database(session: &Session, from: Option<&Name>) -> Result<S
     }
 }
 
-/// The database that FROM names, or the selected one, and the external catalog that it is in, if it is.
+/// Returns the database that FROM names, or the selected one, and the external catalog that it is in, if it is in one.
+/// Whether a database exists is checked only in dipper's own catalog.
 ///
 /// # Errors
-/// There is no such catalog or (in dipper's own) database, or none is selected.
+/// `NoDatabaseSelected` if FROM is missing and none is selected; `NoDatabase` if there is no such database; `Invalid`
+/// if there is no such catalog.
 pub(super) async fn database_place(
     session: &Session,
     from: Option<&Name>,
@@ -74,7 +77,7 @@ pub(super) async fn databases(session: &Session, from: Option<&Name>) -> Result<
     Ok(sheet)
 }
 
-/// Tables and views of a database that the user may see, in the order of names.
+/// Lists the tables and views of a database that the user may see, by name.
 pub(super) async fn in_database(session: &Session, database: &str) -> Result<Vec<Arc<Table>>> {
     let state = session.engine.catalog.refresh().await?;
     let rights = session.rights(&state)?;
@@ -83,7 +86,7 @@ pub(super) async fn in_database(session: &Session, database: &str) -> Result<Vec
     Ok(seen.cloned().collect())
 }
 
-/// SHOW TEMPORARY TABLES: the session's, by the names that it gave them.
+/// Runs SHOW TEMPORARY TABLES: lists the session's own, by the names that it gave them.
 pub(super) async fn temporary_tables(session: &Session, from: Option<&Name>) -> Result<Sheet> {
     let database = database(session, from).await?;
     let mut sheet = Sheet::texts(&[""]).rename(0, format!("Tables_in_{database}"));
@@ -159,7 +162,7 @@ pub(super) async fn table_status(session: &Session, from: Option<&Name>) -> Resu
     ]);
     let mut push = |name: &str, engine: Cell, format: Cell, created: Cell, comment: Cell, own: Option<Facts>| {
         let mut row = vec![name.into(), engine, Cell::Null, format];
-        // Nobody counts the rows of files that others write.
+        // The rows of files that others write are not counted.
         let facts = own.map_or([const { Cell::Null }; 8], |f| f.cells(&zone));
         let [counts @ .., updated] = facts;
         row.extend(counts);
@@ -205,7 +208,7 @@ pub(super) async fn table_status(session: &Session, from: Option<&Name>) -> Resu
     Ok(sheet)
 }
 
-/// A table or view of the catalog.
+/// Finds a table, a view or a virtual table of dipper's own catalog.
 async fn table(session: &Session, name: &Name) -> Result<(Arc<QueryContext>, String, Option<Arc<Table>>)> {
     let (database, object) = qualified(session, name)?;
     let context = session.query_context().await?;
@@ -271,7 +274,8 @@ pub(super) async fn create_database(session: &Session, name: &Name) -> Result<Sh
     Ok(sheet)
 }
 
-/// Doris's columns, then MySQL's. Visible is NO for an index that no query uses. Tables over files have no indexes.
+/// Runs SHOW INDEX. Doris's columns come first, then MySQL's. Visible is NO for an index that no query uses. Tables
+/// over files have no indexes.
 pub(super) async fn index(session: &Session, name: &Name) -> Result<Sheet> {
     let found = match external::create_table(session, name).await? {
         Some(_) => None,
@@ -343,7 +347,7 @@ pub(super) async fn partitions(
     .await
 }
 
-/// The positions and values of partition columns that SHOW PARTITIONS ... PARTITION (k=v) asks for.
+/// Returns the positions and values of the partition columns in SHOW PARTITIONS ... PARTITION (k=v).
 pub(super) fn wanted(
     table: &str,
     names: &[String],

@@ -1,4 +1,4 @@
-//! Definitions of the catalog as statements that make them again.
+//! Definitions of the catalog as the statements that create them.
 
 use dipper_dialect::statement::Name;
 use dipper_lake::files::define::{FORMAT_TEXT, LAZY_SIMPLE_SERDE};
@@ -6,7 +6,7 @@ use dipper_store::catalog::{Column, Database, ExternalTable, View};
 
 use crate::secrets;
 
-/// Clauses of ROW FORMAT DELIMITED in the order of Hive's grammar, with the property that each stands for.
+/// Clauses of ROW FORMAT DELIMITED in the order of Hive's grammar, each with its property.
 const CLAUSES: &[(&str, &str)] = &[
     ("field.delim", "FIELDS TERMINATED BY"),
     ("escape.delim", "ESCAPED BY"),
@@ -16,10 +16,10 @@ const CLAUSES: &[(&str, &str)] = &[
     ("serialization.null.format", "NULL DEFINED AS"),
 ];
 
-/// What ROW FORMAT DELIMITED sets beside `field.delim`.
+/// The property that ROW FORMAT DELIMITED sets besides `field.delim`.
 const FORMAT_KEY: &str = "serialization.format";
 
-/// CREATE EXTERNAL TABLE of `table` under `name`, without the secrets among its properties.
+/// Returns CREATE EXTERNAL TABLE of `table` under `name`. Secrets among its properties are masked.
 pub(super) fn table(name: &str, table: &ExternalTable) -> String {
     let mut out = format!("CREATE EXTERNAL TABLE {}", quoted(name));
     if !table.columns.is_empty() {
@@ -61,7 +61,7 @@ fn row_format(table: &ExternalTable) -> String {
     format!("\nROW FORMAT SERDE {}{with}", text(serde))
 }
 
-/// CREATE CATALOG of these properties, whose secrets are masked already.
+/// Returns CREATE CATALOG with these properties, in which secrets are masked already.
 pub(super) fn catalog(
     name: &str,
     comment: Option<&str>,
@@ -71,7 +71,7 @@ pub(super) fn catalog(
     format!("CREATE CATALOG {}{comment} PROPERTIES (\n{}\n)", quoted(name), pairs(properties.iter()))
 }
 
-/// CREATE VIEW of `view` under `name`.
+/// Returns CREATE VIEW of `view` under `name`.
 pub(super) fn view(name: &str, view: &View) -> String {
     let mut out = format!("CREATE VIEW {}", quoted(name));
     if !view.columns.is_empty() {
@@ -91,7 +91,7 @@ pub(super) fn view(name: &str, view: &View) -> String {
     format!("{out} AS {}", secrets::mask(&view.sql))
 }
 
-/// CREATE DATABASE; `database` is `None` for those that are always there.
+/// Returns CREATE DATABASE; `database` is `None` for databases that always exist.
 pub(super) fn database(name: &str, database: Option<&Database>) -> String {
     let mut out = format!("CREATE DATABASE {}", quoted(name));
     let mut properties: Vec<(&String, &String)> = database.iter().flat_map(|d| &d.properties).collect();
@@ -105,7 +105,7 @@ pub(super) fn database(name: &str, database: Option<&Database>) -> String {
     out
 }
 
-/// CREATE TABLE of a virtual table, which nobody can run.
+/// Returns CREATE TABLE of a virtual table, which nobody can run.
 pub(super) fn virtual_table(name: &str, columns: &[(String, String)]) -> String {
     let columns: Vec<_> = columns.iter().map(|(name, data_type)| format!("  {} {data_type}", quoted(name))).collect();
     format!("CREATE TABLE {} (\n{}\n)", quoted(name), columns.join(",\n"))
@@ -135,8 +135,8 @@ fn quoted(name: &str) -> String {
     }
 }
 
-/// A string literal that reads back the same by Hive's rules and, but for control characters, by MySQL's: where one
-/// stands (delimiters) only Hive's apply.
+/// Formats a string literal that reads back the same by Hive's rules and, except for control characters, by MySQL's.
+/// Control characters occur as delimiters, where only Hive's rules apply.
 fn text(value: &str) -> String {
     let mut out = String::from("'");
     for c in value.chars() {

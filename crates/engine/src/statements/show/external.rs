@@ -1,4 +1,4 @@
-//! SHOW about external catalogs and what is in them.
+//! SHOW statements about external catalogs and their contents.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub(super) async fn catalogs(session: &Session) -> Result<Sheet> {
         ("CreateTime", Kind::Text),
         ("LastUpdateTime", Kind::Text),
         ("Comment", Kind::Text),
-        // StarRocks' first column, by which its programs find the name.
+        // The name of StarRocks' first column, by which its programs find the name.
         ("Catalog", Kind::Text),
     ]);
     let state = session.engine.catalog.refresh().await?;
@@ -58,7 +58,7 @@ pub(super) async fn catalogs(session: &Session) -> Result<Sheet> {
     Ok(sheet)
 }
 
-/// Properties of a catalog, secrets masked.
+/// Lists the properties of a catalog, with secrets masked.
 pub(super) async fn properties(session: &Session, name: &str) -> Result<Sheet> {
     let mut sheet = Sheet::texts(&["Key", "Value"]);
     if !catalogs::is_internal(name) {
@@ -83,13 +83,14 @@ pub(super) async fn create_catalog(session: &Session, name: &str) -> Result<Shee
     Ok(sheet)
 }
 
-/// As [`external::databases`], for the session's user.
+/// Lists the databases of an external catalog as [`external::databases`] does, for the session's user.
 pub(super) async fn databases(session: &Session, catalog: &ExternalCatalog) -> Result<Vec<String>> {
     let rights = session.rights(&session.engine.catalog.snapshot())?;
     external::databases(&session.engine, &rights, catalog).await
 }
 
-/// As [`external::tables`], for the session's user. There may be no such database, which is an error.
+/// Lists the tables of a database as [`external::tables`] does, for the session's user. It is an error if the database
+/// does not exist.
 pub(super) async fn tables(
     session: &Session,
     catalog: &ExternalCatalog,
@@ -100,7 +101,8 @@ pub(super) async fn tables(
     external::tables(&session.engine, &rights, catalog, database).await
 }
 
-/// The statement that would make a table of an external catalog here; `None` for tables of dipper's own.
+/// Returns the statement that would create a table of an external catalog here; `None` for tables of dipper's own
+/// catalog.
 pub(super) async fn create_table(session: &Session, name: &Name) -> Result<Option<String>> {
     let Place::External { catalog, database } = session.place(name).await? else { return Ok(None) };
     let database = database.ok_or_else(|| catalogs::no_database_selected(name))?;

@@ -1,4 +1,4 @@
-//! SHOW of Doris and StarRocks about users, types and dynamic partitions.
+//! SHOW statements of Doris and StarRocks about users, types, running statements and dynamic partitions.
 
 use dipper_dialect::statement::Name;
 use dipper_store::catalog::access::Privileges;
@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::session::Session;
 use dipper_lake::sheet::{Cell, Kind, Sheet, wall_clock_text};
 
-/// The list that `words` ask for; `None` for other words.
+/// Returns the list that `words` name; `None` for other words.
 pub(super) async fn list(session: &Session, words: &str) -> Result<Option<Sheet>> {
     Ok(match words {
         "USERS" => Some(users(session).await?),
@@ -20,7 +20,7 @@ pub(super) async fn list(session: &Session, words: &str) -> Result<Option<Sheet>
     })
 }
 
-/// Accounts: all for who can change them, else one's own.
+/// Lists accounts: all for users who can change accounts, else the user's own.
 async fn users(session: &Session) -> Result<Sheet> {
     let state = session.engine.catalog.refresh().await?;
     let rights = session.rights(&state)?;
@@ -32,8 +32,8 @@ async fn users(session: &Session) -> Result<Sheet> {
     Ok(sheet)
 }
 
-/// StarRocks' list of statements that run, under the numbers that KILL QUERY takes: one's own, or all for who may see what others
-/// run. A statement that waits for its turn is not told from one that runs.
+/// Makes StarRocks' list of running statements, under the numbers that KILL QUERY takes. It has the user's own
+/// statements, or all if the user may see those of others. Statements that wait for admission are shown as running.
 fn running(session: &Session) -> Result<Sheet> {
     let rights = session.rights(&session.engine.catalog.snapshot())?;
     let all = rights.on_all().contains(Privileges::PROCESS);
@@ -71,7 +71,7 @@ fn running(session: &Session) -> Result<Sheet> {
     Ok(sheet)
 }
 
-/// The session's last INSERT into a native table.
+/// Shows the session's last INSERT into a native table.
 fn last_insert(session: &Session) -> Sheet {
     let mut sheet = Sheet::texts(&[
         "TransactionId",
@@ -96,7 +96,8 @@ fn last_insert(session: &Session) -> Sheet {
     sheet
 }
 
-/// Types of columns, with the bytes that a value takes in memory; of text and nested ones, what points to their bytes.
+/// Column types with the bytes that a value takes in memory. For text and nested types that is the size of the
+/// reference to the bytes.
 const TYPES: &[(&str, i64)] = &[
     ("AGG_STATE", 16),
     ("ARRAY", 8),
@@ -129,7 +130,7 @@ fn types() -> Sheet {
     sheet
 }
 
-/// Tables with `dynamic_partition.*`, and what it says.
+/// Lists the tables that have `dynamic_partition.*` properties, and the values of the properties.
 pub(super) async fn dynamic_partitions(session: &Session, from: Option<&Name>) -> Result<Sheet> {
     let database = catalog::database(session, from).await?;
     let mut sheet = Sheet::texts(&[

@@ -44,7 +44,8 @@ use crate::tables::TableSet;
 /// Runs SHOW.
 pub(super) async fn show(session: &mut Session, show: &Show) -> Result<Outcome> {
     let mut rows = match (&show.kind, &show.filter) {
-        // Doris's last two columns, for who asks about them: programs take SHOW VARIABLES for two columns, as in MySQL.
+        // Doris's last two columns are added only if the condition names one of them: programs expect two columns of
+        // SHOW VARIABLES, as in MySQL.
         (ShowKind::Variables(_), Some(ShowFilter::Where(condition))) if names_changed(condition) => {
             server::verbose_variables(session, "Changed")
         }
@@ -54,7 +55,8 @@ pub(super) async fn show(session: &mut Session, show: &Show) -> Result<Outcome> 
     let (offset, count) = show.limit.unwrap_or((0, u64::MAX));
     match &show.filter {
         None => {}
-        // As in MySQL, LIKE is about the first column, whatever else there is. Of catalogs that is a number, and the name next.
+        // As in MySQL, LIKE applies to the first column. The first column of SHOW CATALOGS is a number, so LIKE applies
+        // to the name after it.
         Some(ShowFilter::Like(pattern)) => {
             let column = usize::from(matches!(show.kind, ShowKind::Catalogs));
             rows.retain(column, |text| like(pattern, text));
@@ -70,7 +72,7 @@ pub(super) async fn show(session: &mut Session, show: &Show) -> Result<Outcome> 
     rows.into_outcome()
 }
 
-/// Whether a condition names one of Doris's last two columns of SHOW VARIABLES.
+/// Whether a condition names one of the last two columns of Doris's SHOW VARIABLES.
 fn names_changed(condition: &ast::Expr) -> bool {
     let is_named = |expr: &ast::Expr| {
         matches!(expr, ast::Expr::Identifier(name)
@@ -211,7 +213,7 @@ async fn rows(session: &mut Session, kind: &ShowKind) -> Result<Sheet> {
     }
 }
 
-/// The rows that `condition` is true for, by the rules of queries.
+/// Returns the rows for which `condition` is true, by the rules of queries.
 async fn filter(session: &Session, batch: RecordBatch, condition: &ast::Expr) -> Result<RecordBatch> {
     let context = session.query_context_now();
     let options = session.variables.parse_options();
@@ -244,10 +246,10 @@ async fn filter(session: &Session, batch: RecordBatch, condition: &ast::Expr) ->
     .await
 }
 
-/// Name of the result while its rows are chosen.
+/// Name of the result as a table while the condition is evaluated.
 const RESULT: &str = "show";
 
-/// Knows the one table that a condition of SHOW is about.
+/// Resolves the one table to which a condition of SHOW applies.
 struct OneResult {
     columns: Vec<String>,
 }
@@ -263,13 +265,13 @@ impl Schemas for OneResult {
     }
 }
 
-/// The batch under the names that SHOW gives its columns; the plan has its own.
+/// Renames the columns of a batch to those of SHOW; the plan has names of its own.
 fn rebind(schema: &arrow::datatypes::SchemaRef, batch: &RecordBatch) -> Result<RecordBatch> {
     RecordBatch::try_new(Arc::clone(schema), batch.columns().to_vec())
         .map_err(|e| EngineError::new(ErrorKind::Internal, e.to_string()))
 }
 
-/// `sql`, a plain SELECT of ours, with a WHERE clause.
+/// Adds a WHERE clause to `sql`, a plain SELECT made here.
 fn with_condition(sql: &str, options: &ParseOptions, condition: &ast::Expr) -> Result<QueryText> {
     let parsed = dipper_dialect::parser::parse(sql, options)?;
     let Some(Statement::Query(mut query)) = parsed.into_iter().next().map(|p| p.statement) else {
@@ -282,8 +284,8 @@ fn with_condition(sql: &str, options: &ParseOptions, condition: &ast::Expr) -> R
     Ok(query)
 }
 
-/// MySQL's LIKE without regard to case: `%` any characters, `_` one, `\` takes the next as it is. Takes at most as many
-/// steps as the pattern has characters times those of the text.
+/// Matches MySQL's LIKE without regard to case: `%` is any characters, `_` is one, and `\` takes the next character
+/// literally. Needs at most as many steps as the product of the two lengths.
 pub fn like(pattern: &str, text: &str) -> bool {
     enum Piece {
         Any,
@@ -306,7 +308,7 @@ pub fn like(pattern: &str, text: &str) -> bool {
         at += 1;
     }
     let text: Vec<char> = text.to_lowercase().chars().collect();
-    // Where to try again: the last `%`, and how much of the text it has taken.
+    // Position for the next attempt: the last `%`, and how much of the text it has taken.
     let mut again: Option<(usize, usize)> = None;
     let (mut p, mut t) = (0, 0);
     while t < text.len() {

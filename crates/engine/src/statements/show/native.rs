@@ -1,4 +1,4 @@
-//! SHOW about native tables: partitions, tablets, sizes, statistics, indexes.
+//! SHOW statements about native tables: partitions, tablets, sizes, statistics, indexes.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::info_schema::partitions::{Size, bytes_text, int, partition_rows, tabl
 use crate::session::Session;
 use crate::statements::{ddl, native};
 
-/// The newest state of a native table.
+/// Returns a native table with the newest version and state of its chain.
 async fn state(session: &Session, name: &Name) -> Result<(Arc<Table>, u64, Arc<TableState>)> {
     let (_, table) = ddl::table_named(session, name).await?;
     if !table.is_native() {
@@ -33,7 +33,7 @@ pub(super) async fn partitions(session: &Session, name: &Name, temporary: bool) 
     Ok(partition_rows(&state, version, &session.variables.time_zone(), temporary))
 }
 
-/// The partitions of these names, temporary ones, too; all where none is named.
+/// Finds partitions by name, temporary ones included; all partitions if no name is given.
 fn chosen<'a>(state: &'a TableState, wanted: &[String]) -> Result<Vec<&'a Arc<Partition>>> {
     let known: Vec<_> = state.partitions().chain(state.temporary_partitions()).collect();
     if let Some(missing) = wanted.iter().find(|w| !known.iter().any(|p| p.name.eq_ignore_ascii_case(w))) {
@@ -46,13 +46,13 @@ fn chosen<'a>(state: &'a TableState, wanted: &[String]) -> Result<Vec<&'a Arc<Pa
     Ok(known.into_iter().filter(is_wanted).collect())
 }
 
-/// A bar for a part of a whole, as Doris draws it: a sign for each hundredth.
+/// Draws a part of a whole as Doris does: a bar with one sign for each hundredth, and the percentage.
 fn bar(part: u64, whole: u64) -> [Cell; 2] {
     let share = if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
     [">".repeat((share * 100.0) as usize).into(), format!("{:.2} %", share * 100.0).into()]
 }
 
-/// SHOW REPLICA DISTRIBUTION: all copies are where the table is.
+/// Runs SHOW REPLICA DISTRIBUTION. All copies are in the one place of the table.
 pub(super) async fn distribution(session: &Session, name: &Name, wanted: &[String]) -> Result<Sheet> {
     let (_, _, state) = state(session, name).await?;
     let partitions = chosen(&state, wanted)?;
@@ -73,7 +73,7 @@ pub(super) async fn distribution(session: &Session, name: &Name, wanted: &[Strin
     Ok(sheet)
 }
 
-/// SHOW DATA SKEW: what each bucket has of its partition.
+/// Runs SHOW DATA SKEW: shows the share of each bucket in its partition.
 pub(super) async fn skew(session: &Session, name: &Name, wanted: &[String]) -> Result<Sheet> {
     let (_, _, state) = state(session, name).await?;
     let mut sheet = Sheet::new(&[
@@ -157,7 +157,8 @@ pub(super) async fn tablets(session: &Session, name: &Name, wanted: &[String]) -
     Ok(sheet)
 }
 
-/// SHOW REPLICA STATUS: each tablet has one copy, which is good: what is damaged is found when it is read.
+/// Runs SHOW REPLICA STATUS. Each tablet has one copy, which is shown as good: damage is found only when the copy is
+/// read.
 pub(super) async fn replicas(session: &Session, name: &Name, wanted: &[String]) -> Result<Sheet> {
     let tablets = tablets(session, name, wanted).await?;
     Ok(tablets.select(
@@ -179,7 +180,7 @@ pub(super) async fn replicas(session: &Session, name: &Name, wanted: &[String]) 
     ))
 }
 
-/// Sizes of a database's native tables with their sum, or of one table.
+/// Shows the sizes of a database's native tables with their sum, or the size of one table.
 pub(super) async fn data(session: &Session, table: Option<&Name>) -> Result<Sheet> {
     if let Some(name) = table {
         let (table, _, state) = state(session, name).await?;
@@ -249,7 +250,7 @@ pub(super) async fn table_stats(session: &Session, name: &Name) -> Result<Sheet>
     Ok(sheet)
 }
 
-/// What loads have told of the columns' values.
+/// Runs SHOW COLUMN STATS: shows the statistics that loads have recorded about the values of columns.
 pub(super) async fn column_stats(session: &Session, name: &Name, wanted: &[String]) -> Result<Sheet> {
     let (table, _, state) = state(session, name).await?;
     let zone = session.variables.time_zone();
@@ -291,7 +292,7 @@ pub(super) async fn column_stats(session: &Session, name: &Name, wanted: &[Strin
     Ok(sheet)
 }
 
-/// The key of tables where it is unique, and the indexes that were asked for.
+/// Adds the key of the table, if it is unique, and the indexes of its definition.
 pub(super) fn index(table: &str, state: &TableState, sheet: &mut Sheet) {
     let schema = state.schema();
     let mut push = |non_unique: i64, key: &str, at: usize, id: u32, index: Option<&Index>| {
@@ -329,7 +330,7 @@ pub(super) fn index(table: &str, state: &TableState, sheet: &mut Sheet) {
     }
 }
 
-/// `("k" = "v", ...)`, nothing where there are none.
+/// Formats the properties of an index as `("k" = "v", ...)`; empty if there are none.
 fn properties_text(index: &Index) -> String {
     let pairs: Vec<_> = index.properties.iter().map(|(k, v)| format!("{k:?} = {v:?}")).collect();
     if pairs.is_empty() { String::new() } else { format!("({})", pairs.join(", ")) }

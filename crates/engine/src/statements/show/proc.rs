@@ -1,4 +1,4 @@
-//! SHOW PROC: lists of Doris's front end by their paths, as far as there is something to tell of them here.
+//! SHOW PROC: lists of Doris's front end by their paths, if they apply here.
 
 use dipper_lake::sheet::{Cell, Sheet};
 use dipper_store::catalog::Database;
@@ -7,7 +7,7 @@ use super::{access, catalog, external, server};
 use crate::error::{EngineError, Result};
 use crate::session::Session;
 
-/// The paths that are answered.
+/// The paths that SHOW PROC answers.
 const PATHS: &[&str] = &[
     "auth",
     "backends",
@@ -40,7 +40,7 @@ const PATHS: &[&str] = &[
     "workload_sched_policy",
 ];
 
-/// The list at a path without its first and last slash.
+/// Returns the list at a path, which has no slash at its beginning and end.
 pub(super) async fn show(session: &Session, path: &str) -> Result<Sheet> {
     match path {
         "" => {
@@ -91,7 +91,7 @@ pub(super) async fn show(session: &Session, path: &str) -> Result<Sheet> {
     }
 }
 
-/// The databases of the catalog that the user sees.
+/// Returns the databases of dipper's own catalog that the user sees.
 async fn databases(session: &Session) -> Result<Vec<Database>> {
     let state = session.engine.catalog.refresh().await?;
     let rights = session.rights(&state)?;
@@ -123,7 +123,7 @@ async fn databases_list(session: &Session) -> Result<Sheet> {
     Ok(sheet)
 }
 
-/// Tables of the database with this number.
+/// Lists the tables of the database with this number.
 async fn tables(session: &Session, id: &str) -> Result<Sheet> {
     let found = databases(session).await?.into_iter().find(|d| d.id.0.to_string() == id);
     let database = found.ok_or_else(|| {
@@ -169,7 +169,7 @@ async fn tables(session: &Session, id: &str) -> Result<Sheet> {
     Ok(sheet)
 }
 
-/// Numbers of tables, partitions and tablets by database; each tablet has one copy.
+/// Counts tables, partitions and tablets by database. Each tablet has one copy.
 async fn statistic(session: &Session) -> Result<Sheet> {
     let mut sheet = Sheet::texts(&[
         "DbId",

@@ -9,12 +9,12 @@ use crate::info_schema::millis;
 use crate::profile::Profile;
 use crate::session::Session;
 
-/// What others ran is for who sees their statements, too.
+/// Whether the user may see a profile: its own, or any if it may see the statements of others.
 fn seen(session: &Session, profile: &Profile) -> bool {
     profile.user == session.client.user || session.sees_others()
 }
 
-/// MySQL's list.
+/// Makes MySQL's list of profiles.
 pub(super) fn profiles(session: &Session) -> Sheet {
     let mut sheet = Sheet::texts(&["Query_ID", "Duration", "Query"]);
     for p in session.engine.profiles().list().into_iter().filter(|p| seen(session, p)) {
@@ -24,7 +24,7 @@ pub(super) fn profiles(session: &Session) -> Sheet {
     sheet
 }
 
-/// StarRocks' list.
+/// Makes StarRocks' list of profiles.
 pub(super) fn profile_list(session: &Session) -> Sheet {
     let zone = session.variables.time_zone();
     let mut sheet = Sheet::texts(&["QueryId", "StartTime", "Time", "State", "Statement"]);
@@ -45,7 +45,8 @@ pub(super) fn profile_list(session: &Session) -> Sheet {
     sheet
 }
 
-/// How long the steps of a statement took, by its number in SHOW PROFILES; of the newest one without.
+/// Lists how long the steps of a statement took. `query` is its number in SHOW PROFILES; `None` is the newest
+/// statement.
 pub(super) fn steps(session: &Session, query: Option<u64>) -> Result<Sheet> {
     let mut seen = session.engine.profiles().list().into_iter().filter(|p| seen(session, p));
     let mut sheet = Sheet::texts(&["Status", "Duration"]);
@@ -59,7 +60,7 @@ pub(super) fn steps(session: &Session, query: Option<u64>) -> Result<Sheet> {
     Ok(sheet)
 }
 
-/// Without a path, or with `/`, the list; with `/id` that profile as text.
+/// Returns the list for no path and for `/`, and for `/id` that profile as text.
 pub(super) fn profile(session: &Session, path: Option<&str>, loads: bool) -> Result<Sheet> {
     let id = path.and_then(|path| path.split('/').find(|part| !part.is_empty()));
     if let Some(id) = id {

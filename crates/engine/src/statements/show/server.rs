@@ -1,4 +1,4 @@
-//! SHOW about the server: variables, sessions, warnings, character sets, functions, privileges.
+//! SHOW statements about the server: variables, sessions, warnings, character sets, functions, privileges, loads.
 
 use std::collections::{HashMap, HashSet};
 
@@ -26,7 +26,8 @@ pub(super) fn variables(session: &Session, scope: Scope) -> Sheet {
     sheet
 }
 
-/// The session's variables with their defaults, and whether they differ from those, under a name of the caller's.
+/// Lists the session's variables with their defaults, and whether the two differ; `changed` is the name of the last
+/// column.
 pub(super) fn verbose_variables(session: &Session, changed: &str) -> Sheet {
     let mut sheet = Sheet::texts(&["Variable_name", "Value", "Default_value", changed]);
     for row in info_schema::measures::verbose(&session.variables) {
@@ -43,7 +44,7 @@ pub(super) fn status(session: &Session) -> Sheet {
     sheet
 }
 
-/// Characters of a statement that SHOW PROCESSLIST shows without FULL.
+/// Number of characters of a statement that SHOW PROCESSLIST shows without FULL.
 const INFO_CHARS: usize = 100;
 
 pub(super) fn processlist(session: &Session, full: bool) -> Result<Sheet> {
@@ -163,7 +164,7 @@ pub(super) fn frontends(session: &Session) -> Sheet {
     node(&session.engine, &session.variables, FRONTENDS)
 }
 
-/// SHOW ALTER TABLE COLUMN: changes of columns, which end at once.
+/// Runs SHOW ALTER TABLE COLUMN: lists changes of columns. A change ends at once.
 pub(super) fn alters(session: &Session, from: Option<&Name>) -> Result<Sheet> {
     let mut sheet = dipper_lake::virtual_tables::no_rows::list("ALTER TABLE")?;
     let zone = session.variables.time_zone();
@@ -188,7 +189,8 @@ pub(super) fn alters(session: &Session, from: Option<&Name>) -> Result<Sheet> {
     Ok(sheet)
 }
 
-/// What ADMIN SET FRONTEND CONFIG changes. All else are flags of the command and variables of the session.
+/// Lists the configuration that ADMIN SET FRONTEND CONFIG changes. All other settings are flags of the command or
+/// variables.
 pub(super) fn config(session: &Session) -> Sheet {
     let mut sheet = Sheet::texts(&["Key", "Value", "Type", "IsMutable", "MasterOnly", "Comment"]);
     let cache = session.engine.points().lookups.cache();
@@ -213,8 +215,8 @@ pub(super) fn config(session: &Session) -> Sheet {
     sheet
 }
 
-/// What labels of a database say, without those of transactions that this process knows of; and the words for a prepared
-/// load that was ended elsewhere.
+/// The labels of a database, without those of transactions that this process has records of, and the status of each
+/// labelled transaction, because another process may have ended a prepared load.
 struct Labelled {
     others: Vec<(Attempt, LabelStatus)>,
     ended: HashMap<TxnId, LabelStatus>,
@@ -225,7 +227,7 @@ async fn labelled(session: &Session, database: &str, loads: &[LoadRecord]) -> Re
     let Some(found) = state.database(database) else {
         return Ok(Labelled { others: Vec::new(), ended: HashMap::new() });
     };
-    // Loads that share a commit share their transaction.
+    // Loads that share a commit have the same transaction.
     let here: HashSet<(TxnId, String)> =
         loads.iter().filter_map(|r| Some((r.txn()?, r.header.label.clone()))).collect();
     let all = known_labels(&session.engine.loads, found).await?;
@@ -234,7 +236,8 @@ async fn labelled(session: &Session, database: &str, loads: &[LoadRecord]) -> Re
 }
 
 impl Labelled {
-    /// The state of a load of this process: another one, or a DROP, may have ended it since it was prepared.
+    /// Returns the state of a load of this process. Another process, or a DROP, may have ended it since it was
+    /// prepared.
     fn state(&self, load: &LoadRecord) -> &'static str {
         match load.txn().and_then(|txn| self.ended.get(&txn)) {
             Some(status) if load.state() == "PRECOMMITTED" => state_word(*status),
@@ -243,7 +246,7 @@ impl Labelled {
     }
 }
 
-/// What became of a label in the words of SHOW LOAD.
+/// Returns SHOW LOAD's word for the status of a label.
 fn state_word(status: LabelStatus) -> &'static str {
     match status {
         LabelStatus::Running => "LOADING",
@@ -254,7 +257,7 @@ fn state_word(status: LabelStatus) -> &'static str {
     }
 }
 
-/// The same in those of SHOW TRANSACTION.
+/// Returns SHOW TRANSACTION's word for a state of SHOW LOAD.
 fn transaction_word(state: &'static str) -> &'static str {
     match state {
         "FINISHED" => "VISIBLE",
@@ -264,7 +267,8 @@ fn transaction_word(state: &'static str) -> &'static str {
     }
 }
 
-/// SHOW TRANSACTION: those of the loads that this process knows of, and those whose labels are kept.
+/// Runs SHOW TRANSACTION: lists the transactions of loads that this process has records of, and those whose labels are
+/// kept.
 pub(super) async fn transactions(session: &Session, from: Option<&Name>, id: Option<u64>) -> Result<Sheet> {
     let database = database_of(session, from, "SHOW TRANSACTION")?;
     let zone = session.variables.time_zone();
@@ -321,15 +325,16 @@ pub(super) async fn transactions(session: &Session, from: Option<&Name>, id: Opt
     Ok(sheet)
 }
 
-/// The database that a SHOW is about.
+/// Returns the database to which a SHOW statement applies.
 fn database_of<'a>(session: &'a Session, from: Option<&'a Name>, what: &str) -> Result<&'a str> {
     from.map(Name::object).or(session.database()).ok_or_else(|| {
         EngineError::new(ErrorKind::NoDatabaseSelected, format!("no database selected; write {what} FROM database"))
     })
 }
 
-/// SHOW LOAD: those of a database that this process knows of, and those whose labels are kept. SHOW STREAM LOAD: of the
-/// former those that came over HTTP, of the latter those that are prepared, which comes over HTTP only.
+/// Runs SHOW LOAD: lists the loads of a database that this process has records of, and those whose labels are kept.
+/// SHOW STREAM LOAD lists only loads that came over HTTP; of the kept labels these are the prepared ones, because loads
+/// are prepared over HTTP only.
 pub(super) async fn loads(session: &Session, stream: bool, from: Option<&Name>) -> Result<Sheet> {
     let database = database_of(session, from, "SHOW LOAD")?;
     let zone = session.variables.time_zone();
@@ -390,7 +395,7 @@ pub(super) async fn loads(session: &Session, stream: bool, from: Option<&Name>) 
     }
     for load in loads {
         let header = &load.header;
-        // What was refused because its label is another's is no load of its own.
+        // A load that was refused because another load has its label is not a load of its own.
         if load.is_repeat() || stream && header.kind != LoadKind::Stream {
             continue;
         }
@@ -428,7 +433,7 @@ pub(super) async fn loads(session: &Session, stream: bool, from: Option<&Name>) 
     Ok(sheet)
 }
 
-/// SHOW LOAD WARNINGS ON 'url': the rejected rows behind an error URL, whatever host it names.
+/// Runs SHOW LOAD WARNINGS ON 'url': returns the rejected rows behind an error URL, whatever host it names.
 pub(super) async fn load_warnings(session: &Session, url: &str) -> Result<Sheet> {
     let name = url.rsplit_once("file=").map_or(url, |(_, name)| name);
     let log = session.engine.load_error_log(name).await?.ok_or_else(|| {
@@ -441,7 +446,7 @@ pub(super) async fn load_warnings(session: &Session, url: &str) -> Result<Sheet>
     Ok(sheet)
 }
 
-/// SHOW LOAD WARNINGS [FROM db]: the rejected rows of the loads that this process knows of.
+/// Runs SHOW LOAD WARNINGS [FROM db]: returns the rejected rows of the loads that this process has records of.
 pub(super) async fn load_warnings_of(session: &Session, from: Option<&Name>) -> Result<Sheet> {
     let database = database_of(session, from, "SHOW LOAD WARNINGS")?;
     let mut sheet = Sheet::texts(&["JobId", "Label", "ErrorMsgDetail"]);
@@ -452,7 +457,7 @@ pub(super) async fn load_warnings_of(session: &Session, from: Option<&Name>) -> 
     };
     for load in session.engine.loads().list().into_iter().filter(|l| sees(&l.header)) {
         let Some(name) = load.ended.as_ref().and_then(|end| end.answer.error_log.clone()) else { continue };
-        // Logs are kept for 48 hours, what was loaded for longer.
+        // Logs are kept for 48 hours, the records of loads for longer.
         let Some(log) = session.engine.load_error_log(&name).await? else { continue };
         for line in String::from_utf8_lossy(&log).split_inclusive("; \n") {
             sheet.push([load.id.to_string().into(), (&load.header.label).into(), line.trim_end().into()]);
