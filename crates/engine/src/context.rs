@@ -1,5 +1,5 @@
-//! What a statement knows of its session: the state of the catalog, the variables and the rights, frozen when it
-//! begins.
+//! The context of a statement: the state of the catalog, the variables and the rights of its session, frozen when the
+//! statement begins.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -103,7 +103,7 @@ impl QueryContext {
         if roles.is_empty() { "NONE".to_string() } else { roles.join(", ") }
     }
 
-    /// This context without the session's temporary tables.
+    /// Returns this context without the session's temporary tables.
     pub(crate) fn without_temporaries(&self) -> Self {
         QueryContext { catalog: Arc::clone(&self.permanent), ..self.clone() }
     }

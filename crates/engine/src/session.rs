@@ -166,7 +166,7 @@ pub struct Session {
     process: ProcessGuard,
 }
 
-/// What SHOW LAST INSERT tells of the last INSERT into a native table.
+/// The last INSERT into a native table, for SHOW LAST INSERT.
 #[derive(Debug)]
 pub(crate) struct LastInsert {
     pub(crate) txn: String,

@@ -1,4 +1,4 @@
-//! Why statements and loads fail, as types: what code acts on is found behind an error, whatever its words are.
+//! Causes of failed statements and loads as types: code finds the type behind an error, whatever the message is.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ async fn with_table() -> (Arc<Engine>, Session) {
     (engine, session)
 }
 
-/// A body that is there as a whole.
+/// Makes a body that is complete.
 fn whole(text: String) -> BodySource {
     let (sender, source) = body();
     tokio::spawn(async move {

@@ -1,5 +1,5 @@
-//! Look-ups by key against a map, through everything that can happen to a table: at every step the look-up, the look-up of
-//! the cached row and the scan agree with what was written.
+//! Tests look-ups by key against a map, through everything that can happen to a table: at every step the look-up, the
+//! look-up of the cached row and the scan agree with what was written.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,10 +16,10 @@ use rand::{Rng, SeedableRng};
 const STEPS: usize = 60;
 const KEYS: i64 = 5;
 const NAMES: [&str; 4] = ["a", "", "it''s", "long name that is longer than others"];
-/// What column n becomes, one after the other.
+/// The types that column `n` gets, one after the other.
 const WIDER: [&str; 2] = ["bigint", "largeint"];
 
-/// By key, the values of columns by name; `None` is NULL.
+/// Values of columns by name, for each key; `None` is NULL.
 type Rows = BTreeMap<(Option<i64>, usize), BTreeMap<String, Option<String>>>;
 
 async fn open(dir: &Path) -> Session {
@@ -54,7 +54,7 @@ async fn run(session: &mut Session, sql: &str) -> Vec<Vec<Option<String>>> {
     rows
 }
 
-/// A value as a literal.
+/// Formats a value as a literal.
 fn literal(value: &Option<String>) -> String {
     value.as_ref().map_or("NULL".into(), |v| format!("'{v}'"))
 }
@@ -91,7 +91,8 @@ impl Model {
         format!("{k} and name = '{}'", NAMES[key.1])
     }
 
-    /// Inserts rows with some of the columns; the others get `rest`.
+    /// Inserts rows with some of the columns. The other columns get defaults, or with `keep` the values of the existing
+    /// row.
     async fn insert(&mut self, columns: &[String], keep: bool) {
         let mut values = Vec::new();
         for _ in 0..self.rng.random_range(1..6) {
@@ -210,7 +211,8 @@ impl Model {
         assert_eq!(run(&mut self.session, in_list).await, [[Some(expected)]], "{log}");
     }
 
-    /// The rows that are there without waiting, through a statement that was prepared before much of this happened.
+    /// Checks the rows that are found without waiting, through a statement that was prepared before much of this
+    /// happened.
     async fn check_now(&mut self, key: (Option<i64>, usize), expected: usize, log: &str) {
         let Some(k) = key.0 else { return };
         const SQL: &str = "select name, n from t where name = ? and k = ?";
@@ -281,7 +283,7 @@ fn without_a_row_store() {
     through(4, "'replication_num'='1'", true);
 }
 
-/// Another process's commits are seen by look-ups within `read_staleness_ms`, at once if that is 0.
+/// Look-ups see commits of another process within `read_staleness_ms`, at once if that is 0.
 #[test]
 fn other_processes_are_seen_in_time() {
     in_a_directory(async |dir| {
@@ -304,7 +306,7 @@ fn other_processes_are_seen_in_time() {
     });
 }
 
-/// SYNC forces: look-ups that come after it see what others have committed before it.
+/// Look-ups after SYNC see what others have committed before it.
 #[test]
 fn sync_reads_what_look_ups_have_not_read_yet() {
     in_a_directory(async |dir| {
@@ -325,7 +327,7 @@ fn sync_reads_what_look_ups_have_not_read_yet() {
     });
 }
 
-/// What EXPLAIN says of look-ups.
+/// Returns what EXPLAIN says about look-ups.
 async fn explained(session: &mut Session, sql: &str) -> String {
     let plan = run(session, &format!("explain {sql}")).await;
     let said = plan.iter().flatten().flatten().flat_map(|text| text.lines()).find(|l| l.contains("SHORT-CIRCUIT"));
@@ -379,7 +381,7 @@ fn explain_says_which_way_is_taken_and_why() {
     });
 }
 
-/// A prepared statement reads as it did when it was prepared, whatever `sql_mode` has become.
+/// A prepared statement is read as when it was prepared, whatever `sql_mode` is now.
 #[test]
 fn a_prepared_look_up_keeps_its_sql_mode() {
     in_a_directory(async |dir| {
@@ -399,7 +401,7 @@ fn a_prepared_look_up_keeps_its_sql_mode() {
     });
 }
 
-/// What is counted as a look-up by the server is answered from memory the second time, without the planner.
+/// A look-up is answered from memory the second time, without the planner; the server counts it as a look-up.
 #[test]
 fn the_second_time_nothing_is_waited_for() {
     in_a_directory(async |dir| {
@@ -413,7 +415,7 @@ fn the_second_time_nothing_is_waited_for() {
         let mut out = Vec::new();
         plan.put(&rows.as_slice()[0], &mut out).expect("a row");
         assert_eq!(out, [0, 0, 10, 0, 0, 0]);
-        // As any statement, it is the one that SET TRANSACTION READ ONLY is for.
+        // Like any statement, a look-up can be the one to which SET TRANSACTION READ ONLY applies.
         run(&mut session, "set transaction read only").await;
         assert!(session.text_point_now(LOOK).expect("no error").is_ready());
         run(&mut session, "insert into t values (2, 20)").await;
@@ -426,7 +428,7 @@ fn the_second_time_nothing_is_waited_for() {
     });
 }
 
-/// What was granted when a statement was prepared does not count when it runs.
+/// Privileges from the time of preparing a statement do not count when it runs.
 #[test]
 fn a_revoked_privilege_is_gone_at_once() {
     in_a_directory(async |dir| {

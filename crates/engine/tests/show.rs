@@ -18,7 +18,7 @@ impl Bench {
         Bench { session: session(&engine), dir: tempfile::tempdir().unwrap() }
     }
 
-    /// Runs all statements; the rows of the last one, cells joined by `|`, or the error as `code: message`.
+    /// Runs all statements. Returns the rows of the last one, cells joined by `|`, or the error as `code: message`.
     /// `$DIR` is the directory.
     async fn run(&mut self, sql: &str) -> String {
         let sql = sql.replace("$DIR", &self.dir.path().display().to_string());
@@ -26,7 +26,7 @@ impl Bench {
         out.replace(&self.dir.path().display().to_string(), "$DIR")
     }
 
-    /// A partitioned table `t` of Hive text, a table `p` whose columns nobody declared and whose files are missing, and
+    /// Creates a partitioned table `t` of Hive text, a table `p` without declared columns whose files are missing, and
     /// a view `v`.
     async fn with_tables() -> Bench {
         let mut bench = Bench::new().await;
@@ -219,7 +219,7 @@ async fn explain_says_why_a_query_is_no_look_up() {
         let line = plan.lines().map(str::trim).find(|l| l.contains("SHORT-CIRCUIT"));
         assert!(line.is_some_and(|l| l.starts_with(said)), "{}: {plan}", &sql[..sql.len().min(100)]);
     }
-    // Nobody would take these for one.
+    // Queries that nobody would take for look-ups.
     for sql in [
         "select count(*) from u",
         "select v from u where v = 1",
@@ -372,7 +372,7 @@ async fn what_show_create_prints_makes_the_same_again() {
     assert_eq!(b.run("show create view v").await, view);
 }
 
-/// Tools ask until the job of their ALTER TABLE is FINISHED.
+/// Tools repeat the question until the job of their ALTER TABLE is FINISHED.
 #[tokio::test]
 async fn changes_of_columns_are_listed() {
     let mut b = Bench::with_tables().await;
@@ -448,7 +448,7 @@ async fn partitions_are_listed_as_directories() {
         .nth(1),
         Some("dt=2024-01-02/c=b|dt,c|2024-01-02,b")
     );
-    // Of directories that others have spelled the location is theirs.
+    // The location of a directory that others have spelled keeps their spelling.
     for name in ["dt=a%20b", "DT=5%"] {
         std::fs::create_dir_all(b.dir.path().join("spelled").join(name)).unwrap();
     }
@@ -520,7 +520,7 @@ async fn a_broken_table_hides_no_other() {
     assert!(b.run("desc w").await.contains("view 'default.w' cannot be read"));
 }
 
-/// Every virtual table can be read whole: each row has a cell for each column.
+/// Every virtual table can be read as a whole: each row has a cell for each column.
 #[tokio::test]
 async fn every_virtual_table_can_be_read() {
     let mut b = Bench::with_tables().await;
@@ -654,7 +654,7 @@ async fn errors_have_mysqls_numbers() {
         let out = b.run(sql).await;
         assert!(out.starts_with(&format!("{code}: ")), "{sql}: {out}");
     }
-    // These are no errors.
+    // Statements that are not errors.
     for sql in [
         "select t.id, `default`.t.id, internal.`default`.t.id from `default`.t",
         "select d.x from (select 1, 2) d (x, y)",

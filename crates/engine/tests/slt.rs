@@ -1,8 +1,8 @@
-//! Runs every file below `tests/slt/` against an engine: statements with the results that they must give.
+//! Runs every file below `tests/slt/` against an engine: statements with the results that they must have.
 //!
 //! Each file gets an engine of its own, without a data directory. `$DIR` in a file is an empty directory made for it,
-//! `$ROOT` the checkout. Statements are root's; one that begins with `/* as NAME */` is run in the session of another user,
-//! which is made by its first statement.
+//! and `$ROOT` is the checkout. Statements are root's; one that begins with `/* as NAME */` runs in the session of
+//! another user, which its first statement opens.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -86,7 +86,7 @@ fn line(batch: &RecordBatch, row: usize) -> Vec<String> {
     batch.columns().iter().map(|column| cell(column.as_ref(), row)).collect()
 }
 
-/// The value as a client sees it; NULL as the word, the empty string as `(empty)`.
+/// Formats a value as a client sees it; NULL as the word, the empty string as `(empty)`.
 fn cell(column: &dyn Array, row: usize) -> String {
     if column.logical_nulls().is_some_and(|nulls| nulls.is_null(row)) {
         return "NULL".into();
@@ -98,7 +98,7 @@ fn cell(column: &dyn Array, row: usize) -> String {
         DataType::Timestamp(TimeUnit::Microsecond, None) => {
             text::format_datetime(column.as_primitive::<TimestampMicrosecondType>().value(row))
         }
-        // Bytes are text to clients where they are.
+        // Clients see bytes as text if they are valid text.
         DataType::BinaryView => {
             let bytes = column.as_binary_view().value(row);
             match std::str::from_utf8(bytes).ok().filter(|text| !text.chars().any(char::is_control)) {
@@ -141,7 +141,7 @@ fn all_files() {
     let mut all = Vec::new();
     files(&root().join("tests/slt"), &mut all);
     assert!(!all.is_empty());
-    // `SLT=name` runs only the files whose path holds the name.
+    // `SLT=name` runs only the files whose path contains the name.
     let wanted = std::env::var("SLT").unwrap_or_default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut failed = Vec::new();
@@ -161,7 +161,8 @@ fn all_files() {
     assert!(failed.is_empty(), "{} files failed:\n{}", failed.len(), failed.join("\n\n"));
 }
 
-/// A statement of a list below `tests/forms/`: what becomes of it, the columns that its result must have, and its rows.
+/// A statement of a list below `tests/forms/`: the expected outcome, the columns that its result must have, and its
+/// rows.
 struct Form<'a> {
     label: &'a str,
     wanted: &'a str,
@@ -170,7 +171,7 @@ struct Form<'a> {
     rows: Vec<&'a str>,
 }
 
-/// The statements of a list, in its order.
+/// Parses the statements of a list, in order.
 fn forms(text: &str) -> Vec<Form<'_>> {
     let mut all: Vec<Form<'_>> = Vec::new();
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
@@ -187,7 +188,7 @@ fn forms(text: &str) -> Vec<Form<'_>> {
     all
 }
 
-/// Runs the statements of a list in one session, and says which are not answered as it says. None may be a syntax error.
+/// Runs the statements of a list in one session. Returns those whose outcome differs; none may be a syntax error.
 fn answers(list: &str) -> Vec<String> {
     let text = std::fs::read_to_string(root().join("tests/forms").join(list)).expect("the list of forms");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -225,14 +226,14 @@ fn answers(list: &str) -> Vec<String> {
     wrong
 }
 
-/// One example of each statement of Doris's grammar is taken, or refused by its name; none is a syntax error.
+/// One example of each statement of Doris's grammar is accepted, or refused by its name; none is a syntax error.
 #[test]
 fn forms_of_the_grammar() {
     let wrong = answers("doris.txt");
     assert!(wrong.is_empty(), "{} forms:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// What programs send at start and to read metadata is answered, with the columns and rows that they read.
+/// Statements that programs send at start and to read metadata are answered, with the columns and rows that they read.
 #[test]
 fn statements_of_tools() {
     let wrong = answers("tools.txt");

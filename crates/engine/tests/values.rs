@@ -1,4 +1,4 @@
-//! VALUES of literals, which are stored without a plan, against the same stored by one.
+//! VALUES of literals, which are stored without a plan, must be stored as by a plan.
 
 use arrow::util::display::array_value_to_string;
 use dipper_engine::{ClientInfo, Engine, EngineOptions, Outcome, Session};
@@ -26,8 +26,8 @@ async fn ask(session: &mut Session, sql: &str) -> Result<String, String> {
     Ok(text)
 }
 
-/// Literals of all kinds, into columns of all kinds: stored as a batch, and (with a sum beside them, which takes the
-/// planner) by a plan. Both must store the same, or fail with the same words.
+/// Stores literals of all kinds into columns of all kinds, both as a batch and by a plan (a sum beside them needs the
+/// planner). Both must store the same, or fail with the same message.
 #[tokio::test(flavor = "multi_thread")]
 async fn literals_are_stored_as_the_planner_stores_them() {
     let engine = Engine::open(EngineOptions { threads: Some(2), ..EngineOptions::default() }).await.unwrap();

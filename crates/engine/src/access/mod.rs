@@ -202,9 +202,9 @@ pub(crate) fn connections_max(engine: &Engine, user: &str) -> Option<u64> {
 /// An object on which privileges are needed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Object {
-    /// Everything.
+    /// Everything, as in `*.*`.
     All,
-    /// All of a catalog that is not this database's own.
+    /// Everything in an external catalog.
     Catalog(String),
     /// A database.
     Database(String),

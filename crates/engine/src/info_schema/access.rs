@@ -1,4 +1,5 @@
-//! Users and privileges in information_schema and mysql: all of them for who can change them, else one's own.
+//! Users and privileges in information_schema and mysql. Users who can change accounts see all of them, others only
+//! their own.
 
 use std::sync::Arc;
 
@@ -18,13 +19,13 @@ fn users(context: &QueryContext) -> impl Iterator<Item = &Arc<User>> {
     context.catalog.accounts.users().filter(move |u| all || u.id == context.rights.user().id)
 }
 
-/// What was granted to a user, by itself and by its roles.
+/// Iterates over the grants of a user, including those of its roles.
 fn grants<'a>(context: &'a QueryContext, user: &'a User) -> impl Iterator<Item = (&'a Scope, Privileges)> {
     let roles = user.roles.iter().filter_map(|r| context.catalog.accounts.role(r)).map(|r| &r.grants);
     roles.chain([&user.grants]).flat_map(Grants::iter)
 }
 
-/// A row for each privilege of a set; USAGE for none.
+/// Adds a row for each privilege of a set; USAGE if the set is empty.
 fn rows(user: &User, privileges: Privileges, place: &[&str], sheet: &mut Sheet) {
     let grantable = if privileges.contains(Privileges::GRANT) { "YES" } else { "NO" };
     let named = privileges - Privileges::GRANT;
@@ -49,7 +50,7 @@ pub(super) fn user_privileges(context: &QueryContext, _: &Wanted, sheet: &mut Sh
     Ok(())
 }
 
-/// A grant on the whole catalog is one on each of its databases.
+/// Lists grants by database. A grant on the whole catalog counts for each of its databases.
 pub(super) fn schema_privileges(context: &QueryContext, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
     for user in users(context) {
         for database in context.catalog.databases.values().filter(|d| wanted.database(&d.name)) {
@@ -90,7 +91,7 @@ pub(super) fn enabled_roles(context: &QueryContext, _: &Wanted, sheet: &mut Shee
     Ok(())
 }
 
-/// Roles that are granted, in the columns of those who may use roles.
+/// Lists the user's roles, in the columns of MySQL's applicable roles.
 pub(super) fn applicable_roles(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
     let user = context.rights.user();
     for role in &user.roles {
@@ -109,7 +110,7 @@ pub(super) fn applicable_roles(context: &QueryContext, _: &Wanted, sheet: &mut S
     Ok(())
 }
 
-/// Columns of privileges in MySQL's table of users, in their order, and what has to be granted for a `Y`.
+/// The privilege columns of MySQL's table of users in their order, each with the privilege that is shown as `Y`.
 const COLUMNS: [Option<Privileges>; 29] = {
     let mut columns = [None; 29];
     columns[0] = Some(Privileges::SELECT);
@@ -137,7 +138,7 @@ pub(super) fn mysql_user(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) 
     for user in users(context) {
         let global = grants(context, user).filter(|(scope, _)| **scope == Scope::Global);
         let all = global.fold(Privileges::NONE, |all, (_, privileges)| all | privileges);
-        // Who has everything has what there is not, too.
+        // Administrators also have the privileges that do not exist here.
         let has = |wanted: Option<Privileges>| match wanted {
             Some(wanted) => all.contains(wanted) || all.contains(Privileges::ADMIN),
             None => all.contains(Privileges::ADMIN),
@@ -155,7 +156,7 @@ pub(super) fn mysql_user(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) 
     Ok(())
 }
 
-/// Roles with their users, as MySQL keeps them: roles are accounts, too.
+/// Lists roles with their users in MySQL's form, where roles are accounts, too.
 pub(super) fn mysql_role_edges(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
     for user in users(context) {
         for role in &user.roles {
@@ -165,7 +166,7 @@ pub(super) fn mysql_role_edges(context: &QueryContext, _: &Wanted, sheet: &mut S
     Ok(())
 }
 
-/// The same: all roles of a user are always in force.
+/// Lists the default roles of users, which are all of their roles, because these are always in force.
 pub(super) fn mysql_default_roles(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
     for user in users(context) {
         for role in &user.roles {
@@ -175,7 +176,7 @@ pub(super) fn mysql_default_roles(context: &QueryContext, _: &Wanted, sheet: &mu
     Ok(())
 }
 
-/// StarRocks' list of roles with their users; roles have no roles.
+/// Lists roles with their users in StarRocks' form. Roles have no roles.
 pub(super) fn role_edges(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
     for user in users(context) {
         for role in &user.roles {
@@ -185,7 +186,7 @@ pub(super) fn role_edges(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) 
     Ok(())
 }
 
-/// Tables on which the user's roles have privileges.
+/// Lists the tables on which the user's roles have privileges.
 pub(super) fn role_table_grants(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
     for role in context.rights.user().roles.iter().filter_map(|role| context.catalog.accounts.role(role)) {
         for (scope, privileges) in role.grants.iter() {
@@ -211,7 +212,7 @@ pub(super) fn role_table_grants(context: &QueryContext, _: &Wanted, sheet: &mut 
     Ok(())
 }
 
-/// Grants in StarRocks' words: to whom, on what, and all privileges in one row.
+/// Lists grants in StarRocks' form: the grantee, the object, and all privileges in one row.
 fn granted(context: &QueryContext, to: &str, grants: &Grants, sheet: &mut Sheet) {
     for (scope, privileges) in grants.iter() {
         let [catalog, database, name, kind]: [Cell; 4] = match scope {
@@ -244,7 +245,7 @@ pub(super) fn grants_to_users(context: &QueryContext, _: &Wanted, sheet: &mut Sh
     Ok(())
 }
 
-/// The roles that the user may see: its own, or all for who can give them.
+/// Lists the grants of roles: the user's own, or all for users who can grant them.
 pub(super) fn grants_to_roles(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
     let all = context.rights.on_all().intersects(Privileges::CREATE_USER | Privileges::GRANT);
     let own = &context.rights.user().roles;

@@ -1,4 +1,4 @@
-//! The columns of a table or view, as DESCRIBE and information_schema tell them.
+//! The columns of a table or view, for DESCRIBE and information_schema.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::context::QueryContext;
 use crate::error::Result;
 use crate::tables;
 
-/// The columns of a native table, hidden ones where the session shows them.
+/// Describes the columns of a native table. `hidden` includes hidden ones.
 fn native(state: &TableState, hidden: bool) -> Vec<ColumnInfo> {
     let schema = state.schema();
     let info = |(at, c): (usize, &TableColumn)| {
@@ -60,12 +60,12 @@ fn native(state: &TableState, hidden: bool) -> Vec<ColumnInfo> {
     schema.columns.iter().enumerate().filter(|(_, c)| hidden || !c.hidden).map(info).collect()
 }
 
-/// The columns of a table, view or virtual table; `None` when there is no such name.
+/// Describes the columns of a table, view or virtual table; `None` if there is none of this name.
 ///
-/// A table over files is described from its definition where that says the columns, without a look at the files.
+/// A table over files whose definition has the columns is described from it, without reading the files.
 ///
 /// # Errors
-/// The view cannot be planned, or the files that would tell the columns cannot be read.
+/// The error of planning the view, or of reading the files that would tell the columns.
 pub(crate) async fn columns(
     context: &Arc<QueryContext>,
     database: &str,

@@ -1,5 +1,5 @@
-//! How tables were defined, in the tables of information_schema that Doris and StarRocks have beside MySQL's: models, keys,
-//! distribution, properties, rowsets, and what views read.
+//! Definitions of tables in the tables of information_schema that Doris and StarRocks add to MySQL's: models, keys,
+//! distribution, properties, rowsets, and the tables that views read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use crate::access::{self, Object};
 use crate::context::QueryContext;
 use crate::error::Result;
 
-/// A native table: its database, its entry in the catalog, its state.
+/// A native table: its database, its entry in the catalog, and its state.
 pub(super) type Native = (String, Arc<Table>, Arc<TableState>);
 
-/// The native tables that the query can want, without those that cannot be read.
+/// Returns the native tables that the query may want, without those that cannot be read.
 pub(super) async fn natives(context: &Arc<QueryContext>, wanted: &Wanted) -> Vec<Native> {
     let mut states = wanted_states(context, wanted).await;
     let state = |(database, table): (&str, &Arc<Table>)| {
@@ -34,7 +34,7 @@ pub(super) async fn natives(context: &Arc<QueryContext>, wanted: &Wanted) -> Vec
     catalog_tables(context, wanted).filter_map(state).collect()
 }
 
-/// The model of a table, as Doris calls it (`UNIQUE_KEYS`); `PRIMARY_KEYS` as in StarRocks.
+/// Returns Doris's name of a table's model, such as `UNIQUE_KEYS`.
 pub(crate) fn keys_type(schema: &TableSchema) -> &'static str {
     match schema.shown_model() {
         Model::Duplicate => "DUP_KEYS",
@@ -43,7 +43,7 @@ pub(crate) fn keys_type(schema: &TableSchema) -> &'static str {
     }
 }
 
-/// Names with commas between them, each between two of `quote`.
+/// Joins names by commas, each between two of `quote`.
 fn joined<'a>(names: impl Iterator<Item = &'a str>, quote: &str) -> String {
     names.map(|name| format!("{quote}{name}{quote}")).collect::<Vec<_>>().join(", ")
 }
@@ -56,7 +56,7 @@ fn key_names(schema: &TableSchema) -> impl Iterator<Item = &str> {
     schema.key_columns().iter().map(|c| c.name.as_str())
 }
 
-/// The columns that rows are distributed by, and how.
+/// Returns the distribution columns, and the method of distribution.
 fn distribution(schema: &TableSchema, quote: &str) -> (String, &'static str) {
     match &schema.distribution {
         Distribution::Hash(ids) => (joined(names(schema, ids), quote), "HASH"),
@@ -68,7 +68,7 @@ fn int(n: u64) -> Cell {
     Cell::Int(i64::try_from(n).unwrap_or(i64::MAX))
 }
 
-/// StarRocks: definitions in one row each, names in back quotes.
+/// Fills StarRocks' `tables_config`: one row per table, names in back quotes.
 pub(super) async fn tables_config(context: &Arc<QueryContext>, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
     for (database, table, state) in natives(context, wanted).await {
         let schema = state.schema();
@@ -102,7 +102,7 @@ pub(super) async fn tables_config(context: &Arc<QueryContext>, wanted: &Wanted, 
     Ok(())
 }
 
-/// Doris: the same as [`tables_config`], without properties.
+/// Fills Doris's `table_options`, which has the data of [`tables_config`] without properties.
 pub(super) async fn table_options(context: &Arc<QueryContext>, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
     for (database, table, state) in natives(context, wanted).await {
         let schema = state.schema();
@@ -143,12 +143,12 @@ pub(super) fn database_properties(context: &QueryContext, wanted: &Wanted, sheet
     Ok(())
 }
 
-/// What views name in their queries: database and view; catalog, database, name and kind of what is read. A view that cannot
-/// be parsed any more is left out.
+/// Calls `put` with each table or view that a view reads: database and name of the view; catalog, database, name and
+/// kind of what it reads. A view that cannot be parsed is left out.
 fn view_reads(context: &QueryContext, wanted: &Wanted, mut put: impl FnMut([&str; 2], [&str; 4])) {
     for (database, table) in catalog_tables(context, wanted) {
         let TableDef::View(view) = &table.def else { continue };
-        // As its definition: who may not ask for that, does not learn what the view reads.
+        // A user who may not see the definition of a view does not learn what it reads.
         let object = Object::Table(database.to_string(), table.name.clone());
         if !access::on(&context.rights, &context.catalog, &object).contains(Privileges::SHOW_VIEW) {
             continue;
@@ -176,7 +176,7 @@ pub(super) fn view_dependency(context: &QueryContext, wanted: &Wanted, sheet: &m
     Ok(())
 }
 
-/// How many tables and views each database has.
+/// Counts the tables and the views of each database.
 pub(super) fn schema_object_overview(context: &QueryContext, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
     let mut counted: BTreeMap<(&str, &str), i64> = BTreeMap::new();
     for (database, table) in catalog_tables(context, wanted) {
@@ -189,7 +189,7 @@ pub(super) fn schema_object_overview(context: &QueryContext, wanted: &Wanted, sh
     Ok(())
 }
 
-/// StarRocks: the same as [`view_dependency`].
+/// Fills StarRocks' `object_dependencies`, which has the data of [`view_dependency`].
 pub(super) fn object_dependencies(context: &QueryContext, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
     let id = |database: &str, name: &str| context.catalog.table(database, name).map_or(Cell::Null, |t| int(t.id.0));
     view_reads(context, wanted, |[database, view], [catalog, of, name, kind]| {
@@ -231,7 +231,8 @@ pub(super) fn metadata_name_ids(context: &QueryContext, wanted: &Wanted, sheet: 
     Ok(())
 }
 
-/// Statements that run now, under the numbers that KILL QUERY takes: one's own, or all for who may see what others run.
+/// Lists running statements, under the numbers that KILL QUERY takes: the user's own, or all if the user may see those
+/// of others.
 pub(super) fn active_queries(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
     let all = context.rights.on_all().contains(Privileges::PROCESS);
     let zone = context.variables.time_zone();
@@ -256,7 +257,7 @@ pub(super) fn active_queries(context: &QueryContext, _: &Wanted, sheet: &mut She
     Ok(())
 }
 
-/// Segments of native tables, each as a rowset of its own.
+/// Lists the segments of native tables, each as a rowset of its own.
 pub(super) async fn rowsets(context: &Arc<QueryContext>, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
     let zone = context.variables.time_zone();
     for (_, _, state) in natives(context, wanted).await {
@@ -282,7 +283,7 @@ pub(super) async fn rowsets(context: &Arc<QueryContext>, wanted: &Wanted, sheet:
     Ok(())
 }
 
-/// StarRocks: partitions with their versions and sizes.
+/// Fills StarRocks' `partitions_meta`: partitions with their versions and sizes.
 pub(super) async fn partitions_meta(context: &Arc<QueryContext>, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
     let zone = context.variables.time_zone();
     for (database, table, state) in natives(context, wanted).await {

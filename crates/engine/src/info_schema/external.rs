@@ -1,4 +1,4 @@
-//! What an external catalog's information_schema tells of its objects.
+//! The rows of an external catalog's information_schema about its objects.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use crate::context::QueryContext;
 use crate::engine::Engine;
 use crate::error::Result;
 
-/// Databases whose tables, and tables whose columns, are asked for at once.
+/// Number of databases whose tables, or tables whose columns, are requested at the same time.
 const ASKED_AT_ONCE: usize = 16;
 
-/// Databases of a catalog that somebody may see, and the virtual ones that every catalog has; in order.
+/// Lists the databases of a catalog that the user may see, and the virtual ones that every catalog has, sorted.
 ///
 /// # Errors
-/// The other side does not answer.
+/// The error of the external system, if it does not answer.
 pub(crate) async fn databases(engine: &Engine, rights: &Rights, catalog: &ExternalCatalog) -> Result<Vec<String>> {
     let mut names = engine.lake.databases(catalog).await?;
     names.retain(|name| rights.sees_external(&catalog.name, Some(name)));
@@ -29,10 +29,10 @@ pub(crate) async fn databases(engine: &Engine, rights: &Rights, catalog: &Extern
     Ok(names)
 }
 
-/// Tables that somebody may see of a database that is there, and whether each is a view.
+/// Lists the tables of an existing database that the user may see, and whether each is a view.
 ///
 /// # Errors
-/// The other side does not answer.
+/// The error of the external system, if it does not answer.
 pub(crate) async fn tables(
     engine: &Engine,
     rights: &Rights,
@@ -44,11 +44,11 @@ pub(crate) async fn tables(
     Ok(all)
 }
 
-/// The rows of one of its tables that a query can want; false for what is about the server, its loads and privileges, and the
-/// same in each catalog.
+/// Adds the rows of a virtual table that a query may want. Returns false for tables about the server, its loads and
+/// privileges, which are the same in each catalog.
 ///
 /// # Errors
-/// The other side does not answer, or no table can be read.
+/// The error of the external system, if it does not answer, or if no table can be read.
 pub(super) async fn rows(
     context: &Arc<QueryContext>,
     catalog: &ExternalCatalog,
@@ -106,8 +106,8 @@ pub(super) async fn rows(
                 push_columns([&catalog.name, database, table], columns, sheet);
             }
         }
-        // Definitions of views are not told by the other side, its tables have no keys, and of its partitions
-        // SHOW PARTITIONS tells.
+        // The external system does not tell the definitions of views, and its tables have no keys. SHOW PARTITIONS
+        // lists their partitions.
         "views"
         | "partitions"
         | "statistics"
@@ -126,7 +126,7 @@ pub(super) async fn rows(
     Ok(true)
 }
 
-/// Database, table, and whether it is a view, of what the query can want.
+/// Returns database, name, and whether it is a view, for each table that the query may want.
 async fn wanted_tables(
     context: &QueryContext,
     catalog: &ExternalCatalog,

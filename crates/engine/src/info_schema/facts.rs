@@ -1,4 +1,4 @@
-//! What a native table's chain tells of its size, for TABLE STATUS and information_schema.
+//! The size of a native table as recorded in its chain, for TABLE STATUS and information_schema.
 
 use std::collections::HashMap;
 
@@ -13,16 +13,16 @@ pub(crate) struct Facts {
     rows: u64,
     /// Bytes of row groups.
     data_bytes: u64,
-    /// Bytes of indexes and footers; 0 for a partition, whose objects can hold others' rows.
+    /// Bytes of indexes and footers; 0 for a partition, because its objects can hold rows of other partitions.
     index_bytes: u64,
     /// The next value of AUTO_INCREMENT, if a column has it.
     auto_increment: Option<i64>,
-    /// Milliseconds since 1970.
+    /// Time of the last change, in milliseconds since 1970.
     changed_ms: i64,
 }
 
 impl Facts {
-    /// Of the table.
+    /// Counts of the whole table.
     pub(crate) fn of(state: &TableState) -> Facts {
         let mut facts = Facts { rows: state.rows(), changed_ms: state.changed_ms(), ..Facts::default() };
         let mut tails = HashMap::new();
@@ -36,7 +36,7 @@ impl Facts {
         facts
     }
 
-    /// Of each partition.
+    /// Counts of each partition.
     pub(crate) fn of_partitions(state: &TableState) -> HashMap<PartitionId, Facts> {
         let mut all: HashMap<PartitionId, Facts> = HashMap::new();
         for s in state.segments() {
@@ -53,7 +53,8 @@ impl Facts {
         (self.rows, self.data_bytes)
     }
 
-    /// Rows, Avg_row_length, Data_length, Max_data_length, Index_length, Data_free, Auto_increment, Update_time.
+    /// Returns the cells Rows, Avg_row_length, Data_length, Max_data_length, Index_length, Data_free, Auto_increment
+    /// and Update_time.
     pub(crate) fn cells(self, zone: &str) -> [Cell; 8] {
         let int = |n: u64| Cell::Int(i64::try_from(n).unwrap_or(i64::MAX));
         [

@@ -1,4 +1,4 @@
-//! Which code makes the rows of each virtual table.
+//! The functions that make the rows of each virtual table.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use super::{Wanted, access, config, keys, loads, measures, objects, server};
 use crate::context::QueryContext;
 use crate::error::Result;
 
-/// How a virtual table gets its rows.
+/// The way in which a virtual table gets its rows.
 #[derive(Clone, Copy)]
 pub(super) enum Fill {
-    /// There are none: dipper has no such objects.
+    /// No rows: dipper has no objects of this kind.
     Empty,
-    /// At once.
+    /// A function that has all data in memory.
     Now(fn(&QueryContext, &Wanted, &mut Sheet) -> Result<()>),
-    /// Definitions of tables have to be read or planned.
+    /// A function that reads or plans the definitions of tables.
     Later(for<'a> fn(&'a Arc<QueryContext>, &'a Wanted, &'a mut Sheet) -> BoxFuture<'a, Result<()>>),
 }
 
-/// The code behind the rows of a definition.
+/// Returns the function behind the rows of a definition.
 pub(super) fn of(rows: Rows) -> Fill {
     match rows {
         Rows::None => Fill::Empty,

@@ -1,4 +1,4 @@
-//! Table functions of Doris about the system: `backends()`, `partitions('catalog' = 'internal', ...)`.
+//! Doris's table functions about the system, such as `backends()` and `partitions('catalog' = 'internal', ...)`.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::catalogs;
 use crate::context::QueryContext;
 use crate::error::{EngineError, Result};
 
-/// Names of the functions, and the options that each takes.
+/// Names of the functions, and the options of each.
 const FUNCTIONS: &[(&str, &[&str])] = &[
     ("backends", &[]),
     ("frontends", &[]),
@@ -109,15 +109,15 @@ const MV_INFOS: &[&str] = &[
     "SyncWithBaseTables",
 ];
 
-/// Whether `name`, in lower case, is such a function.
+/// Whether `name`, in lower case, is one of these functions.
 pub(crate) fn is_one(name: &str) -> bool {
     FUNCTIONS.iter().any(|(known, _)| *known == name)
 }
 
-/// The rows of a function.
+/// Returns a table with the rows of a function.
 ///
 /// # Errors
-/// An option is missing, unknown or wrong; there is no such table, or the user may not see it.
+/// `Invalid` if an option is missing, unknown or wrong; `NoTable` if there is no such table or the user may not see it.
 pub(crate) async fn provider(
     context: &Arc<QueryContext>,
     name: &str,
@@ -143,7 +143,7 @@ async fn sheet(context: &Arc<QueryContext>, name: &str, properties: &Properties)
             .filter(|value| !value.is_empty())
             .ok_or_else(|| EngineError::invalid(format!("{name}(...): expected '{wanted}' = '...'")))
     };
-    // Who has materialized views of jobs, has their lists of another form.
+    // Jobs of materialized views have other columns.
     let of_kind = |insert: &'static [&'static str], mv: &'static [&'static str]| match option("type")? {
         kind if kind.eq_ignore_ascii_case("insert") => Ok(Sheet::texts(insert)),
         kind if kind.eq_ignore_ascii_case("mv") => Ok(Sheet::texts(mv)),
@@ -166,7 +166,7 @@ async fn sheet(context: &Arc<QueryContext>, name: &str, properties: &Properties)
     }
 }
 
-/// A row for each property of each catalog that the user sees, secrets masked.
+/// Lists each property of each catalog that the user sees, with secrets masked.
 fn all_catalogs(context: &QueryContext) -> Sheet {
     let mut sheet = Sheet::new(&[
         ("CatalogId", Kind::Int),
@@ -192,7 +192,7 @@ fn all_catalogs(context: &QueryContext) -> Sheet {
     sheet
 }
 
-/// The rows of SHOW PARTITIONS.
+/// Returns the rows of SHOW PARTITIONS.
 async fn partitions(context: &Arc<QueryContext>, catalog: &str, database: &str, table: &str) -> Result<Sheet> {
     if !catalogs::is_internal(catalog) {
         return Err(EngineError::unsupported(format!(

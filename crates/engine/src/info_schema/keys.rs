@@ -1,5 +1,5 @@
-//! Keys and indexes of native tables in information_schema. A key that rows are unique by is called PRIMARY, which is what
-//! MySQL's tools look for.
+//! Keys and indexes of native tables in information_schema. A unique key is called PRIMARY, because MySQL's tools look
+//! for that name.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::error::Result;
 
 const PRIMARY: &str = "PRIMARY";
 
-/// Native tables that the query can want, but those that cannot be read: database, name, state.
+/// Returns database, name and state of the native tables that the query may want, without those that cannot be read.
 async fn tables(context: &Arc<QueryContext>, wanted: &Wanted) -> Vec<(String, String, Arc<TableState>)> {
     let mut states = wanted_states(context, wanted).await;
     let state = |(database, table): (&str, &Arc<Table>)| {

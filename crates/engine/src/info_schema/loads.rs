@@ -1,4 +1,4 @@
-//! Loads of this process in information_schema, as StarRocks and Doris list them.
+//! Loads of this process in information_schema, in the form of StarRocks and Doris.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use crate::access;
 use crate::context::QueryContext;
 use crate::error::Result;
 
-/// Loads that this process knows of and the user may see; labels that other processes used are in the store.
+/// Returns the loads that this process has records of and the user may see. Labels that other processes used are in the
+/// store.
 fn seen(context: &QueryContext) -> impl Iterator<Item = LoadRecord> {
     let sees = move |load: &LoadRecord| {
         access::sees_loads(&context.rights, &context.catalog, &load.header.database, &load.header.table)
@@ -27,7 +28,7 @@ fn count(load: &LoadRecord, of: fn(&LoadAnswer) -> u64) -> Cell {
     answer(load).map(|answer| of(answer) as i64).into()
 }
 
-/// Why it failed.
+/// Returns the error of a load that failed.
 fn message(load: &LoadRecord) -> Cell {
     answer(load).map(|answer| answer.message.clone()).filter(|message| message != "OK").into()
 }
@@ -36,24 +37,24 @@ fn log(load: &LoadRecord) -> Option<String> {
     answer(load).and_then(|answer| answer.error_log.clone())
 }
 
-/// What is in SHOW LOAD, too.
+/// Returns the progress, as in SHOW LOAD.
 fn progress(load: &LoadRecord) -> &'static str {
     if load.state() == "FINISHED" { "100%" } else { "0%" }
 }
 
-/// When it began and ended.
+/// Returns the times at which a load began and ended.
 fn times(load: &LoadRecord, zone: &str) -> [Cell; 2] {
     let ended = load.ended.as_ref().map_or(Cell::Null, |end| wall_clock_us(millis(end.at), zone));
     [wall_clock_us(millis(load.started), zone), ended]
 }
 
-/// The statement that gives the reasons for which rows were rejected.
+/// Returns the statement that shows the rejected rows and the reasons.
 fn tracking(load: &LoadRecord) -> Cell {
     let of = |_| format!("select tracking_log from information_schema.load_tracking_logs where job_id={}", load.id);
     log(load).map(of).into()
 }
 
-/// The columns of StarRocks, and a few of its older ones.
+/// Fills `loads` with the columns of StarRocks, and a few of its older ones.
 pub(super) fn loads(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
     let zone = context.variables.time_zone();
     for load in seen(context) {
@@ -93,7 +94,7 @@ pub(super) fn loads(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Re
     Ok(())
 }
 
-/// Stream Loads with the columns of StarRocks.
+/// Fills Stream Loads with the columns of StarRocks.
 pub(super) fn stream_loads(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
     let zone = context.variables.time_zone();
     for load in seen(context).filter(|load| load.header.kind == LoadKind::Stream) {
@@ -121,7 +122,7 @@ pub(super) fn stream_loads(context: &QueryContext, _: &Wanted, sheet: &mut Sheet
     Ok(())
 }
 
-/// Doris's list, in the columns of SHOW LOAD.
+/// Fills Doris's list of loads, with the columns of SHOW LOAD.
 pub(super) fn load_jobs(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
     let zone = context.variables.time_zone();
     for load in seen(context) {
@@ -151,7 +152,7 @@ pub(super) fn load_jobs(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -
     Ok(())
 }
 
-/// StarRocks: the rejected rows of loads with the reasons, kept for 48 hours.
+/// Fills StarRocks' list of rejected rows of loads with the reasons, which are kept for 48 hours.
 pub(super) async fn tracking_logs(context: &Arc<QueryContext>, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
     let all: Vec<LoadRecord> = seen(context).collect();
     for load in all {

@@ -1,5 +1,5 @@
-//! What this process and its tables measure, in the tables of StarRocks' and Doris's monitors: tablets, threads, counters,
-//! statistics of columns, and the statements that ran last.
+//! Measurements of this process and its tables, in the monitoring tables of StarRocks and Doris: tablets, threads,
+//! counters, statistics of columns, and the last statements.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use crate::profile::{Profile, Task};
 use dipper_lake::sheet::{Cell, Sheet, wall_clock_us};
 use dipper_variables::Variables;
 
-/// The number of the one node.
+/// Number of the only node.
 const NODE: Cell = Cell::Int(0);
 
 fn int(n: u64) -> Cell {
     Cell::Int(i64::try_from(n).unwrap_or(i64::MAX))
 }
 
-/// StarRocks: tablets of native tables, which have one copy each.
+/// Fills StarRocks' list of tablets of native tables. Each tablet has one copy.
 pub(super) async fn be_tablets(context: &Arc<QueryContext>, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
     for (_, table, state) in natives(context, wanted).await {
         let path = dipper_store::table::table_path(table.id).to_string();
@@ -64,7 +64,7 @@ pub(super) async fn be_tablets(context: &Arc<QueryContext>, wanted: &Wanted, she
     Ok(())
 }
 
-/// Threads of this process by the system's word: their numbers and names.
+/// Returns the numbers and names of this process's threads, as the system reports them.
 fn tasks() -> Vec<(i64, String)> {
     let Ok(entries) = std::fs::read_dir("/proc/self/task") else { return Vec::new() };
     let task = |entry: std::io::Result<std::fs::DirEntry>| {
@@ -112,7 +112,7 @@ pub(super) fn fe_threads(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) 
     Ok(())
 }
 
-/// What SHOW GLOBAL STATUS counts.
+/// Fills the counters of SHOW GLOBAL STATUS.
 pub(super) fn metrics(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
     for (name, value) in status(&context.engine) {
         sheet.push([NODE, name.into(), "{}".into(), value.parse::<i64>().unwrap_or(i64::MAX).into()]);
@@ -120,7 +120,7 @@ pub(super) fn metrics(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> 
     Ok(())
 }
 
-/// Variables with their defaults, and whether they differ from them.
+/// Returns variables with their defaults, and whether the two differ.
 pub(crate) fn verbose(variables: &Variables) -> impl Iterator<Item = [Cell; 4]> {
     let defaults: std::collections::HashMap<_, _> =
         Variables::documentation().into_iter().map(|(name, default, _, _)| (name, default)).collect();
@@ -140,7 +140,7 @@ pub(super) fn verbose_variables(context: &QueryContext, _: &Wanted, sheet: &mut 
     Ok(())
 }
 
-/// MariaDB: variables with what they mean.
+/// Fills MariaDB's list of variables with their meaning.
 pub(super) fn system_variables(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
     for (name, default, _, doc) in Variables::documentation() {
         let value = |global: bool| match global {
@@ -152,7 +152,7 @@ pub(super) fn system_variables(context: &QueryContext, _: &Wanted, sheet: &mut S
     Ok(())
 }
 
-/// Words of SQL, and which of them are no names unless they are quoted.
+/// Lists the words of SQL, and which of them must be quoted as names.
 pub(super) fn keywords(_: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
     for (word, reserved) in dipper_dialect::parser::keywords() {
         sheet.push([word.into(), Cell::Int(i64::from(reserved)), word.into()]);
@@ -160,7 +160,7 @@ pub(super) fn keywords(_: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Resul
     Ok(())
 }
 
-/// The session's temporary tables.
+/// Lists the session's temporary tables.
 pub(super) fn temporary_tables(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
     for (database, table) in context.catalog.tables() {
         let is_own = context.permanent.table(&database.name, &table.name).is_none_or(|below| below.id != table.id);
@@ -179,8 +179,8 @@ pub(super) fn temporary_tables(context: &QueryContext, _: &Wanted, sheet: &mut S
     Ok(())
 }
 
-/// What loads have told of a column: its table's database and name, its name, rows, distinct values, NULLs, the least and the
-/// greatest value, and when that was.
+/// The recorded statistics of a column: database and table, name, rows, distinct values, NULLs, the least and the
+/// greatest value, and the time of the record.
 struct Known<'a> {
     database: &'a str,
     table: &'a Table,
@@ -193,7 +193,7 @@ struct Known<'a> {
     at: Cell,
 }
 
-/// Statistics of the columns of native tables, which loads keep.
+/// Calls `put` with the statistics of each column of native tables, which loads record.
 async fn statistics(context: &Arc<QueryContext>, wanted: &Wanted, mut put: impl FnMut(Known<'_>)) {
     let zone = context.variables.time_zone();
     for (database, table, state) in natives(context, wanted).await {
@@ -215,7 +215,7 @@ async fn statistics(context: &Arc<QueryContext>, wanted: &Wanted, mut put: impl 
     }
 }
 
-/// StarRocks' table of them.
+/// Fills StarRocks' table of column statistics.
 pub(super) async fn column_statistics(context: &Arc<QueryContext>, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
     let put = |k: Known<'_>| {
         sheet.push([
@@ -235,7 +235,7 @@ pub(super) async fn column_statistics(context: &Arc<QueryContext>, wanted: &Want
     Ok(())
 }
 
-/// Doris's table of them, where tables and columns have numbers only.
+/// Fills Doris's table of column statistics, in which tables and columns have only numbers.
 pub(super) async fn doris_column_statistics(
     context: &Arc<QueryContext>,
     wanted: &Wanted,
@@ -267,7 +267,7 @@ pub(super) async fn doris_column_statistics(
     Ok(())
 }
 
-/// Doris: the statements that ran last, one's own, or all for who may see what others run.
+/// Fills Doris's audit log with the last statements: the user's own, or all if the user may see those of others.
 pub(super) fn audit_log(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
     let all = context.rights.on_all().contains(Privileges::PROCESS);
     let zone = context.variables.time_zone();
@@ -297,7 +297,7 @@ pub(super) fn audit_log(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -
     Ok(())
 }
 
-/// MySQL: how long the steps of the statements took that ran last, under their numbers in SHOW PROFILES.
+/// Fills MySQL's `profiling` with the times of the steps of the last statements, under their numbers in SHOW PROFILES.
 pub(super) fn profiling(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
     let all = context.rights.on_all().contains(Privileges::PROCESS);
     let seen = |profile: &Arc<Profile>| all || profile.user == context.user;

@@ -1,8 +1,10 @@
-//! The virtual databases `information_schema`, `mysql`, `performance_schema`, `sys`, `_statistics_` and `__internal_schema`: the column
-//! names of MySQL, Doris and StarRocks over what the catalog, the session and the registry of processes say.
+//! The virtual databases `information_schema`, `mysql`, `performance_schema`, `sys`, `_statistics_` and
+//! `__internal_schema`: data of the catalog, the session and the registry of processes under the column names of MySQL,
+//! Doris and StarRocks.
 //!
-//! A virtual table makes its rows when it is scanned. It is handed the filters of the query only to leave out work: a
-//! query for the columns of one table plans one view, not all ([`Wanted`]). The filters are evaluated again above it.
+//! A virtual table makes its rows when it is scanned. It gets the filters of the query only to avoid work: a query for
+//! the columns of one table plans one view instead of all ([`Wanted`]). The plan evaluates the filters again above the
+//! scan.
 
 mod access;
 pub(crate) mod columns;
@@ -47,7 +49,7 @@ pub(crate) use server::{PRIVILEGES, engines, is_default as is_default_collation,
 /// The catalog's name in information_schema, as in Doris.
 pub(crate) const CATALOG_NAME: &str = dipper_base::names::CATALOG;
 
-/// Names of the tables of a virtual database; none of another one.
+/// Returns the names of the tables of a virtual database; empty for another database.
 pub(crate) fn tables(state: &CatalogState, database: &str) -> Vec<&'static str> {
     let of = all().filter(|t| t.database.eq_ignore_ascii_case(database) && is_virtual(state, database));
     let mut names: Vec<_> = of.map(|t| t.name).collect();
@@ -55,8 +57,8 @@ pub(crate) fn tables(state: &CatalogState, database: &str) -> Vec<&'static str> 
     names
 }
 
-/// A table of a virtual database; `None` when it has none of this name. Every catalog has the virtual databases; those of an
-/// external one tell of its objects, and of the same server.
+/// Returns a table of a virtual database; `None` if there is none of this name. Every catalog has the virtual
+/// databases; those of an external catalog describe its objects, and the same server.
 pub(crate) fn table(
     context: &Arc<QueryContext>,
     external: Option<Arc<ExternalCatalog>>,
@@ -69,7 +71,7 @@ pub(crate) fn table(
     })
 }
 
-/// The rows of a virtual table that a query can want.
+/// Makes the rows of a virtual table that a query may want.
 async fn rows(table: &InfoTable, wanted: &Wanted) -> Result<Sheet> {
     let InfoTable { context, external, definition, .. } = table;
     let mut sheet = Sheet::new(&definition.head);
@@ -86,7 +88,7 @@ async fn rows(table: &InfoTable, wanted: &Wanted) -> Result<Sheet> {
     Ok(sheet)
 }
 
-/// Names that a query asks for; `None` = any. A row of another name may be left out, and does no harm.
+/// Names that a query asks for; `None` = any. Rows of other names may be left out, but do no harm.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
     databases: Option<BTreeSet<String>>,
@@ -143,7 +145,7 @@ impl Wanted {
     }
 }
 
-/// The column's name if the expression is one, whatever strings it is compared as.
+/// Returns the name of a column, if the expression is one, perhaps cast to another string type.
 fn column_name(e: &Expr) -> Option<&str> {
     match e {
         Expr::Column(c) => Some(&c.name),
@@ -162,7 +164,7 @@ fn text(e: &Expr) -> Option<String> {
 
 struct InfoTable {
     context: Arc<QueryContext>,
-    /// The catalog that it tells of, if that is not dipper's own.
+    /// The external catalog that the table describes; `None` for dipper's own.
     external: Option<Arc<ExternalCatalog>>,
     definition: &'static Virtual,
     schema: SchemaRef,
@@ -222,7 +224,7 @@ mod tests {
         assert!(names.contains(&"tables") && names.is_sorted());
     }
 
-    /// What a statement returns: its rows, each cell by a comma, or the number of its error.
+    /// Runs a statement. Returns its rows, cells joined by commas, or the number of its error.
     async fn run(session: &mut crate::Session, sql: &str) -> std::result::Result<Vec<String>, u16> {
         let parsed = session.parse(sql).map_err(|e| e.code)?.remove(0);
         let mut lines = Vec::new();
@@ -256,7 +258,7 @@ mod tests {
             let before = run(&mut root, &format!("show tables from {name}")).await.unwrap();
             assert!(before.len() > 3, "{before:?}");
 
-            // As an older version made it.
+            // A database that an older version created.
             let made = dipper_store::catalog::CatalogChange::create_database(name, false);
             engine.catalog.commit(vec![made]).await.unwrap();
             let table = format!("create table {name}.t (k int) duplicate key(k) distributed by hash(k) buckets 1");
@@ -270,7 +272,7 @@ mod tests {
             let databases = run(&mut root, "show databases").await.unwrap();
             assert_eq!(databases.iter().filter(|d| *d == name).count(), 1);
 
-            // Whoever may read what the system tells may not read this for that.
+            // The right to read the virtual tables is not a right to read this database.
             assert_eq!(run(&mut other, &read).await, Err(1142));
             assert_eq!(run(&mut other, &format!("use {name}")).await, Err(1044));
             run(&mut root, &format!("grant select on {name}.* to u")).await.unwrap();

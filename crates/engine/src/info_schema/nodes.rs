@@ -1,4 +1,4 @@
-//! Facts of this process under the names that Doris has for the nodes of a cluster.
+//! Data of this process under the names that Doris uses for the nodes of a cluster.
 
 use dipper_lake::sheet::{Cell, Head, Kind, Sheet, wall_clock_text};
 
@@ -59,7 +59,7 @@ pub(crate) const FRONTENDS: &[&str] = &[
     "CurrentConnected",
 ];
 
-/// This process as the one node of a list of nodes; NULL for what a node of dipper does not have.
+/// Returns a list of nodes with this process as its only node. Values that dipper does not have are NULL.
 pub(crate) fn node(engine: &Engine, variables: &Variables, columns: &'static [&'static str]) -> Sheet {
     let now_ms = chrono::Utc::now().timestamp_millis();
     let uptime_ms = i64::try_from(engine.globals().uptime().as_millis()).unwrap_or(i64::MAX);

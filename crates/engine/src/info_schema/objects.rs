@@ -21,7 +21,7 @@ use crate::files::partitions::directory_name;
 use crate::secrets;
 use dipper_lake::columns::ColumnInfo;
 
-/// Names of all databases that somebody may see: those of the catalog, `default`, and the virtual ones.
+/// Returns the names of all databases that the user may see: those of the catalog, `default`, and the virtual ones.
 pub(crate) fn databases(catalog: &CatalogState, rights: &Rights) -> BTreeSet<String> {
     let names = catalog.databases.keys().map(String::as_str).chain([DEFAULT_DATABASE, INFORMATION_SCHEMA, MYSQL]);
     let seen = names.filter(|name| access::sees(rights, catalog, &Object::Database((*name).to_string())));
@@ -35,13 +35,13 @@ pub(super) fn schemata(context: &QueryContext, wanted: &Wanted, sheet: &mut Shee
     Ok(())
 }
 
-/// A row of `schemata`.
+/// Adds a row of `schemata`.
 pub(super) fn push_schema(catalog: &str, name: &str, sheet: &mut Sheet) {
     sheet.push([catalog.into(), name.into(), "utf8mb4".into(), "utf8mb4_0900_bin".into(), Cell::Null, "NO".into()]);
 }
 
-/// A row of `tables`: catalog, database and name; kind, engine and format; when it was made and its comment; and counts,
-/// of native tables: nobody counts the rows of files that others write.
+/// Adds a row of `tables`: catalog, database and name; kind, engine and format; time of creation and comment; and
+/// counts. Only native tables have counts, because the rows of files that others write are not counted.
 pub(super) fn push_table(
     name: [&str; 3],
     what: [Cell; 3],
@@ -59,7 +59,7 @@ pub(super) fn push_table(
     sheet.push_row(row);
 }
 
-/// Rows of `columns`: those of one table, by catalog, database and name.
+/// Adds the rows of `columns` of one table, given by catalog, database and name.
 pub(super) fn push_columns(name: [&str; 3], columns: Vec<ColumnInfo>, sheet: &mut Sheet) {
     for (at, column) in columns.into_iter().enumerate() {
         let facts = dipper_lake::types::facts(&column.type_text);
@@ -92,7 +92,7 @@ pub(super) fn push_columns(name: [&str; 3], columns: Vec<ColumnInfo>, sheet: &mu
     }
 }
 
-/// Virtual tables that the query can want, as (database, table).
+/// Returns the virtual tables that the query may want, as (database, table).
 pub(super) fn virtual_tables<'a>(
     context: &'a QueryContext,
     wanted: &'a Wanted,
@@ -104,7 +104,8 @@ pub(super) fn virtual_tables<'a>(
         .filter(|(_, t)| wanted.table(t))
 }
 
-/// Tables and views of the catalog that the query can want and the user may see, with their database's name.
+/// Returns the tables and views of the catalog that the query may want and the user may see, each with the name of its
+/// database.
 pub(super) fn catalog_tables<'a>(
     context: &'a QueryContext,
     wanted: &'a Wanted,
@@ -117,10 +118,11 @@ pub(super) fn catalog_tables<'a>(
         .filter(|(database, table)| wanted.database(database) && wanted.table(&table.name))
 }
 
-/// Tables that are asked for at once: each of a storage volume that is down takes its time to fail.
+/// Number of tables that are read at the same time. Each one in a storage volume that is down takes a while to fail.
 const ASKED_AT_ONCE: usize = 32;
 
-/// States of native tables, or why there is none. A table that cannot be read does not keep others from being told.
+/// Returns the states of native tables, or the errors of reading them. A table that cannot be read does not prevent
+/// others from being shown.
 pub(crate) async fn states(
     context: &Arc<QueryContext>,
     tables: Vec<TableId>,
@@ -138,7 +140,7 @@ pub(crate) async fn states(
     all
 }
 
-/// As [`states`], of the native tables that the query can want.
+/// Returns the [`states`] of the native tables that the query may want.
 pub(super) async fn wanted_states(
     context: &Arc<QueryContext>,
     wanted: &Wanted,
@@ -148,7 +150,7 @@ pub(super) async fn wanted_states(
     states(context, native).await
 }
 
-/// Comment and size of a native table; as in MySQL, the comment of one that cannot be read says why.
+/// Returns comment and counts of a native table. As in MySQL, the comment of a table that cannot be read is the error.
 pub(crate) fn comment_and_facts(state: Option<&Result<Arc<TableState>>>) -> (String, Option<Facts>) {
     match state {
         Some(Ok(state)) => (state.schema().comment.clone().unwrap_or_default(), Some(Facts::of(state))),
@@ -159,7 +161,7 @@ pub(crate) fn comment_and_facts(state: Option<&Result<Arc<TableState>>>) -> (Str
 
 /// ENGINE of tables over files.
 pub(crate) const FILES_ENGINE: &str = "FILES";
-/// Engine of native tables, by Doris's name.
+/// ENGINE of native tables, which is Doris's name.
 pub(crate) const NATIVE_ENGINE: &str = "OLAP";
 
 pub(super) async fn tables(context: &Arc<QueryContext>, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
@@ -216,7 +218,7 @@ pub(super) async fn columns(context: &Arc<QueryContext>, wanted: &Wanted, sheet:
 pub(super) fn views(context: &QueryContext, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
     for (database, table) in catalog_tables(context, wanted) {
         if let Some(view) = table.as_view() {
-            // As in MySQL, who may not ask for the definition sees none.
+            // As in MySQL, users who may not see the definition get an empty one.
             let object = Object::Table(database.to_string(), table.name.clone());
             let shown = access::on(&context.rights, &context.catalog, &object).contains(Privileges::SHOW_VIEW);
             sheet.push([
@@ -227,7 +229,7 @@ pub(super) fn views(context: &QueryContext, wanted: &Wanted, sheet: &mut Sheet) 
                 "NONE".into(),
                 "NO".into(),
                 "root@%".into(),
-                // What it reads was asked of its maker.
+                // The rights of the creator apply to what the view reads.
                 "DEFINER".into(),
                 "utf8mb4".into(),
                 "utf8mb4_0900_bin".into(),

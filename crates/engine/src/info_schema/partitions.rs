@@ -1,4 +1,4 @@
-//! Partitions and tablets of native tables as SHOW and the virtual tables tell of them.
+//! Partitions and tablets of native tables for SHOW and the virtual tables.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use dipper_lake::sheet::{Cell, Kind, Sheet, wall_clock_text};
 use dipper_store::table::schema::{Bounds, Distribution, Partition, PartitionId, TableSchema, Values};
 use dipper_store::table::{SegmentRef, TableState};
 
-/// Rows and bytes of some segments.
+/// Rows, bytes and number of some segments.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Size {
     pub(crate) rows: u64,
@@ -30,7 +30,7 @@ impl Size {
     }
 }
 
-/// `1.234 KB`, as Doris writes sizes.
+/// Formats a size as Doris does, as in `1.234 KB`.
 pub(crate) fn bytes_text(bytes: u64) -> String {
     let mut value = bytes as f64;
     let mut unit = "";
@@ -43,19 +43,19 @@ pub(crate) fn bytes_text(bytes: u64) -> String {
     format!("{value:.3} {unit}")
 }
 
-/// A number that a column of BIGINT holds.
+/// Makes a cell of BIGINT; larger numbers become its maximum.
 pub(crate) fn int(n: u64) -> Cell {
     Cell::Int(i64::try_from(n).unwrap_or(i64::MAX))
 }
 
-/// Names of the columns with these ids.
+/// Returns the names of the columns with these ids.
 pub(crate) fn columns(state: &TableState, ids: &[u32]) -> String {
     let schema = state.schema();
     let names = ids.iter().filter_map(|id| schema.position(*id)).map(|at| schema.columns[at].name.as_str());
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// The rows of SHOW PARTITIONS of a table whose chain has come to `version`.
+/// Makes the rows of SHOW PARTITIONS for a table whose chain is at `version`.
 pub(crate) fn partition_rows(state: &TableState, version: u64, zone: &str, temporary: bool) -> Sheet {
     let mut sheet = Sheet::new(&[
         ("PartitionId", Kind::Int),
@@ -123,12 +123,12 @@ pub(crate) fn partition_rows(state: &TableState, version: u64, zone: &str, tempo
     sheet
 }
 
-/// A number for a tablet that no other tablet of its table has.
+/// Makes a number for a tablet that is unique in its table.
 pub(crate) fn tablet_id(partition: PartitionId, bucket: u32) -> Cell {
     Cell::Int((i64::from(partition) << 24) + i64::from(bucket) + 10_000)
 }
 
-/// A partition's values as SHOW PARTITIONS of Doris has them.
+/// Formats the values of a partition as in Doris's SHOW PARTITIONS.
 pub(crate) fn range_text(schema: &TableSchema, bounds: &Bounds) -> String {
     let Some(by) = &schema.partition_by else { return String::new() };
     let types: Vec<String> = (by.columns.iter())

@@ -1,5 +1,5 @@
-//! What the server says about itself in information_schema and mysql: engines, character sets, variables, sessions,
-//! users and privileges.
+//! Data about the server in information_schema and mysql: engines, character sets, variables, sessions, and the data
+//! cache.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::error::Result;
 use dipper_variables::Variables;
 use dipper_variables::charset::{CHARACTER_SETS, COLLATIONS, character_set};
 
-/// Engine, support, comment, transactions, XA, savepoints.
+/// Returns the engines: name, support, comment, transactions, XA, savepoints.
 pub(crate) fn engines() -> [[&'static str; 6]; 3] {
     [
         [
@@ -44,7 +44,7 @@ pub(super) fn character_sets(_: &QueryContext, _: &Wanted, sheet: &mut Sheet) ->
     Ok(())
 }
 
-/// Whether the collation is its character set's default.
+/// Whether the collation is the default of its character set.
 pub(crate) fn is_default(collation: &str, charset: &str) -> bool {
     character_set(charset).is_some_and(|c| c.default_collation == collation)
 }
@@ -87,7 +87,7 @@ pub(super) fn global_variables(context: &QueryContext, _: &Wanted, sheet: &mut S
     Ok(())
 }
 
-/// What is counted of this process, in the order of names.
+/// Returns the counters of this process, sorted by name.
 pub(crate) fn status(engine: &Engine) -> Vec<(&'static str, String)> {
     let sessions = engine.processes().list();
     let running = sessions.iter().filter(|p| p.activity().command == "Query").count();
@@ -110,8 +110,8 @@ pub(super) fn fill_status(context: &QueryContext, _: &Wanted, sheet: &mut Sheet)
     Ok(())
 }
 
-/// The sessions of this process in MySQL's columns Id, User, Host, db, Command, Time, State, Info: one's own, or all for
-/// who may see what others run.
+/// Returns the sessions of this process in MySQL's columns Id, User, Host, db, Command, Time, State, Info: the user's
+/// own, or all if the user may see those of others.
 pub(crate) fn processes(engine: &Engine, rights: &Rights) -> Vec<[Cell; 8]> {
     let all = rights.on_all().contains(Privileges::PROCESS);
     let row = |p: std::sync::Arc<crate::process::Process>| {
@@ -138,7 +138,7 @@ pub(super) fn processlist(context: &QueryContext, _: &Wanted, sheet: &mut Sheet)
     Ok(())
 }
 
-/// performance_schema.threads: the sessions of [`processes`], each a thread in the foreground.
+/// Fills performance_schema.threads: each session of [`processes`] is a foreground thread.
 pub(super) fn threads(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
     for [id, user, host, database, command, time, state, info] in processes(&context.engine, &context.rights) {
         let number = id.clone();
@@ -165,7 +165,7 @@ pub(super) fn threads(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> 
     Ok(())
 }
 
-/// How many sessions there are for each of what `of` says of them.
+/// Counts sessions by the values that `of` returns.
 fn sessions_by<const N: usize>(context: &QueryContext, sheet: &mut Sheet, of: impl Fn(&[Cell; 8]) -> [Cell; N]) {
     let mut counted: BTreeMap<[Cell; N], i64> = BTreeMap::new();
     for session in processes(&context.engine, &context.rights) {
@@ -176,7 +176,7 @@ fn sessions_by<const N: usize>(context: &QueryContext, sheet: &mut Sheet, of: im
     }
 }
 
-/// The host of `host:port`.
+/// Returns the host of `host:port`.
 fn host(session: &[Cell; 8]) -> Cell {
     match &session[2] {
         Cell::Text(peer) => peer.rsplit_once(':').map_or(peer.as_str(), |(host, _)| host).into(),
@@ -184,7 +184,7 @@ fn host(session: &[Cell; 8]) -> Cell {
     }
 }
 
-/// performance_schema.accounts: sessions by user and host.
+/// Fills performance_schema.accounts: sessions by user and host.
 pub(super) fn accounts(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
     sessions_by(context, sheet, |session| [session[1].clone(), host(session)]);
     Ok(())
@@ -200,7 +200,7 @@ pub(super) fn hosts(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Re
     Ok(())
 }
 
-/// sys.processlist and sys.session.
+/// Fills sys.processlist and sys.session.
 pub(super) fn sys_sessions(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
     for [id, user, peer, database, command, time, state, info] in processes(&context.engine, &context.rights) {
         let account = match (user, peer) {
@@ -219,13 +219,13 @@ pub(super) fn sys_metrics(context: &QueryContext, _: &Wanted, sheet: &mut Sheet)
     Ok(())
 }
 
-/// The views of `sys` are those of version 2.
+/// Fills sys.version. The views of `sys` are those of version 2.
 pub(super) fn sys_version(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
     sheet.push(["2.1.2".into(), context.variables.get("version").into()]);
     Ok(())
 }
 
-/// Names of zones that `time_zone` takes.
+/// Lists the names of zones that `time_zone` accepts.
 pub(super) fn time_zones(_: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
     for (number, zone) in chrono_tz::TZ_VARIANTS.iter().enumerate() {
         sheet.push([zone.name().into(), Cell::Int(number as i64 + 1)]);
@@ -233,7 +233,7 @@ pub(super) fn time_zones(_: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Res
     Ok(())
 }
 
-/// The data cache, in the columns of StarRocks and a few of its own.
+/// Fills the data cache's row, with the columns of StarRocks and a few of its own.
 pub(super) fn data_cache(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
     let stats = context.engine.data_cache().stats();
     let int = |n: u64| Cell::Int(i64::try_from(n).unwrap_or(i64::MAX));
@@ -259,10 +259,10 @@ pub(super) fn data_cache(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) 
     Ok(())
 }
 
-/// Memory that the index of the data cache takes for each extent, about.
+/// Estimated memory of the data cache's index per extent, in bytes.
 const EXTENT_BYTES: u64 = 200;
 
-/// Requests to object stores, and what the data cache saved, since the start.
+/// Lists requests to object stores, and the savings of the data cache, since the start.
 pub(super) fn data_io(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
     for (name, value) in context.engine.data_cache().io().counts().named() {
         sheet.push([name.into(), Cell::Int(i64::try_from(value).unwrap_or(i64::MAX))]);
@@ -270,12 +270,12 @@ pub(super) fn data_io(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> 
     Ok(())
 }
 
-/// Milliseconds since 1970, UTC.
+/// Converts a time to milliseconds since 1970, UTC.
 pub(crate) fn millis(time: std::time::SystemTime) -> i64 {
     time.duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64)
 }
 
-/// Privileges with where they apply and what they allow, in MySQL's words.
+/// Privileges with their context and meaning, in MySQL's words.
 pub(crate) const PRIVILEGES: &[(&str, &str, &str)] = &[
     ("Alter", "Tables", "To alter the table"),
     ("Create", "Databases,Tables", "To create new databases and tables"),

@@ -190,9 +190,9 @@ fn statement(session: &Session, sql: &str, request: &StreamLoadRequest) -> Resul
 /// Finds a header that would change what a Stream Load does but that an INSERT does not follow, and returns it with the
 /// advice what to do instead. A header that says the same as the options of the function is not refused.
 ///
-/// Of the other headers, `label`, `comment`, `max_filter_ratio`, `timeout`, `strict_mode`, `timezone`, `group_commit`
-/// and those of partial updates have an effect. `exec_mem_limit` changes no row, and an INSERT has the memory of
-/// queries.
+/// Other headers are not refused: `label`, `comment`, `max_filter_ratio`, `timeout`, `strict_mode`, `timezone`,
+/// `group_commit` and those of partial updates have an effect; `exec_mem_limit` changes no row, and an INSERT has the
+/// memory of queries.
 fn misplaced(request: &StreamLoadRequest, function: &StreamLoadRequest) -> Option<(&'static str, &'static str)> {
     const OPTION: &str = "it is said by the option of that name, as in http_stream(\"format\" = \"csv\", ...)";
     const SIGN: &str =

@@ -102,7 +102,7 @@ pub(super) struct Starts {
 /// The part of a row to which the next bytes belong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Within {
-    /// In front of a row's prefix.
+    /// Before the prefix of a row.
     Before,
     /// In a row, inside or outside of quotes.
     Row { quoted: bool },

@@ -603,7 +603,7 @@ fn rounded(array: &ArrayRef, unit: i64) -> ArrayRef {
 /// Compiled expressions over one schema.
 #[derive(Debug)]
 struct Expressions {
-    /// Places of the columns that are used.
+    /// Positions of the columns that are used.
     inputs: Vec<usize>,
     schema: SchemaRef,
     /// Projections, each over the one before. The columns of the last one are the results. The layers compute shared

@@ -1,4 +1,4 @@
-//! What a server does for its native tables between statements: compaction, vacuum, dynamic partitions.
+//! Background work of a server on its native tables: compaction, vacuum, dynamic partitions.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -16,22 +16,23 @@ use futures::future::BoxFuture;
 use crate::engine::Engine;
 use crate::error::Result;
 
-/// How long a prepared load waits for its commit or abort, where the table does not say (`prepared_timeout`, seconds).
+/// Longest time for which a prepared load waits for its commit or abort, unless the table sets it (`prepared_timeout`,
+/// in seconds).
 const PREPARED: Duration = Duration::from_secs(86_400);
 
-/// When they are for the first time: the requests of a start, of many servers perhaps, should not meet those of its first
-/// statements.
+/// Time from the start to the first round. The requests of a start, perhaps of many servers, should not compete with
+/// those of the first statements.
 const FIRST: Duration = Duration::from_secs(30);
-/// How often dynamic partitions are looked after, and data is vacuumed.
+/// Time between two rounds of dynamic partitions and vacuum.
 const EVERY: Duration = Duration::from_secs(600);
-/// Tables that are opened at the same time when a server starts.
+/// Number of tables that are opened at the same time when a server starts.
 const OPENED_AT_ONCE: usize = 16;
 
 impl Engine {
-    /// Begins to look after native tables; goes on until the engine is dropped.
+    /// Starts the background work on native tables, which goes on until the engine is dropped.
     ///
     /// # Errors
-    /// The catalog cannot be read.
+    /// `Storage` if the catalog cannot be read.
     pub fn start_background(self: &Arc<Self>) -> BoxFuture<'_, Result<()>> {
         Box::pin(self.begin_background())
     }
@@ -46,7 +47,7 @@ impl Engine {
         self.io().spawn(async move {
             futures::join!(prove(&engine), open(&engine, &catalog));
             tokio::time::sleep(FIRST).await;
-            // In a task of its own, so that a defect that one table meets does not end the rounds of all.
+            // Each round is a task of its own, so that a panic about one table does not end the background work of all.
             loop {
                 match tokio::spawn(look_after(engine.clone())).await {
                     Ok(true) => {}
@@ -59,10 +60,11 @@ impl Engine {
         Ok(())
     }
 
-    /// What compacts tables: by itself after [`start_background`](Self::start_background), else only when it is told to.
+    /// Returns the compactor. It works on its own after [`start_background`](Self::start_background), and before that
+    /// only on request.
     pub(crate) fn compactor(&self) -> &Compactor {
         self.native.compactor(|| {
-            // Large merges are work for the query threads, which give way to those that talk to clients.
+            // Large merges run on the query threads, which give way to the threads that serve clients.
             let _on = self.cpu().enter();
             let (readers, small_on) = (Some(Arc::clone(self.native.readers())), Some(self.merge().clone()));
             let compactor = Compactor::start(Options { readers, small_on, ..Options::default() });
@@ -72,7 +74,7 @@ impl Engine {
     }
 }
 
-/// Proves the bucket.
+/// Proves that put-if-absent works in the bucket.
 async fn prove(engine: &Weak<Engine>) {
     let proof = engine.upgrade().and_then(|engine| engine.proof.clone());
     if let Some(proof) = proof
@@ -82,7 +84,7 @@ async fn prove(engine: &Weak<Engine>) {
     }
 }
 
-/// Opens all tables: behind, since a bucket is far, and nobody should wait for all of it.
+/// Opens all tables in the background, since requests to a bucket take long and nobody should wait for all of them.
 async fn open(engine: &Weak<Engine>, catalog: &CatalogState) {
     let tables: Vec<TableId> = catalog.tables().filter(|(_, t)| t.is_native()).map(|(_, t)| t.id).collect();
     let open = tables.into_iter().map(|id| async move {
@@ -92,7 +94,7 @@ async fn open(engine: &Weak<Engine>, catalog: &CatalogState) {
     futures::stream::iter(open).buffer_unordered(OPENED_AT_ONCE).for_each(|_| async {}).await;
 }
 
-/// One round; false when the engine is gone. What fails is tried again in the next one.
+/// Runs one round; false if the engine is gone. Work that fails is tried again in the next round.
 async fn look_after(engine: Weak<Engine>) -> bool {
     let Some(engine) = engine.upgrade() else { return false };
     match engine.catalog.refresh().await {
@@ -124,7 +126,8 @@ async fn look_after(engine: Weak<Engine>) -> bool {
     true
 }
 
-/// Aborts prepared loads that nobody has ended in time: what they wrote would be kept for ever, and their labels taken.
+/// Aborts prepared loads that nobody has ended in time. Otherwise their objects would be kept for ever, and their
+/// labels would stay in use.
 async fn expire_prepared(table: &Table, now_ms: i64) -> Result<()> {
     let state = table.refresh().await?;
     if state.is_dropped() {
@@ -135,7 +138,7 @@ async fn expire_prepared(table: &Table, now_ms: i64) -> Result<()> {
     for (txn, _) in state.prepared().iter().filter(|(_, p)| now_ms - p.at_ms > most) {
         match table.abort_prepared(*txn).await {
             Ok(_) => tracing::info!(table = %table.id(), %txn, "a prepared load was aborted: nobody ended it in time"),
-            // Somebody did meanwhile.
+            // Somebody ended it in between.
             Err(TableError::Refused(Refused::NotPrepared { .. } | Refused::Dropped)) => {}
             Err(e) => return Err(e.into()),
         }
@@ -143,7 +146,7 @@ async fn expire_prepared(table: &Table, now_ms: i64) -> Result<()> {
     Ok(())
 }
 
-/// Makes and drops the partitions that `dynamic_partition.*` asks for at this time.
+/// Creates and drops the partitions that `dynamic_partition.*` asks for at this time.
 pub(crate) async fn dynamic_partitions(table: &Table) -> Result<()> {
     let state = table.refresh().await?;
     let definition = state.schema();
@@ -173,7 +176,7 @@ pub(crate) async fn dynamic_partitions(table: &Table) -> Result<()> {
     Ok(())
 }
 
-/// The time in a zone, by name or offset; in UTC where it is none.
+/// Returns the time in a zone, given by name or offset: UTC if the zone is invalid, local time if there is none.
 fn wall_clock(zone: Option<&str>) -> NaiveDateTime {
     let now = Utc::now();
     match zone {

@@ -1,14 +1,15 @@
-//! The end of native tables outside of a session: the name goes first, then the rows.
+//! Dropping native tables outside of a session: first the name goes, then the rows.
 
 use dipper_store::catalog::{CatalogChange, CatalogState, TableId, TableKind};
 
 use crate::engine::Engine;
 use crate::error::{EngineError, Result};
 
-/// Drops native tables by database and name, whatever a session calls them; one that is gone already is no error.
+/// Drops native tables by database and name, whatever a session calls them. A table that is gone already is not an
+/// error.
 ///
 /// # Errors
-/// The catalog cannot be written.
+/// `Storage` if the catalog cannot be written.
 pub(crate) async fn drop_tables(engine: &Engine, names: Vec<(String, String)>) -> Result<()> {
     let before = engine.catalog.refresh().await?;
     let kind = TableKind::Table;
@@ -16,7 +17,7 @@ pub(crate) async fn drop_tables(engine: &Engine, names: Vec<(String, String)>) -
     let changes = there.map(|(db, name)| CatalogChange::Drop { db, name, kind, if_exists: true }).collect();
     let after = engine.catalog.commit(changes).await?;
     for (_, table) in before.tables().filter(|(_, t)| t.is_native() && after.table_by_id(t.id).is_none()) {
-        // Vacuum frees what no name leads to, where this cannot be written down now.
+        // If the end cannot be noted now, vacuum frees the rows later, because no name leads to them.
         if let Err(error) = end(engine, &before, table.id, table.volume.as_deref()).await {
             tracing::warn!(table = %table.id, error = %error.message, "a dropped table's rows remain");
         }
@@ -29,7 +30,7 @@ pub(crate) async fn drop_tables(engine: &Engine, names: Vec<(String, String)>) -
 /// # Errors
 /// `Storage` if the note cannot be written.
 pub(crate) async fn end(engine: &Engine, before: &CatalogState, id: TableId, volume: Option<&str>) -> Result<()> {
-    // The catalog no longer says where it is.
+    // The catalog no longer says which volume the table is in.
     if let Some(volume) = volume {
         engine.native.volumes().assign(before, id, volume)?;
     }

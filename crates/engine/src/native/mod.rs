@@ -1,6 +1,7 @@
 //! Native tables in queries and statements.
 //!
-//! - `background.rs`: compaction, vacuum, dynamic partitions · `dropped.rs`: the end of tables
+//! - `background.rs`: compaction, vacuum, dynamic partitions
+//! - `dropped.rs`: the end of tables
 
 mod background;
 pub(crate) mod dropped;
@@ -25,12 +26,12 @@ use futures::future::{Either, select};
 use crate::context::QueryContext;
 use crate::error::{EngineError, ErrorKind, Result};
 
-/// Stands before the partitions of the table that a statement changes where the statement mentions the table again.
+/// Marks the list of partitions of the mention that a statement changes, if the statement mentions the table again.
 pub(crate) const CHANGED: &str = "\u{1}";
 
-/// The table as a query reads it: AGGREGATE tables with equal keys merged.
+/// Returns the provider of a table as a query reads it: rows with equal keys of AGGREGATE tables are merged.
 ///
-/// `partitions`: their names, if not all are wanted; perhaps behind [`CHANGED`].
+/// `partitions` are the names of the partitions to read; empty for all. [`CHANGED`] may precede them.
 pub(crate) async fn provider(
     context: &Arc<QueryContext>,
     table: &CatalogTable,
@@ -44,7 +45,7 @@ pub(crate) async fn provider(
     let handle = context.engine.native.get(table.id).await?;
     let readers = Arc::clone(context.readers());
     let after = changed.map_or(0, |c| c.after);
-    // Rows of AGGREGATE tables are merged by the age of their segments.
+    // Rows of AGGREGATE tables are merged in the order of the age of their segments.
     let merge = changed.is_none() && state.schema().model == Model::Aggregate;
     let columns = match (changed, context.hidden_columns) {
         (Some(_), _) => Columns::Addressed,
@@ -63,7 +64,7 @@ pub(crate) async fn provider(
     }
 }
 
-/// The state of a table that this statement sees: the newest when it first asks.
+/// Returns the state of a table that this statement sees, which is the newest one at the first call.
 pub(crate) async fn snapshot(context: &QueryContext, id: TableId) -> Result<Arc<TableState>> {
     if let Some(state) = context.snapshots.lock().get(&id) {
         return Ok(Arc::clone(state));
@@ -77,13 +78,13 @@ pub(crate) async fn snapshot(context: &QueryContext, id: TableId) -> Result<Arc<
     Ok(keep(context, id, state))
 }
 
-/// Makes a state the one that the statement sees, unless it has seen one.
+/// Makes a state the one that the statement sees, unless it has seen one already.
 fn keep(context: &QueryContext, id: TableId, state: Arc<TableState>) -> Arc<TableState> {
     context.engine.stores.heed_cache_property(id, state.schema());
     Arc::clone(context.snapshots.lock().entry(id).or_insert(state))
 }
 
-/// Native tables that a query seems to name, as this process knows the catalog.
+/// Returns the native tables that a query seems to name, by the catalog that this process knows.
 fn named(context: &QueryContext, query: &QueryText) -> Vec<TableId> {
     let before = &context.catalog;
     let mut ids: Vec<TableId> = table_refs(query)
@@ -101,8 +102,8 @@ fn named(context: &QueryContext, query: &QueryText) -> Vec<TableId> {
     ids
 }
 
-/// Gives a statement the states that this process knows of the tables that its query seems to name. How old they and the
-/// catalog are at most; `None` if one of them is not open.
+/// Gives a statement the known states of the tables that its query seems to name. Returns the greatest age of these
+/// states and of the catalog; `None` if one of the tables is not open.
 pub(crate) fn assume(context: &QueryContext, query: &QueryText) -> Option<Duration> {
     let mut oldest = context.engine.catalog.staleness();
     for id in named(context, query) {
@@ -113,13 +114,13 @@ pub(crate) fn assume(context: &QueryContext, query: &QueryText) -> Option<Durati
     Some(oldest)
 }
 
-/// Refreshes the catalog, and at the same time the tables that a query seems to name, as the catalog was before: each is a
-/// request of its own to the store, and none needs the others' answers. A name that means another table now is looked up
-/// again when its table is asked for. Where a storage volume has changed, what was asked of the old one is not waited for: it may
-/// not be there any more.
+/// Refreshes the catalog and, at the same time, the tables that a query seems to name by the known catalog. Each one is
+/// a separate request to the store, and none needs the answers of the others. A name that now means another table is
+/// looked up again when its table is needed. If a storage volume has changed, requests to the old one are not awaited,
+/// because it may no longer exist.
 pub(crate) async fn refresh(context: &QueryContext, query: &QueryText) -> Result<Arc<CatalogState>> {
     let ids = named(context, query);
-    // What fails here fails again, with its message, for whoever needs it.
+    // An error here occurs again, with its message, where the table is needed.
     let tables = futures::future::join_all(ids.into_iter().map(|id| async move { snapshot(context, id).await.ok() }));
     let catalog = pin!(context.engine.catalog.refresh());
     match select(catalog, tables).await {

@@ -42,11 +42,11 @@ pub(super) struct Compiled {
 /// An operation on a batch.
 #[derive(Debug)]
 enum Step {
-    /// Rows are kept.
+    /// Keeps the rows for which the condition is true.
     Filter(Arc<dyn PhysicalExpr>),
-    /// Columns are computed.
+    /// Computes columns.
     Compute(Projector),
-    /// Columns are taken.
+    /// Selects columns.
     Take(Vec<usize>),
 }
 

@@ -2,20 +2,20 @@
 //!
 //! | file | question it answers |
 //! |---|---|
-//! | `scan.rs` | which text is a statement remembered by, once its constants are taken out? |
+//! | `scan.rs` | under which text is a statement remembered, once its constants are taken out? |
 //! | `recognise.rs` | does a query ask for rows by their whole key? |
 //! | `plan.rs` | what is planned once; how is it run? |
-//! | `residual.rs` | conditions and expressions over the rows found |
-//! | `compiled.rs` | the same without a plan, if one was made before |
-//! | `shared.rs` | what is kept between statements |
-//! | `explain.rs` | why is a query none, that looks like one? |
+//! | `residual.rs` | how are conditions and expressions over the rows found evaluated? |
+//! | `compiled.rs` | how are they evaluated again without planning? |
+//! | `shared.rs` | what is kept between statements? |
+//! | `explain.rs` | why is a query that looks like a look-up none? |
 //!
-//! Plans are shared by all sessions and remembered by text without constants, database and sql_mode. A plan holds names and
-//! ids: whether the name still means the table, under the definition that it was planned for, is asked at each run, from
-//! memory. If not, the statement is planned anew.
+//! All sessions share the plans, which are remembered by text without constants, database and sql_mode. A plan holds
+//! names and ids. Each run checks, in memory, whether the name still means the table under the definition for which the
+//! plan was made. If not, the statement is planned again.
 //!
-//! **Freshness.** Look-ups use the state that this process knows. Its own commits are in it; other processes' commits are
-//! read by `keep_fresh`, by SYNC, or by a look-up that finds the state older than `read_staleness_ms`.
+//! **Freshness.** Look-ups use the state that this process knows, which includes its own commits. Commits of other
+//! processes are read by `keep_fresh`, by SYNC, or by a look-up that finds the state older than `read_staleness_ms`.
 
 mod compiled;
 mod explain;
@@ -48,18 +48,18 @@ use crate::result::Rows;
 use crate::session::Session;
 use shared::{Definition, Kept, Since, Times};
 
-/// How often the tables that are read are brought up to date.
+/// How often the tables that look-ups read are refreshed.
 const REFRESH_EVERY: Duration = Duration::from_millis(400);
-/// Tables that nobody has looked into for so long are left alone.
+/// A table without look-ups for this time is not refreshed.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// How exactly it is known when a table was last asked for, in milliseconds.
+/// Resolution, in milliseconds, of the time at which a table was last used.
 const USED_EVERY: u64 = 100;
 
-/// What is known of a statement.
+/// The result of planning a statement.
 enum Known {
     Plan(Arc<PointPlan>),
-    /// The statement is no look-up, perhaps with a reason to tell.
+    /// The statement is not a look-up, perhaps with a reason for the user.
     Not(Since, Option<Arc<str>>),
 }
 
@@ -75,7 +75,7 @@ impl From<Kept> for Known {
     }
 }
 
-/// Whether the state by which a statement was found to be no look-up is still the engine's.
+/// Whether the state under which a statement was found not to be a look-up is still current.
 fn is_now(since: &Since, engine: &Engine) -> bool {
     let has = |(table, version): Definition| {
         engine.native.opened(table).is_some_and(|table| table.snapshot().schema().version == version)
@@ -83,10 +83,10 @@ fn is_now(since: &Since, engine: &Engine) -> bool {
     since.catalog == engine.catalog.version() && since.definition.is_none_or(has)
 }
 
-/// Doris's configuration of the row cache; false for another name.
+/// Sets Doris's configuration of the row cache. Returns false for other names.
 ///
 /// # Errors
-/// A value that is none.
+/// `BadVariable` if the value is wrong.
 pub(crate) fn configure(engine: &Engine, key: &str, value: &str) -> Result<bool> {
     let wrong = |expected: &str| {
         EngineError::new(ErrorKind::BadVariable, format!("configuration '{key}': expected {expected}, found '{value}'"))
@@ -104,7 +104,7 @@ pub(crate) fn configure(engine: &Engine, key: &str, value: &str) -> Result<bool>
                 Some(percent) => {
                     percent.trim().parse().ok().filter(|p| *p <= 90).map(|percent: u64| hundredth * percent)
                 }
-                // As ADMIN SHOW prints it.
+                // The form in which ADMIN SHOW prints it.
                 None => value.trim().parse().ok().filter(|bytes| *bytes <= hundredth * 90),
             };
             match bytes {
@@ -117,13 +117,13 @@ pub(crate) fn configure(engine: &Engine, key: &str, value: &str) -> Result<bool>
     Ok(true)
 }
 
-/// Whether the session's user may read a table. Asked at every run of a plan, so that what was granted when it was made
-/// does not count: the one place for privileges on this path.
+/// Whether the session's user may read a table. This is the only check of privileges on this path. Each run of a plan
+/// makes it, so privileges from the time of planning do not count.
 fn may_read(session: &Session, table: TableId) -> bool {
     session.may_read(table)
 }
 
-/// Whether what this process knows of a table is new enough for this session.
+/// Whether the known state of a table is new enough for this session.
 fn is_fresh(session: &Session, times: &Times) -> bool {
     let points = session.engine.points();
     let (now, allowed) = (points.now(), session.variables.quick().read_staleness_ms);
@@ -131,7 +131,7 @@ fn is_fresh(session: &Session, times: &Times) -> bool {
         let read = read.load(Ordering::Relaxed);
         read != 0 && now.saturating_sub(read) < allowed
     };
-    // Not written by every look-up: other threads read it.
+    // Not every look-up writes it, because other threads read it.
     if now > times.used.load(Ordering::Relaxed) + USED_EVERY {
         times.used.store(now, Ordering::Relaxed);
         preempt::look_ups();
@@ -139,7 +139,7 @@ fn is_fresh(session: &Session, times: &Times) -> bool {
     new(&times.read) && new(&points.catalog_read)
 }
 
-/// Reads what is not new enough.
+/// Refreshes a table and the catalog if the known state is not new enough.
 async fn freshen(session: &Session, table: &PointTable, times: &Times) -> Result<()> {
     if is_fresh(session, times) {
         return Ok(());
@@ -150,7 +150,7 @@ async fn freshen(session: &Session, table: &PointTable, times: &Times) -> Result
 
 async fn read(engine: &Engine, table: &PointTable) -> Result<()> {
     let points = engine.points();
-    // What is read is as new as the moment before.
+    // The state is as new as the moment before the request.
     let now = points.now();
     engine.catalog.refresh().await?;
     points.catalog_read.fetch_max(now, Ordering::Relaxed);
@@ -159,7 +159,7 @@ async fn read(engine: &Engine, table: &PointTable) -> Result<()> {
     Ok(())
 }
 
-/// Keeps the tables that are read up to date, until the engine is gone.
+/// Refreshes the tables that look-ups read, until the engine is gone.
 pub(crate) fn keep_fresh(engine: &Arc<Engine>) {
     let weak: Weak<Engine> = Arc::downgrade(engine);
     engine.io().spawn(async move {
@@ -179,12 +179,12 @@ pub(crate) fn keep_fresh(engine: &Arc<Engine>) {
     });
 }
 
-/// A statement that is a look-up: its plan, and where the plan's constants come from.
+/// A statement that is a look-up: its plan, and the sources of the plan's constants.
 #[derive(Debug, Clone)]
 pub struct PointStatement {
     plan: Arc<PointPlan>,
     slots: Vec<Slot<'static>>,
-    /// Slot n is placeholder n.
+    /// Slot n is placeholder n, for every slot.
     straight: bool,
 }
 
@@ -195,7 +195,7 @@ impl PointStatement {
     }
 }
 
-/// The text that a statement is remembered by: `text` without constants, and what decides how it reads.
+/// Appends the prefix of the text under which a statement is remembered: everything that affects how its text is read.
 fn key(session_database: Option<&str>, options: &dipper_dialect::parser::ParseOptions, out: &mut String) {
     out.push(match (options.ansi_quotes, options.no_backslash_escapes, options.pipes_as_concat) {
         (false, false, false) => '0',
@@ -212,20 +212,21 @@ fn key(session_database: Option<&str>, options: &dipper_dialect::parser::ParseOp
 }
 
 impl Session {
-    /// Whether look-ups are tried at all.
+    /// Whether this session uses look-ups at the moment.
     fn looks_up(&self) -> bool {
         let quick = self.variables.quick();
-        // Look-ups are of dipper's own tables. Their plans are those of all sessions, which do not see temporary tables.
+        // Look-ups read only dipper's own tables. All sessions share their plans, so they cannot see temporary tables.
         quick.short_circuit
             && !quick.hidden_columns
             && quick.select_limit.is_none()
             && self.catalog.is_none()
-            // Look-ups read what is committed.
+            // Look-ups read only committed rows.
             && !self.transaction.has_written()
             && self.temporaries.is_empty()
     }
 
-    /// What is known of a statement without its constants, which is planned if need be. `text` begins with its [`key`].
+    /// Returns what is known of a statement without its constants, and plans it if necessary. `text` begins with its
+    /// [`key`].
     fn known<'a>(&'a mut self, text: &'a str) -> BoxFuture<'a, Result<Known>> {
         Box::pin(self.known_or_planned(text))
     }
@@ -243,7 +244,7 @@ impl Session {
         let kept = match planned {
             Ok(plan::Planned::Plan(plan)) => Kept::Plan(Arc::<PointPlan>::from(plan)),
             Ok(plan::Planned::No(why, definition)) => Kept::Not(Since { catalog, definition }, why.map(Arc::from)),
-            // The ordinary way says what is wrong with it, in its own words.
+            // The ordinary path reports the error in its own words.
             Err(_) => return Ok(Known::Not(Since { catalog, definition: None }, None)),
         };
         points.statements.insert(text.to_string(), kept.clone());
@@ -258,7 +259,7 @@ impl Session {
         };
         let Some(lookup) = recognise::lookup(&query) else { return Ok(plan::Planned::No(None, None)) };
         let mut context = self.query_context().await?;
-        // A plan is for all sessions: also where this one sees hidden columns, and so does not look up.
+        // A plan is for all sessions, so this session's setting for hidden columns must not affect it.
         if context.hidden_columns {
             context = Arc::new(QueryContext { hidden_columns: false, ..context.as_ref().clone() });
         }
@@ -281,13 +282,14 @@ impl Session {
         plan.run(self, &values, &variables).await
     }
 
-    /// What EXPLAIN says beside the scan: that a query is a look-up, or why not; nothing for others.
+    /// Returns what EXPLAIN says beside the scan: that a query is a look-up, or why it is not; `None` for other
+    /// queries.
     pub(crate) async fn explain_point(&mut self, query: &QueryText, params: &[VarValue]) -> Result<Option<String>> {
         let options = self.parse_options();
         let mut text = String::new();
         key(self.database(), &options, &mut text);
         let not = |why: &str| Ok(Some(format!("no SHORT-CIRCUIT: {why}")));
-        // Names lead to its tables, which are not dipper's, or to those of this session alone.
+        // The names lead to tables of an external catalog, or to temporary tables of this session.
         if self.catalog.is_some() || !self.temporaries.is_empty() {
             return Ok(None);
         }
@@ -311,22 +313,22 @@ impl Session {
             }
             Known::Not(_, Some(why)) => not(&why),
             Known::Not(_, None) => {
-                // With `?` for its constants it may be no statement.
+                // With `?` in place of its constants it may not be a valid statement.
                 let is_read = self.plan_point(&text).await.is_ok();
                 unknown(self, is_read)
             }
         }
     }
 
-    /// The look-up that a statement to be prepared is, if it is one.
+    /// Returns the look-up that a statement to be prepared is, if it is one.
     ///
     /// # Errors
-    /// The catalog or the table cannot be read.
+    /// `Storage` if the catalog or the table cannot be read.
     pub async fn prepare_point(&mut self, sql: &str) -> Result<Option<PointStatement>> {
         let options = self.parse_options();
         let mut text = String::new();
         key(self.database(), &options, &mut text);
-        // Look-ups are of dipper's own tables, and of columns that are not hidden.
+        // Look-ups read only dipper's own tables, and only visible columns.
         if self.catalog.is_some() || self.variables.quick().hidden_columns || !self.temporaries.is_empty() {
             return Ok(None);
         }
@@ -337,15 +339,17 @@ impl Session {
         Ok(Some(PointStatement { plan, slots, straight }))
     }
 
-    /// Whether a prepared look-up has to be planned anew: its table is another one now, or has another definition.
+    /// Whether a prepared look-up must be planned again, because its name means another table, or the table has another
+    /// definition.
     pub fn is_stale(&self, statement: &PointStatement) -> bool {
         statement.plan.current(self).is_none()
     }
 
-    /// The rows of a prepared look-up, without waiting; pending where the ordinary way has to be taken.
+    /// Returns the rows of a prepared look-up without waiting; pending if the ordinary path must be taken.
     ///
     /// # Errors
-    /// What is in memory of the table is damaged.
+    /// `Storage` if data of the table in memory is damaged; `Invalid` if the session does not allow reading the column
+    /// store and a column is only there.
     pub fn point_now(&mut self, statement: &PointStatement, params: &[Value<'_>]) -> Result<Poll<PointRows>> {
         if !self.looks_up() || self.is_counted() || self.process().is_killed() {
             return Ok(Poll::Pending);
@@ -363,10 +367,10 @@ impl Session {
         }))
     }
 
-    /// The same for a statement as text; with the plan that it was remembered with.
+    /// Returns the rows of a statement given as text, without waiting, with the plan under which it is remembered.
     ///
     /// # Errors
-    /// As [`point_now`](Self::point_now).
+    /// The errors of [`point_now`](Self::point_now).
     pub fn text_point_now(&mut self, sql: &str) -> Result<Poll<(Arc<PointPlan>, PointRows)>> {
         if !self.looks_up() || self.is_counted() || self.process().is_killed() {
             return Ok(Poll::Pending);
@@ -393,7 +397,7 @@ impl Session {
     }
 }
 
-/// A parameter as look-ups take it.
+/// Converts a parameter to the form that look-ups take.
 fn value(v: &VarValue) -> Value<'_> {
     match v {
         VarValue::Null => Value::Null,

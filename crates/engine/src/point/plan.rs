@@ -26,27 +26,28 @@ use crate::error::{EngineError, Result};
 use crate::result::{Column, Rows};
 use crate::session::Session;
 
-/// Keys of one look-up at most: combinations of the values of its IN lists. More are read like any other query.
+/// Most keys of one look-up, which are the combinations of the values of its IN lists. A query with more is read like
+/// any other.
 const KEYS_MAX: usize = 4096;
 
 /// A look-up by key in one table, under one version of its definition. Its constants are slots, filled at each run.
 #[derive(Debug)]
 pub struct PointPlan {
-    /// Where the table's name was found.
+    /// The database in which the table's name was found.
     database: String,
     name: String,
     id: TableId,
     table: Arc<PointTable>,
     shape: Arc<Shape>,
     keys: Vec<Condition>,
-    /// Keys, or parts of them, that are asked for as a whole.
+    /// Rows of several key columns that are asked for together, as in `(a, b) IN (...)`.
     rows: Vec<Vec<Source>>,
     limit: Option<Source>,
     output: Output,
-    /// Columns that come from the column store because the row store does not have them, by name.
+    /// Names of columns that come from the column store, because the row store does not have them.
     missing: Vec<String>,
     columns: Vec<Column>,
-    /// When the table was last read and asked for.
+    /// The times at which the table was last refreshed and last used.
     times: Arc<Times>,
     /// Version of the catalog under which the name was last seen to mean this table.
     catalog: AtomicU64,
@@ -55,18 +56,18 @@ pub struct PointPlan {
 
 #[derive(Debug)]
 enum Output {
-    /// Columns of the rows as they are.
+    /// Columns of the rows, unchanged.
     Columns(Projection, SchemaRef),
-    /// Conditions or expressions over the rows that were found.
+    /// Conditions or expressions over the rows found.
     Residual(Residual),
 }
 
-/// Rows of a look-up: mostly one.
+/// Rows of a look-up, in most cases one.
 #[derive(Debug)]
 pub enum PointRows {
-    /// At most one.
+    /// At most one row.
     One(Option<Row>),
-    /// Those of several keys.
+    /// The rows of several keys.
     Many(Vec<Row>),
 }
 
@@ -80,32 +81,33 @@ impl PointRows {
     }
 }
 
-/// What a look-up asks for once its constants are known.
+/// The keys of a look-up, once its constants are known.
 enum Wanted {
     /// No row can match.
     Nothing,
-    /// The key that was encoded, in this tablet.
+    /// The encoded key, in this tablet.
     Key(u32),
-    /// Tablets, and where their key ends behind the one before.
+    /// Tablets, and the ends of their keys, which are encoded one after the other.
     Keys(Vec<(u32, usize)>),
-    /// The SQL layer decides.
+    /// The ordinary path decides.
     Unclear,
 }
 
-/// The values that key columns can have.
+/// The possible values of the key columns.
 struct Lists<'v> {
-    /// By key column; of one that is compared in rows, that of each row.
+    /// Values by key column. For a column that is compared in rows, the value of each row.
     values: Vec<Vec<KeyValue<'v>>>,
-    /// Rows that each combination of the others goes with.
+    /// Number of rows with which each combination of the other columns is combined.
     rows: usize,
-    /// Keys that these make.
+    /// Number of keys that these make.
     keys: usize,
 }
 
-/// What planning has found.
+/// The result of planning.
 pub(super) enum Planned {
     Plan(Box<PointPlan>),
-    /// Why not, and the definition that it follows from, if one was looked at.
+    /// The reason why the query is not a look-up, and the definition on which the reason depends, if a table was
+    /// examined.
     No(No, Option<Definition>),
 }
 
@@ -127,7 +129,7 @@ pub(super) async fn plan(
     if !matches!(found.def, TableDef::Native) {
         return Ok(Planned::No(None, None));
     }
-    // Not remembered, as it is true of this user only; the ordinary way refuses in its own words.
+    // The result is not remembered, because it is true only of this user. The ordinary path reports the refusal.
     let object = Object::Table(database.to_string(), name.object().to_string());
     access::check(&context.rights, &catalog, Privileges::SELECT, &object)?;
     let handle = engine.native.get(found.id).await?;
@@ -156,7 +158,7 @@ pub(super) async fn plan(
     let needed = columns(schema, &found_keys);
     let missing: Vec<String> =
         needed.iter().filter(|c| !stored.contains(c)).map(|c| schema.columns[*c].name.clone()).collect();
-    // What is kept of rows is shared by plans that need no more than the visible columns of the row store.
+    // Plans that need only the visible columns of the row store share the rows in the cache.
     let stored: Vec<usize> = stored.into_iter().filter(|c| !schema.columns[*c].hidden).collect();
     let whole = needed.iter().all(|c| stored.contains(c));
     let Some(shape) = points.lookups.shape(found.id, schema, if whole { &stored } else { &needed })? else {
@@ -176,7 +178,7 @@ pub(super) async fn plan(
         columns.iter().map(|c| place(c).expect("the shape has what is needed")).collect::<Vec<_>>()
     });
     let columns = super::residual::columns(context, query).await?;
-    // A name of a hidden column somewhere in a query makes `*` show all of them.
+    // If a query names a hidden column anywhere, `*` shows all hidden columns.
     if places.as_ref().is_some_and(|places| places.len() != columns.len()) {
         return no(Some("the query names a hidden column".into()));
     }
@@ -209,7 +211,7 @@ fn visible(schema: &TableSchema) -> impl Iterator<Item = usize> + '_ {
     schema.columns.iter().enumerate().filter(|(_, c)| !c.hidden).map(|(i, _)| i)
 }
 
-/// The columns that a look-up needs; ascending.
+/// Returns the columns that a look-up needs, ascending.
 fn columns(schema: &TableSchema, found: &Found<'_>) -> Vec<usize> {
     let mut needed: Vec<usize> = found.extra_columns.clone();
     for item in &found.items {
@@ -221,7 +223,7 @@ fn columns(schema: &TableSchema, found: &Found<'_>) -> Vec<usize> {
     }
     needed.sort_unstable();
     needed.dedup();
-    // Rows of no columns would not be rows.
+    // A row must have at least one column.
     if needed.is_empty() {
         needed.push(0);
     }
@@ -240,7 +242,7 @@ impl PointPlan {
         &self.columns
     }
 
-    /// What the protocol in front keeps of the plan, made when it is first asked for.
+    /// Returns data that the protocol front keeps with the plan; the first call makes it.
     ///
     /// # Panics
     /// If two fronts keep values of different types.
@@ -257,7 +259,7 @@ impl PointPlan {
     /// Appends a row as a binary row of the MySQL protocol with the columns of the result.
     ///
     /// # Errors
-    /// The row is damaged.
+    /// `Storage` if the row is damaged; `Invalid` if rows of this plan are not sent unchanged.
     pub fn put(&self, row: &Row, out: &mut Vec<u8>) -> Result<()> {
         match &self.output {
             Output::Columns(projection, _) => projection.put(&self.shape, row.bytes(), out).map_err(damaged),
@@ -265,7 +267,7 @@ impl PointPlan {
         }
     }
 
-    /// The view to look into, if the plan still says what its statement means: the name means the same table, under the same
+    /// Returns the view of the table to read, if the plan is still valid: the name means the same table, under the same
     /// definition, and the session may read it.
     pub(super) fn current(&self, session: &Session) -> Option<HeldView> {
         let catalog = &session.engine.catalog;
@@ -297,10 +299,10 @@ impl PointPlan {
         bind(&self.shape.schema().columns[column].data_type, value)
     }
 
-    /// The keys that are asked for.
+    /// Computes the keys of the look-up.
     fn wanted(&self, view: &View, slots: &[Value<'_>], scratch: &mut Scratch) -> Result<Wanted> {
         scratch.keys.clear();
-        // The usual case first: one value for each column.
+        // The usual case comes first: one value for each column.
         let mut values = [KeyValue::Null; 8];
         let several = |k: &Condition| match k {
             Condition::In(values) => values.len() != 1,
@@ -347,7 +349,7 @@ impl PointPlan {
                     value
                 })
                 .collect();
-            // A value that a list names twice is one key.
+            // A value that occurs twice in a list is one key.
             if let Some(tablet) = view.tablet(&values, &mut scratch.key)?
                 && seen.insert(scratch.key.clone())
             {
@@ -358,7 +360,7 @@ impl PointPlan {
         Ok(if keys.is_empty() { Wanted::Nothing } else { Wanted::Keys(keys) })
     }
 
-    /// The values that key columns can have; `None` if the SQL layer has to compare one of them.
+    /// Returns the possible values of the key columns; `None` if the ordinary path must compare one of them.
     fn lists<'v>(&self, slots: &[Value<'v>]) -> Option<Lists<'v>>
     where
         Self: 'v,
@@ -394,7 +396,8 @@ impl PointPlan {
         Some(Lists { values, rows: rows_len, keys })
     }
 
-    /// The rows that some key can be; `None` if the SQL layer has to compare one of them.
+    /// Returns the rows of values to which key columns are compared; `None` if the ordinary path must compare one of
+    /// them.
     fn row_values<'v>(&self, slots: &[Value<'v>]) -> Option<Vec<Vec<KeyValue<'v>>>>
     where
         Self: 'v,
@@ -416,14 +419,14 @@ impl PointPlan {
         Some(rows)
     }
 
-    /// Rows of the result at most; `None` if LIMIT is not a number that it can be.
+    /// Returns the most rows of the result; `None` if LIMIT is not a valid number.
     fn rows_max(&self, slots: &[Value<'_>]) -> Option<usize> {
         match &self.limit {
             None => Some(usize::MAX),
             Some(Source::Slot(n)) => match slots.get(*n)? {
                 Value::Int(v) => usize::try_from(*v).ok(),
                 Value::UInt(v) => usize::try_from(*v).ok(),
-                // There are clients that send all numbers as DOUBLE, or all values as text.
+                // Some clients send all numbers as DOUBLE, or all values as text.
                 Value::Double(v) if *v >= 0.0 && v.fract() == 0.0 => Some(*v as usize),
                 Value::Decimal(text) | Value::Text(text) => text.parse().ok(),
                 _ => None,
@@ -443,7 +446,7 @@ impl PointPlan {
         )))
     }
 
-    /// The rows, without waiting; pending if something has to be fetched first, or the plan is not what is needed.
+    /// Returns the rows without waiting; pending if something must be fetched first, or the plan cannot be used.
     pub(super) fn rows_now(&self, session: &mut Session, slots: &[Value<'_>]) -> Result<Poll<PointRows>> {
         if !matches!(self.output, Output::Columns(..)) || !super::is_fresh(session, &self.times) {
             return Ok(Poll::Pending);
@@ -480,7 +483,7 @@ impl PointPlan {
         }
     }
 
-    /// The result; `None` if the SQL layer has to answer.
+    /// Runs the look-up and returns its result; `None` if the ordinary path must answer.
     pub(super) async fn run(
         &self,
         session: &mut Session,
@@ -504,7 +507,7 @@ impl PointPlan {
             Wanted::Key(tablet) => vec![(tablet, scratch.keys.len())],
             Wanted::Keys(keys) => keys,
         };
-        // Conditions decide which of the rows count: a limit is for what they leave.
+        // Conditions select among the rows, so the limit applies to what they leave.
         let enough = if matches!(self.output, Output::Columns(..)) { rows_max } else { usize::MAX };
         let mut from = 0;
         for (tablet, end) in found {
@@ -534,7 +537,7 @@ impl PointPlan {
         Ok(Some(Rows { columns, batches }))
     }
 
-    /// Why these constants go the ordinary way; `None` if they do not.
+    /// Returns the reason why a query with these constants takes the ordinary path; `None` if it does not.
     pub(super) fn refuses(&self, slots: &[Value<'_>]) -> Option<String> {
         if self.rows_max(slots).is_none() {
             return Some("LIMIT is no number".into());
@@ -558,7 +561,7 @@ impl PointPlan {
     }
 }
 
-/// A number without a fraction that is 0, which whole numbers do not have.
+/// Removes a fraction of 0, which integers do not have.
 fn whole(number: &str) -> &str {
     match number.split_once('.') {
         Some((whole, fraction)) if fraction.bytes().all(|b| b == b'0') => whole,

@@ -1,4 +1,4 @@
-//! Whether a query asks for rows by their whole key, from its tree alone.
+//! Recognises queries for rows by their whole key, from their syntax tree alone.
 
 use dipper_dialect::statement::{Name, QueryText};
 use dipper_sql::charter::session::{TableRef, VarValue};
@@ -19,28 +19,28 @@ pub(super) enum Source {
     Fixed(VarValue),
 }
 
-/// What a key column has to be.
+/// The condition on a key column.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Condition {
-    /// One of these.
+    /// Equal to one of these.
     In(Vec<Source>),
-    /// This, or NULL if it is NULL.
+    /// Equal to this, or NULL if this is NULL.
     Same(Source),
-    /// The value of this place in one of [`Found::rows`], the same one for all columns.
+    /// Equal to the value at this position of one of [`Found::rows`], which is the same row for all columns.
     Row(usize),
 }
 
-/// What one condition says of the key.
+/// The effect of one condition on the key.
 struct Fixed {
     key: FixedKey,
-    /// It says something of other columns, too: then it is also asked of the rows that are found.
+    /// The condition also concerns other columns, so it is evaluated on the rows found as well.
     more: bool,
 }
 
 enum FixedKey {
-    /// Each of these columns by itself.
+    /// Each of these columns on its own.
     Columns(Vec<(usize, Condition)>),
-    /// These columns together: one of these rows.
+    /// Several columns together: equal to one of these rows.
     Rows(Vec<usize>, Vec<Vec<Source>>),
 }
 
@@ -58,9 +58,9 @@ impl FixedKey {
 pub(super) enum Item {
     /// All columns.
     All,
-    /// The column of this place in the schema.
+    /// The column at this position in the schema.
     Column(usize),
-    /// Anything else, with the columns that it reads.
+    /// Another expression, with the columns that it reads.
     Expression(Vec<usize>),
 }
 
@@ -68,11 +68,11 @@ pub(super) enum Item {
 #[derive(Debug)]
 pub(super) struct Lookup<'q> {
     pub select: &'q Select,
-    /// The table, as written.
+    /// The name of the table, as written.
     pub table: Name,
     alias: Option<&'q Ident>,
     pub limit: Option<Source>,
-    /// What look-ups do not have.
+    /// The reason, if the query has something that look-ups do not support.
     pub refused: No,
     conjuncts: Vec<&'q Expr>,
 }
@@ -80,17 +80,17 @@ pub(super) struct Lookup<'q> {
 /// A look-up in a table of this definition.
 #[derive(Debug)]
 pub(super) struct Found<'q> {
-    /// By key column.
+    /// The condition of each key column.
     pub keys: Vec<Condition>,
-    /// Of `(k, l) IN ((1, 'a'), ...)`.
+    /// The rows of `(k, l) IN ((1, 'a'), ...)`.
     pub rows: Vec<Vec<Source>>,
     pub items: Vec<Item>,
-    /// Conditions beside those on the key, and the columns that they read.
+    /// Conditions besides those on the key, and the columns that they read.
     pub extra: Vec<&'q Expr>,
     pub extra_columns: Vec<usize>,
 }
 
-/// Why a query is no look-up; `None` where nobody would take it for one.
+/// The reason why a query is not a look-up; `None` if nobody would take it for one.
 pub(super) type No = Option<String>;
 
 pub(super) const MORE_IN_FROM: &str = "the query has more in FROM than the name of a table";
@@ -99,7 +99,7 @@ fn no(why: impl Into<String>) -> No {
     Some(why.into())
 }
 
-/// The parts of a query that may be a look-up.
+/// Takes a query apart, if it may be a look-up.
 pub(super) fn lookup(query: &QueryText) -> Option<Lookup<'_>> {
     let ast = query.ast.as_ref();
     let SetExpr::Select(select) = ast.body.as_ref() else { return None };
@@ -142,8 +142,8 @@ fn plain_factor(factor: &TableFactor) -> bool {
             && alias.as_ref().is_none_or(|a| a.columns.is_empty()))
 }
 
-/// Whether a `?` stands where only a literal can be, as in `DATE '2024-01-01'` and `LIKE ... ESCAPE '|'`: it is no
-/// expression there, so no value can be put in its place.
+/// Whether a `?` stands where only a literal can be, as in `DATE '2024-01-01'` and `LIKE ... ESCAPE '|'`. It is not an
+/// expression there, so no value can take its place.
 fn takes_literals(query: &Query) -> bool {
     use std::ops::ControlFlow;
 
@@ -173,7 +173,7 @@ fn takes_literals(query: &Query) -> bool {
     found.all > found.expressions
 }
 
-/// A clause that look-ups do not have.
+/// Returns a clause of the query that look-ups do not support.
 pub(super) fn other_clause(query: &Query, select: &Select) -> Option<&'static str> {
     let grouped = match &select.group_by {
         GroupByExpr::All(_) => true,
@@ -215,7 +215,7 @@ fn conjunction<'q>(expr: &'q Expr, out: &mut Vec<&'q Expr>) {
     }
 }
 
-/// The values of `(a, b, ...)`.
+/// Returns the values of `(a, b, ...)`.
 pub(super) fn tuple(expr: &Expr) -> Option<&[Expr]> {
     match expr {
         Expr::Tuple(values) => Some(values),
@@ -224,7 +224,7 @@ pub(super) fn tuple(expr: &Expr) -> Option<&[Expr]> {
     }
 }
 
-/// The number, from 0, of the placeholder `$1`.
+/// Returns the number of the placeholder `$1`, counted from 0.
 pub(super) fn placeholder(name: &str) -> Option<usize> {
     name.strip_prefix('$')?.parse::<usize>().ok()?.checked_sub(1)
 }
@@ -238,14 +238,14 @@ fn constant(expr: &Expr) -> Option<Source> {
             Value::Boolean(v) => Source::Fixed(VarValue::Int((*v).into())),
             _ => return None,
         },
-        // A sign that the text could not take as the number's own.
+        // A sign that was not read as part of the number.
         Expr::UnaryOp { op: UnaryOperator::Plus, expr } => return constant(expr),
         _ => return None,
     })
 }
 
 impl<'q> Lookup<'q> {
-    /// The column that an expression is.
+    /// Returns the column, if an expression is one.
     fn column(&self, expr: &Expr, schema: &TableSchema) -> Option<usize> {
         match expr {
             Expr::Identifier(name) => self.named(name, schema),
@@ -273,10 +273,11 @@ impl<'q> Lookup<'q> {
         }
     }
 
-    /// The columns that an expression of this place reads.
+    /// Returns the columns that an expression reads. `place` names the part of the query, for the error.
     ///
     /// # Errors
-    /// It holds something that is not looked into: a subquery, a name that is no column.
+    /// The reason, if the expression contains something that look-ups do not support: a subquery, or a name that is not
+    /// a column.
     fn columns_of(&self, expr: &Expr, place: &str, schema: &TableSchema) -> Result<Vec<usize>, No> {
         use std::ops::ControlFlow;
 
@@ -297,7 +298,7 @@ impl<'q> Lookup<'q> {
                     Expr::Identifier(_) | Expr::CompoundIdentifier(_) => {
                         match self.lookup.column(expr, self.schema) {
                             Some(column) => self.columns.push(column),
-                            // CURRENT_TIMESTAMP and the like, units of functions: words, not columns.
+                            // Words such as CURRENT_TIMESTAMP and the units of functions are not columns.
                             None if matches!(expr, Expr::Identifier(_)) => {}
                             None => return ControlFlow::Break("a field of a structure"),
                         }
@@ -314,12 +315,12 @@ impl<'q> Lookup<'q> {
         }
     }
 
-    /// Whether a condition fixes some key column of the table: then a user may take the query for a look-up.
+    /// Whether a condition fixes some key column of the table, so that a user may take the query for a look-up.
     pub fn looks_like_one(&self, schema: &TableSchema) -> bool {
         self.conjuncts.iter().any(|c| self.fixed(c, schema).is_some())
     }
 
-    /// What a condition says of key columns, if it fixes one.
+    /// Returns the effect of a condition on key columns, if it fixes one.
     fn fixed(&self, expr: &Expr, schema: &TableSchema) -> Option<Fixed> {
         if let Some((column, condition)) = self.key_condition(expr, schema) {
             return Some(Fixed { key: FixedKey::Columns(vec![(column, condition)]), more: false });
@@ -361,7 +362,7 @@ impl<'q> Lookup<'q> {
         }
     }
 
-    /// The key column that a condition fixes.
+    /// Returns the key column that a condition fixes.
     fn key_condition(&self, expr: &Expr, schema: &TableSchema) -> Option<(usize, Condition)> {
         let key = |expr: &Expr| self.column(expr, schema).filter(|c| *c < schema.keys);
         match expr {
@@ -385,14 +386,14 @@ impl<'q> Lookup<'q> {
         }
     }
 
-    /// The look-up, if all key columns of the table are fixed.
+    /// Returns the look-up, if conditions fix all key columns of the table.
     pub fn in_table(&self, schema: &TableSchema) -> Result<Found<'q>, No> {
         let mut keys: Vec<Option<Condition>> = vec![None; schema.keys];
         let mut rows = Vec::new();
         let mut extra = Vec::new();
         let mut extra_columns = Vec::new();
         for conjunct in &self.conjuncts {
-            // What was fixed before, by itself or in rows, and what is said twice is asked of the rows that are found.
+            // A second condition on a column that is fixed already, alone or in rows, is evaluated on the rows found.
             let fixed = self.fixed(conjunct, schema).filter(|fixed| {
                 let columns = fixed.key.columns();
                 let once = columns.iter().enumerate().all(|(i, c)| keys[*c].is_none() && !columns[..i].contains(c));
@@ -428,7 +429,7 @@ impl<'q> Lookup<'q> {
             Item::Column(c) => std::slice::from_ref(c),
             Item::Expression(columns) => columns.as_slice(),
         });
-        // Who names one sees them all.
+        // A query that names one hidden column sees all of them.
         if items.contains(&Item::All) && named.chain(&extra_columns).any(|c| schema.columns[*c].hidden) {
             return Err(no("the query names a hidden column beside *"));
         }

@@ -1,8 +1,7 @@
-//! What a look-up does with the rows that it has found beyond sending them: conditions and expressions.
+//! The conditions and expressions that a look-up evaluates on the rows found.
 //!
-//! The rest of the query is planned by DataFusion as it stands, over a table that holds nothing but the rows found. What was
-//! planned is used again for the same constants and session variables, unless it means something else each time, as NOW()
-//! does (`compiled.rs`).
+//! DataFusion plans the rest of the query unchanged, over a table that has only the rows found. The plan is used again
+//! for the same constants and session variables, unless its result can differ each time, as with NOW() (`compiled.rs`).
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -27,22 +26,23 @@ use crate::query;
 use crate::result::Column;
 use crate::tables::TableSet;
 
-/// Plans that a statement keeps: there are as many as threads that run it at once, and constants that it had.
+/// Most plans that a statement keeps. There are as many as threads that run it at the same time, and as sets of
+/// constants.
 const COMPILED_MAX: usize = 8;
 
-/// The query without what the look-up does itself.
+/// The query without the parts that the look-up does itself.
 #[derive(Debug)]
 pub(super) struct Residual {
     query: QueryText,
     table: String,
     database: String,
-    /// The constants that it reads, by number.
+    /// The numbers of the constants that the query reads.
     reads: Vec<usize>,
-    /// Plans that can be used again, by one run at a time; the newest last.
+    /// Plans that can be used again, each by one run at a time; the newest is last.
     compiled: Mutex<Vec<Compiled>>,
 }
 
-/// The query with another condition and without LIMIT.
+/// Returns the query with another condition and without LIMIT.
 fn with_condition(query: &QueryText, condition: Option<AstExpr>) -> QueryText {
     let mut query = query.clone();
     query.ast.limit_clause = None;
@@ -52,14 +52,14 @@ fn with_condition(query: &QueryText, condition: Option<AstExpr>) -> QueryText {
     query
 }
 
-/// The columns of the result of a look-up.
+/// Returns the columns of a look-up's result.
 pub(super) async fn columns(context: &Arc<QueryContext>, query: &QueryText) -> Result<Vec<Column>> {
     let query = with_condition(query, None);
     let context = Arc::clone(context);
     let threads = context.engine.short().clone();
     on_cpu(&threads, async move {
         let planned = match query::plan(&context, &query, None).await {
-            // A `?` whose type does not follow from what is around it: NULL has every type.
+            // The type of a `?` may not follow from its context; NULL has every type.
             Err(_) => query::plan(&context, &query, Some(&vec![VarValue::Null; usize::from(u16::MAX)])).await?,
             Ok(planned) => planned,
         };
@@ -69,7 +69,7 @@ pub(super) async fn columns(context: &Arc<QueryContext>, query: &QueryText) -> R
 }
 
 impl Residual {
-    /// Of a look-up's query with these conditions beside those on the key.
+    /// Makes the rest of a look-up's query, with these conditions besides those on the key.
     pub fn new(query: &QueryText, extra: &[&AstExpr], table: &str, database: &str) -> Self {
         let condition = extra
             .iter()
@@ -80,7 +80,7 @@ impl Residual {
         Residual { query, table: table.to_string(), database: database.to_string(), reads, compiled: Mutex::default() }
     }
 
-    /// The result over these rows, `rows_max` of it.
+    /// Computes the result over these rows, at most `rows_max` rows of it.
     pub async fn run(
         &self,
         context: &Arc<QueryContext>,
@@ -123,11 +123,11 @@ impl Residual {
                 let tables = TableSet::one(&self.query, &self.database, &self.table, provider);
                 let (context, query, variables) = (Arc::clone(context), self.query.clone(), variables.to_vec());
                 let (columns, batches, compiled) = on_cpu(&threads, async move {
-                    // What the plan counts must not be this statement's, since others will run it.
+                    // Other statements will run the plan, so its counters must not be those of this statement.
                     let own = Arc::new(QueryContext { lost: Arc::default(), ..context.as_ref().clone() });
                     let planned = query::plan_over(&own, &query, Some(&variables), &tables).await?;
                     let physical = planned.physical().await?;
-                    // Its first answer comes the same way as the others.
+                    // The first result is computed in the same way as later ones.
                     if let Some(compiled) = Compiled::of(&planned, &physical, read, &own)? {
                         return Ok((planned.columns(), vec![compiled.run(batch, &context.lost)?], Some(compiled)));
                     }
@@ -158,7 +158,7 @@ impl Residual {
     }
 }
 
-/// The numbers of the constants, which are placeholders, that a query reads; from 0, each once.
+/// Returns the numbers of the constants (placeholders) that a query reads, from 0, each once.
 fn constants(query: &QueryText) -> Vec<usize> {
     struct Constants(Vec<usize>);
     impl Visitor for Constants {

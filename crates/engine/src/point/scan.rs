@@ -1,8 +1,8 @@
-//! From a statement's text to the text that its plan is remembered by: constants become `?`.
+//! Replaces the constants of a statement by `?`, which gives the text under which its plan is remembered.
 //!
-//! Only behind FROM: before it, constants are part of the headers of the result. One pass over the bytes, without a
-//! tokenizer; whatever looks unusual (comments, variables, introducers, exponents) ends it, and the statement goes the
-//! ordinary way.
+//! Only constants after FROM are replaced, because those before it are part of the column headers. The scan is one pass
+//! over the bytes without a tokenizer. Unusual input (comments, variables, introducers, exponents) ends it, and the
+//! statement takes the ordinary path.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use dipper_dialect::parser::ParseOptions;
 use dipper_point::Value;
 use dipper_sql::charter::session::VarValue;
 
-/// Longer statements are not looked at.
+/// Longest statement that is scanned, in bytes.
 pub(super) const TEXT_BYTES_MAX: usize = 16 << 10;
 
 /// A constant of the statement, or one of its placeholders.
@@ -20,7 +20,7 @@ pub(crate) enum Slot<'a> {
     Given(usize),
     /// An integer.
     Int(i64),
-    /// An integer above that.
+    /// An integer above the range of `i64`.
     UInt(u64),
     /// Another exact number, as written.
     Decimal(Cow<'a, str>),
@@ -29,7 +29,7 @@ pub(crate) enum Slot<'a> {
 }
 
 impl Slot<'_> {
-    /// The constant as look-ups take it; that of a placeholder is in `given`.
+    /// Returns the constant in the form that look-ups take. `given` are the values of placeholders.
     pub(crate) fn value<'v>(&'v self, given: &[Value<'v>]) -> Value<'v> {
         match self {
             Slot::Given(n) => given.get(*n).copied().unwrap_or(Value::Other),
@@ -40,7 +40,7 @@ impl Slot<'_> {
         }
     }
 
-    /// The same as the charter takes it.
+    /// Returns the constant in the form that the charter takes. `given` are the values of placeholders.
     pub(super) fn variable(&self, given: &[VarValue]) -> VarValue {
         match self {
             Slot::Given(n) => given.get(*n).cloned().unwrap_or(VarValue::Null),
@@ -51,7 +51,7 @@ impl Slot<'_> {
         }
     }
 
-    /// The same without borrowing from the statement.
+    /// Converts the slot to one that does not borrow from the statement.
     pub(crate) fn into_owned(self) -> Slot<'static> {
         match self {
             Slot::Given(n) => Slot::Given(n),
@@ -67,7 +67,8 @@ fn is_word(b: u8) -> bool {
     b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$') || b >= 0x80
 }
 
-/// Appends the statement with `?` for its constants to `out`, and gives the constants. `None` if it is no plain SELECT.
+/// Appends the statement, with `?` for its constants, to `out` and returns the constants. Returns `None` if the
+/// statement is not a plain SELECT.
 pub(crate) fn scan<'a>(sql: &'a str, options: &ParseOptions, out: &mut String) -> Option<Vec<Slot<'a>>> {
     let sql = sql.trim();
     let bytes = sql.as_bytes();
@@ -77,7 +78,7 @@ pub(crate) fn scan<'a>(sql: &'a str, options: &ParseOptions, out: &mut String) -
     let mut slots = Vec::new();
     let (mut at, mut depth, mut given) = (0, 0usize, 0);
     let mut behind_from = false;
-    // The last byte that is no space.
+    // The last byte that is not a space.
     let mut before = 0u8;
     while let Some(&b) = bytes.get(at) {
         let start = at;
@@ -85,7 +86,7 @@ pub(crate) fn scan<'a>(sql: &'a str, options: &ParseOptions, out: &mut String) -
             b'\'' | b'"' if b == b'\'' || !options.ansi_quotes => {
                 let (text, end) = string(sql, at, b, options.no_backslash_escapes)?;
                 at = end;
-                // Neighbours are one string.
+                // Adjacent strings are one string.
                 let next = bytes[at..].iter().find(|b| !b.is_ascii_whitespace());
                 if matches!(next, Some(b'\'' | b'"')) {
                     return None;
@@ -119,7 +120,7 @@ pub(crate) fn scan<'a>(sql: &'a str, options: &ParseOptions, out: &mut String) -
                     at += 1 + fraction;
                     exact = true;
                 }
-                // A name that begins with digits, an exponent, a second point.
+                // This is a name that begins with digits, an exponent, or a second point.
                 if bytes.get(at).is_some_and(|b| is_word(*b) || *b == b'.') {
                     return None;
                 }
@@ -151,12 +152,12 @@ pub(crate) fn scan<'a>(sql: &'a str, options: &ParseOptions, out: &mut String) -
                     return None;
                 }
                 let word = &sql[start..at];
-                // Behind a point it is a column of that name.
+                // After a point the word is a column of that name.
                 behind_from |= depth == 0 && before != b'.' && word.eq_ignore_ascii_case("from");
                 out.push_str(word);
             }
             b';' => {
-                // Behind it nothing may come: the rest of several statements is not ours.
+                // Nothing may follow it: several statements are not a look-up.
                 return bytes[at + 1..].iter().all(|b| b.is_ascii_whitespace() || *b == b';').then_some(slots);
             }
             b'@' | b'#' | b'{' | b'\\' | 0 => return None,
@@ -179,33 +180,33 @@ pub(crate) fn scan<'a>(sql: &'a str, options: &ParseOptions, out: &mut String) -
     Some(slots)
 }
 
-/// Spaces that the bytes begin with.
+/// Number of spaces at the beginning of the bytes.
 fn blanks(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|b| b.is_ascii_whitespace()).count()
 }
 
-/// Words that no value ends with.
+/// Words after which a value begins.
 const BETWEEN_VALUES: [&[u8]; 9] = [b"where", b"and", b"or", b"xor", b"not", b"between", b"when", b"then", b"else"];
 
-/// Whether a number begins here: a sign counts where no value is before it.
+/// Whether a number begins here. A sign belongs to it only if no value precedes the sign.
 fn number_starts(bytes: &[u8], at: usize, before: u8) -> bool {
     match bytes[at] {
         b'-' if !bytes.get(at + 1 + blanks(&bytes[at + 1..])).is_some_and(u8::is_ascii_digit) => false,
         b'-' if is_word(before) => ends_between_values(bytes[..at].trim_ascii_end()),
         b'-' => matches!(before, b'=' | b'(' | b',' | b'<' | b'>'),
-        // Behind a point it is a name or a fraction without digits before it, which the caller meets as a word.
+        // After a point it is a name, or a fraction without digits before the point, which the caller finds as a word.
         _ => before != b'.',
     }
 }
 
-/// Whether the word at the end is one of [`BETWEEN_VALUES`], and no column of that name.
+/// Whether the bytes end with one of [`BETWEEN_VALUES`] that is not the name of a column.
 fn ends_between_values(bytes: &[u8]) -> bool {
     let start = bytes.iter().rposition(|b| !is_word(*b)).map_or(0, |at| at + 1);
     let (ahead, word) = bytes.split_at(start);
     ahead.trim_ascii_end().last() != Some(&b'.') && BETWEEN_VALUES.iter().any(|w| word.eq_ignore_ascii_case(w))
 }
 
-/// The string that begins with a quote at `at`, and where it ends.
+/// Returns the string that begins with a quote at `at`, and the position after it.
 fn string(sql: &str, at: usize, quote: u8, plain_backslash: bool) -> Option<(Cow<'_, str>, usize)> {
     let bytes = sql.as_bytes();
     let mut decoded: Option<String> = None;
@@ -226,7 +227,7 @@ fn string(sql: &str, at: usize, quote: u8, plain_backslash: bool) -> Option<(Cow
                 return Some((text, i + 1));
             }
         } else if b == b'\\' && !plain_backslash {
-            // The others mean something of their own.
+            // Other escapes have meanings of their own.
             if !matches!(bytes.get(i + 1), Some(b'\'' | b'"' | b'\\')) {
                 return None;
             }

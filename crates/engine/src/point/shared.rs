@@ -1,7 +1,8 @@
-//! What look-ups keep between statements: the remembered statements and the age of each table for all sessions, and reused
-//! buffers for each session.
+//! State that look-ups keep between statements: the remembered statements and the age of each table for all sessions,
+//! and reused buffers for each session.
 //!
-//! The engine holds this. Plans are kept behind [`Remembered`], so that the engine need not know what a plan is.
+//! The engine owns this state. Plans are kept behind [`Remembered`], so the engine does not need to know what a plan
+//! is.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -17,16 +18,16 @@ use parking_lot::RwLock;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 
-/// Bytes of remembered statements.
+/// Size of the cache of remembered statements, in bytes.
 const STATEMENTS_BYTES: u64 = 16 << 20;
-/// Bytes of a plan, about.
+/// Estimated bytes of a plan.
 const PLAN_BYTES: u64 = 2048;
-/// The same for what is computed of the rows found, mostly the settings that functions keep.
+/// Estimated bytes of the compiled expressions of a plan, most of which are settings that functions keep.
 const COMPILED_BYTES: u64 = 16 << 10;
 
 /// The plan of a look-up, as the statements keep it.
 pub(super) trait Remembered: Any + Send + Sync + fmt::Debug {
-    /// Whether the look-up computes something of the rows that it finds.
+    /// Whether the look-up computes something from the rows that it finds.
     fn computes(&self) -> bool;
 }
 
@@ -40,25 +41,25 @@ pub(crate) struct Scratch {
     pub(super) key: Vec<u8>,
 }
 
-/// What is remembered of a statement.
+/// The result that is remembered for a statement.
 #[derive(Debug, Clone)]
 pub(super) enum Kept {
     /// A look-up.
     Plan(Arc<dyn Remembered>),
-    /// It is no look-up, perhaps with a reason to tell.
+    /// The statement is not a look-up, perhaps with a reason for the user.
     Not(Since, Option<Arc<str>>),
 }
 
-/// The state by which a statement was found to be no look-up.
+/// The state under which a statement was found not to be a look-up.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Since {
     /// Version of the catalog.
     pub(super) catalog: u64,
-    /// `None`: no table was looked at.
+    /// The table that was examined, if there was one.
     pub(super) definition: Option<Definition>,
 }
 
-/// Weighs what is kept of a statement, in bytes.
+/// Weighs a remembered statement in bytes.
 #[derive(Debug, Clone)]
 pub(super) struct Size;
 
@@ -73,14 +74,14 @@ impl Weighter<String, Kept> for Size {
     }
 }
 
-/// What look-ups of a process share.
+/// The state that all look-ups of a process share.
 pub(crate) struct PointEngine {
     pub(crate) lookups: Points,
     pub(super) statements: Cache<String, Kept, Size>,
     begun: Instant,
-    /// When the catalog was last read, in milliseconds since `begun`.
+    /// Time at which the catalog was last read, in milliseconds since `begun`.
     pub(super) catalog_read: AtomicU64,
-    /// When tables were last read, and last asked for.
+    /// Times at which each table was last read and last used.
     tables: RwLock<HashMap<TableId, Arc<Times>>>,
 }
 
@@ -112,7 +113,7 @@ impl PointEngine {
         }
     }
 
-    /// Milliseconds since the engine began; never 0, which stands for never.
+    /// Milliseconds since the engine began. It is never 0, because 0 means never.
     pub(super) fn now(&self) -> u64 {
         self.begun.elapsed().as_millis() as u64 + 1
     }

@@ -1,10 +1,12 @@
-//! Where the time of statements and loads went.
+//! Profiles: where the time of statements and loads went.
 //!
-//! A statement that runs a plan leaves a [`Profile`] when it ends, also when it fails or its client goes away: what the
-//! operators have counted anyway, taken over once. Loads keep their counters in their [records](dipper_ingest::records), and
-//! become a `Profile` when somebody asks. Point look-ups have no operators and leave none.
+//! A statement that runs a plan leaves a [`Profile`] when it ends, even if it fails or its client goes away. The
+//! profile takes over what the operators have counted anyway, once. Loads keep their counters in their
+//! [records](dipper_ingest::records), which become a `Profile` when somebody asks for it. Look-ups by key have no
+//! operators and leave no profile.
 //!
-//! - `recorder.rs`: profiles of statements as they run · `text.rs`: as text, as JSON, and why it was slow
+//! - `recorder.rs`: profiles of statements while they run
+//! - `text.rs`: profiles as text and as JSON, and the sentence that explains the time
 
 mod recorder;
 mod text;
@@ -22,10 +24,10 @@ pub(crate) use recorder::{Recorder, profiled};
 use dipper_ingest::answer::LoadStatus;
 use dipper_ingest::records::{LoadRecord, LoadRecords};
 
-/// Statements whose profiles are kept.
+/// Number of profiles of statements that are kept.
 const KEPT: usize = 500;
 
-/// What ran.
+/// The kind of work that a profile describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
     /// A query.
@@ -37,7 +39,7 @@ pub enum Task {
 }
 
 impl Task {
-    /// As SHOW QUERY PROFILE names it.
+    /// The name of the kind in SHOW QUERY PROFILE.
     pub fn name(self) -> &'static str {
         match self {
             Task::Query => "QUERY",
@@ -47,7 +49,8 @@ impl Task {
     }
 }
 
-/// Number of a statement in its process; shown with a number of the process, so that no two statements share it.
+/// Number of a statement in its process. It is shown with a number of the process, so that no two statements share an
+/// id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct QueryId {
     process: u64,
@@ -60,39 +63,39 @@ impl std::fmt::Display for QueryId {
     }
 }
 
-/// Where the time of a statement or load went.
+/// The profile of a statement or load.
 #[derive(Debug, Clone)]
 pub struct Profile {
-    /// What `last_query_id()` says; of a load its number in SHOW LOAD.
+    /// The value of `last_query_id()`; for a load, its number in SHOW LOAD.
     pub id: String,
-    /// What ran.
+    /// Kind of work.
     pub task: Task,
-    /// Who asked.
+    /// Name of the user.
     pub user: String,
     /// The database that was selected.
     pub database: String,
-    /// The statement; of a load its kind, table and label.
+    /// Text of the statement; for a load, its kind, table and label.
     pub statement: String,
-    /// When it began.
+    /// Time at which it began.
     pub started: SystemTime,
-    /// From begin to end.
+    /// Time from its beginning to its end.
     pub total: Duration,
     /// `RUNNING`, `OK`, `CANCELLED`, or `ERR`.
     pub state: &'static str,
-    /// Why it failed.
+    /// The error, if it failed.
     pub message: Option<String>,
-    /// Rows of the result, or written.
+    /// Rows of the result, or rows written.
     pub rows: u64,
-    /// Parts of the total, one after the other.
+    /// Consecutive parts of the total time.
     pub phases: Vec<(&'static str, Duration)>,
-    /// What it consisted of, the last operator first.
+    /// The operators, the last one first.
     pub operators: Vec<Operator>,
-    /// Where what it read came from, and what that cost, in a sentence.
+    /// A sentence that says where the data came from, and what reading it cost.
     pub reads: Option<String>,
 }
 
 impl Profile {
-    /// The statement's number in its process.
+    /// Number of the statement in its process.
     pub(crate) fn number(&self) -> u64 {
         let digits = self.id.rsplit_once('-').map_or(self.id.as_str(), |(_, number)| number);
         u64::from_str_radix(digits, 16).unwrap_or_default()
@@ -102,24 +105,24 @@ impl Profile {
 /// A step of a query or load.
 #[derive(Debug, Clone)]
 pub struct Operator {
-    /// Its name.
+    /// Name of the operator.
     pub name: String,
-    /// What it did, on one line.
+    /// Description of the operator, on one line.
     pub detail: String,
-    /// Rows that it gave.
+    /// Rows of its output.
     pub rows: Option<u64>,
     /// Time that its threads worked, summed.
     pub time: Duration,
-    /// What else it counted, as text.
+    /// Other counters, as text.
     pub counters: Vec<(String, String)>,
-    /// Bytes that went to disk because memory was short.
+    /// Bytes that were spilled to disk because memory was short.
     pub spilled_bytes: u64,
-    /// Where its rows came from.
+    /// The operators that its rows come from.
     pub inputs: Vec<Operator>,
 }
 
 impl Operator {
-    /// This one and all below.
+    /// Returns this operator and all below it.
     pub fn all(&self) -> Vec<&Operator> {
         let mut all = vec![self];
         all.extend(self.inputs.iter().flat_map(Operator::all));
@@ -142,7 +145,7 @@ impl Default for Profiles {
 }
 
 impl Profiles {
-    /// A name for a statement.
+    /// Makes an id for a statement.
     pub(crate) fn id(&self) -> QueryId {
         QueryId { process: self.process, number: self.next.fetch_add(1, Ordering::Relaxed) }
     }
@@ -157,29 +160,29 @@ impl Profiles {
         profile
     }
 
-    /// Forgets them all.
+    /// Removes all profiles.
     pub fn clear(&self) {
         self.kept.lock().clear();
     }
 
-    /// Those that are kept, the newest first.
+    /// Lists the kept profiles, the newest first.
     pub fn list(&self) -> Vec<Arc<Profile>> {
         self.kept.lock().iter().rev().cloned().collect()
     }
 
-    /// The profile of that name.
+    /// Finds the profile of this id.
     pub fn find(&self, id: &str) -> Option<Arc<Profile>> {
         self.kept.lock().iter().rev().find(|p| p.id == id).cloned()
     }
 }
 
-/// The profile of that name: of a statement by its id, of a load by its number or label.
+/// Finds a profile of a statement by its id, or of a load by its number or label.
 pub(crate) fn find(profiles: &Profiles, loads: &LoadRecords, id: &str) -> Option<Arc<Profile>> {
     profiles.find(id).or_else(|| loads.find(id).map(|record| Arc::new(Profile::of_load(&record))))
 }
 
 impl Profile {
-    /// Of a load, as far as it has come.
+    /// Makes the profile of a load, as far as the load has come.
     pub fn of_load(record: &LoadRecord) -> Profile {
         let header = &record.header;
         let mut profile = Profile {
@@ -213,7 +216,7 @@ impl Profile {
     }
 }
 
-/// Steps of a load, last one first.
+/// Makes the steps of a load, the last one first.
 fn load_steps(record: &LoadRecord) -> Operator {
     let Some(end) = &record.ended else { unreachable!("asked for ended loads only") };
     let answer = &end.answer;
@@ -229,7 +232,7 @@ fn step(name: &str, detail: String, rows: Option<u64>, time: Duration) -> Operat
     Operator { name: name.into(), detail, rows, time, counters: Vec::new(), spilled_bytes: 0, inputs: Vec::new() }
 }
 
-/// The last of steps that follow an operator.
+/// Appends steps to an operator and returns the last one.
 fn behind(mut last: Operator, steps: Vec<Operator>) -> Operator {
     for mut step in steps {
         step.inputs.push(last);
@@ -238,7 +241,7 @@ fn behind(mut last: Operator, steps: Vec<Operator>) -> Operator {
     last
 }
 
-/// What happens to rows between their source and the commit.
+/// Makes the steps of rows between their source and the commit.
 fn write_steps(p: &LoadProfile) -> Vec<Operator> {
     let ns = Duration::from_nanos;
     let sorted = format!("{} of {} segments came in order", p.segments_sorted, p.segments);

@@ -1,4 +1,4 @@
-//! Profiles of statements as they run.
+//! Records the profiles of statements while they run.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use crate::engine::Engine;
 use crate::error::{EngineError, Result};
 use crate::query::QueryStream;
 
-/// Bytes of a statement that are kept, and of what an operator says of itself.
+/// Bytes of a statement's text, and of an operator's description, that a profile keeps.
 const TEXT_BYTES: usize = 4096;
 const DETAIL_BYTES: usize = 512;
 
-/// A statement whose profile is kept when it ends.
+/// A running statement whose profile is kept when it ends.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     engine: Arc<Engine>,
@@ -37,19 +37,19 @@ pub(crate) struct Recorder {
     planned: Duration,
     queued: Duration,
     io: Arc<IoContext>,
-    /// Price of a million GETs.
+    /// Price of a million GET requests, in cents.
     cents: u64,
-    /// What a statement that writes did with its rows, and the time of its commit.
+    /// For a statement that writes: the counters of its load, and the time of its commit.
     written: Option<(LoadProfile, Duration)>,
 }
 
 impl Recorder {
-    /// Begins; `None` where `enable_profile` is off.
+    /// Begins a recording; `None` if `enable_profile` is off.
     pub(crate) fn begin(context: &QueryContext, task: Task, statement: &str) -> Option<Recorder> {
         context.variables.flag("enable_profile").then(|| Self::new(context, task, statement))
     }
 
-    /// Begins.
+    /// Begins a recording, whatever `enable_profile` says.
     pub(crate) fn new(context: &QueryContext, task: Task, statement: &str) -> Recorder {
         Recorder {
             engine: Arc::clone(&context.engine),
@@ -68,22 +68,22 @@ impl Recorder {
         }
     }
 
-    /// The plan is made.
+    /// Notes that the plan is made.
     pub(crate) fn planned(&mut self) {
         self.planned = self.begun.elapsed();
     }
 
-    /// The plan may run.
+    /// Notes that the plan has been admitted.
     pub(crate) fn admitted(&mut self) {
         self.queued = self.begun.elapsed() - self.planned;
     }
 
-    /// The rows are in a table: by a load of its own, and a commit that took so long.
+    /// Notes that the rows were written by a load with these counters, and how long the commit took.
     pub(crate) fn written(&mut self, pipeline: LoadProfile, commit: Duration) {
         self.written = Some((pipeline, commit));
     }
 
-    /// Keeps the profile. `client`: how long the statement waited for its client.
+    /// Ends the recording and keeps the profile. `client` is the time that the statement waited for its client.
     pub(crate) fn end(
         self,
         plan: Option<&dyn ExecutionPlan>,
@@ -122,7 +122,7 @@ impl Recorder {
     }
 }
 
-/// The operators of the query, and behind them the steps of a load that took its rows.
+/// Makes the operators of a query, followed by the steps of the load that took its rows.
 fn steps(query: Operator, written: Option<(LoadProfile, Duration)>, rows: u64) -> Operator {
     let Some((pipeline, commit)) = written else { return query };
     let mut steps = super::write_steps(&pipeline);
@@ -137,7 +137,7 @@ fn cut(text: &str, bytes: usize) -> String {
     format!("{}...", &text[..text.floor_char_boundary(bytes)])
 }
 
-/// What an operator and those below it have counted.
+/// Collects the counters of an operator and those below it.
 fn operator(plan: &dyn ExecutionPlan) -> Operator {
     let line = DisplayableExecutionPlan::new(plan).one_line().to_string();
     let (name, detail) = line.trim().split_once(": ").unwrap_or((line.trim(), ""));
@@ -162,7 +162,7 @@ fn operator(plan: &dyn ExecutionPlan) -> Operator {
     operator
 }
 
-/// Batches of a query; when they end, or nobody wants more of them, its profile is kept.
+/// Wraps the batches of a query so that its profile is kept when they end or are dropped.
 pub(crate) fn profiled(batches: QueryStream, plan: Arc<dyn ExecutionPlan>, recorder: Option<Recorder>) -> QueryStream {
     match recorder {
         None => batches,
@@ -179,7 +179,7 @@ struct Profiled {
     recorder: Option<Recorder>,
     rows: u64,
     client: Duration,
-    /// When the client got the last batch.
+    /// Time at which the client got the last batch.
     given: Option<Instant>,
 }
 

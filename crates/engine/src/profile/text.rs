@@ -1,4 +1,4 @@
-//! A profile as text and as JSON, and the sentence that says why it was slow.
+//! Profiles as text and as JSON, and the sentence that says why a statement was slow.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Operator, Profile, Task};
 
-/// A phase or operator that takes this share of the time is what the sentence is about.
+/// Share of the time from which a phase is named in the sentence.
 const LARGE: f64 = 0.5;
 
 fn ms(time: Duration) -> f64 {
@@ -23,7 +23,7 @@ fn bytes(n: u64) -> String {
 }
 
 impl Profile {
-    /// In a sentence: what took the time.
+    /// Explains in one sentence what took the time.
     pub fn why(&self) -> String {
         let total = self.total.as_secs_f64().max(1e-9);
         let took = format!("It took {} ms", ms(self.total));
@@ -66,12 +66,12 @@ impl Profile {
         text
     }
 
-    /// When it began.
+    /// The time at which it began, as text in UTC.
     pub fn started_text(&self) -> String {
         chrono::DateTime::<chrono::Utc>::from(self.started).format("%Y-%m-%d %H:%M:%S%.3f UTC").to_string()
     }
 
-    /// As people read it.
+    /// Formats the profile as text for people.
     pub fn to_text(&self) -> String {
         let mut out = String::new();
         let mut line = |name: &str, value: &str| {
@@ -101,7 +101,7 @@ impl Profile {
         out
     }
 
-    /// As programs read it.
+    /// Formats the profile as JSON for programs.
     pub fn to_json(&self) -> Value {
         let mut times: serde_json::Map<String, Value> =
             self.phases.iter().map(|(name, time)| ((*name).to_string(), ms(*time).into())).collect();

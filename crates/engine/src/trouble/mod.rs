@@ -1,9 +1,10 @@
-//! Statements in trouble: memory is refused, the disk is full, and operators fail, wait or panic at random moments.
+//! Tests of statements in trouble: memory is refused, the disk is full, and operators fail, wait or panic at random
+//! moments.
 //!
-//! Whatever happens, a statement ends within [`LIMIT`] with its rows or with one error, leaves no task behind and gives back
-//! all memory. Where it gives rows they are those that it gives without trouble. A round is made from its seed; which thread
-//! comes first is not, so a seed that failed may need some tries. `TROUBLE_SECONDS=600` runs for longer, `TROUBLE_SEED=7`
-//! begins with another seed.
+//! Whatever happens, a statement ends within [`LIMIT`] with its rows or with one error, leaves no task behind and
+//! releases all memory. If it returns rows, they are the same as without trouble. The seed determines a round, but not
+//! the order in which threads run, so a seed that failed may need several tries. `TROUBLE_SECONDS=600` runs longer, and
+//! `TROUBLE_SEED=7` begins with another seed.
 
 mod node;
 
@@ -35,20 +36,21 @@ use crate::query::{self, plan, start};
 use crate::result::Outcome;
 use crate::session::Session;
 
-/// Seconds in which a statement ends, on a machine that is busy with other tests.
+/// Time within which a statement ends, on a machine that is busy with other tests.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// What a future says that several wait for, to those who come after it has panicked.
+/// The message of a shared future to those that wait for it after it has panicked.
 const SHARED: &str = "inner future panicked during poll";
 
-/// What statements share.
+/// The memory and the disk that statements share.
 struct Resources {
     pool: Arc<dyn MemoryPool>,
     disk: Arc<DiskManager>,
 }
 
 impl Resources {
-    /// Memory of so many bytes, of which once in `one_in` times there is none, and a disk; 0 for all that is asked for.
+    /// Makes resources with `bytes` of memory, whose pool also refuses once in `one_in` requests, and a disk of
+    /// `disk_bytes`. 0 bytes mean no limit.
     fn new(bytes: usize, one_in: u64, disk_bytes: u64, dice: Dice) -> Self {
         let inner: Arc<dyn MemoryPool> = match bytes {
             0 => Arc::new(UnboundedMemoryPool::default()),
@@ -60,7 +62,7 @@ impl Resources {
     }
 }
 
-/// What fills the tables: `big` of 4,000 rows, `few` of 60 with NULLs, `none`.
+/// Creates and fills the tables: `big` with 4,000 rows, `few` with 60 rows and some NULLs, `none` without rows.
 const TABLES: &str = "
 create database d; use d;
 create table big (k bigint not null, v bigint, s varchar(40)) duplicate key(k) distributed by hash(k) buckets 3;
@@ -144,7 +146,7 @@ async fn run(session: &mut Session, text: &str) {
     }
 }
 
-/// The rows of a batch, a line for each.
+/// Appends the rows of a batch as text, one line each.
 fn lines(batch: &RecordBatch, into: &mut Vec<String>) {
     let options = FormatOptions::new().with_null("NULL");
     let columns: Vec<_> =
@@ -162,16 +164,16 @@ struct Case {
     rows: Vec<String>,
 }
 
-/// What is done to one statement, all of it from its seed.
+/// The conditions under which one statement runs. All of them follow from its seed.
 #[derive(Debug)]
 struct Plight {
     partitions: usize,
     batch_rows: usize,
-    /// Rows of a side that are collected for all partitions.
+    /// Largest number of rows for which a join collects one side for all partitions.
     collected: usize,
     sort_reserve: usize,
     trouble: Arc<Trouble>,
-    /// Batches after which nobody wants any more.
+    /// Number of batches after which the client goes away.
     leaves_after: Option<u64>,
 }
 
@@ -198,7 +200,7 @@ impl Plight {
         }
     }
 
-    /// The state that the statement is planned and run under.
+    /// Sets the options under which the statement is planned and run.
     fn set(&self, state: &mut SessionState) {
         let options = state.config_mut().options_mut();
         options.execution.target_partitions = self.partitions;
@@ -209,16 +211,16 @@ impl Plight {
     }
 }
 
-/// How a statement ended.
+/// The way in which a statement ended.
 #[derive(Debug)]
 enum End {
     Rows(Vec<String>),
     Failed,
-    /// Nobody took the rest of the rows.
+    /// The client left before the end of the rows.
     Left,
 }
 
-/// Plans the query and runs it in this plight. The error says what is wrong.
+/// Plans the query and runs it under these conditions. An error describes a violation of the rules.
 async fn suffer(
     session: &Session,
     query: &QueryText,
@@ -259,7 +261,7 @@ async fn suffer(
                     rows.sort_unstable();
                     return Ok(End::Rows(rows));
                 }
-                // Nothing comes behind an error.
+                // Nothing may follow an error.
                 Err(e) => match batches.next().await {
                     None => return Err(e),
                     Some(_) => return Err(EngineError::new(ErrorKind::Internal, "more rows behind an error")),
@@ -286,7 +288,7 @@ fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-/// Some statements at once that share a pool. The error says what is wrong.
+/// Runs some statements at once that share a pool. An error describes a violation of the rules.
 async fn round(session: &Session, cases: &[Case], seed: u64) -> Result<[usize; 3], String> {
     let dice = Dice::new(!seed);
     let bytes = dice.of(&[0, 200 << 10, 1 << 20, 4 << 20]);
@@ -338,7 +340,7 @@ async fn round(session: &Session, cases: &[Case], seed: u64) -> Result<[usize; 3
 fn statements_in_trouble_end() {
     let quiet = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
-        // Futures that several wait for say of themselves that they have panicked.
+        // Shared futures report themselves that they have panicked.
         let text = panic_text(info.payload());
         if !text.starts_with(TOLD) && text != SHARED {
             quiet(info);

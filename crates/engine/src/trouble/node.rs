@@ -1,4 +1,4 @@
-//! What makes trouble: random numbers, a pool of memory that refuses, and a node that waits and fails.
+//! The sources of trouble: random numbers, a memory pool that refuses, and a plan node that waits and fails.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{StreamExt, stream};
 
-/// How often the batches of one statement wait; each time for about a millisecond.
+/// How often the batches of one statement wait at most; each wait takes about a millisecond.
 const WAITS: u64 = 500;
 
-/// What operators that were told to fail say, and a pool that was told to refuse.
+/// Beginning of the errors of operators and pools that were told to fail.
 pub(super) const TOLD: &str = "told to";
 
 /// Random numbers for several threads (SplitMix64).
@@ -49,7 +49,7 @@ impl Dice {
     }
 }
 
-/// A pool that refuses once in `one_in` times, beside what it has to.
+/// A pool that refuses one in `one_in` requests, in addition to those that it has to refuse.
 #[derive(Debug)]
 pub(super) struct Refusing {
     pub(super) inner: Arc<dyn MemoryPool>,
@@ -100,32 +100,32 @@ impl MemoryPool for Refusing {
     }
 }
 
-/// How an operator fails.
+/// The way in which an operator fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// By an error.
+    /// Returns an error.
     Error,
-    /// By an error that says that memory is short, which others answer by spilling.
+    /// Returns an error that memory is short, which other operators answer by spilling.
     NoMemory,
-    /// By an error before the first batch is asked for.
+    /// Returns an error before the first batch is requested.
     Begin,
     Panic,
 }
 
-/// What the nodes of one statement do.
+/// The behaviour of the nodes of one statement.
 #[derive(Debug)]
 pub(super) struct Trouble {
     pub(super) dice: Dice,
-    /// A batch waits once in so many times, [`WAITS`] times at most.
+    /// A batch waits once in this many times, but at most [`WAITS`] times in total.
     pub(super) waits_one_in: u64,
     pub(super) waited: AtomicU64,
-    /// Rows of the pieces that batches are cut into.
+    /// Rows of the pieces into which batches are cut.
     pub(super) rows: usize,
-    /// What the failing node does, and the batch at which it does so.
+    /// The failure of the failing node, and the batch at which it occurs.
     pub(super) failure: Option<(Failure, u64)>,
 }
 
-/// Hands on its input's rows, later and in pieces, or fails.
+/// Passes the rows of its input on, later and in pieces, or fails.
 #[derive(Debug)]
 struct TroubleExec {
     input: Arc<dyn ExecutionPlan>,
@@ -230,7 +230,7 @@ impl ExecutionPlan for TroubleExec {
     }
 }
 
-/// The plan with [`TroubleExec`] above each node; one of them fails.
+/// Adds a [`TroubleExec`] above each node of a plan; one of them fails.
 pub(super) fn in_trouble(plan: Arc<dyn ExecutionPlan>, trouble: &Arc<Trouble>) -> Result<Arc<dyn ExecutionPlan>> {
     let mut nodes = 0;
     plan.apply(|_| {

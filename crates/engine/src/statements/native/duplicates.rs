@@ -9,12 +9,12 @@ use super::write::NewKeys;
 use crate::error::{EngineError, Result};
 use crate::tables::no_column;
 
-/// What happens to a new row whose key exists.
+/// The treatment of a new row whose key exists.
 #[derive(Debug)]
 pub(super) enum Duplicates {
-    /// It replaces the existing row, as a whole or in the columns that the statement names.
+    /// The new row replaces the existing row, as a whole or in the columns that the statement names.
     Replace(Option<NewKeys>),
-    /// It is left out.
+    /// The new row is left out.
     Skip,
 }
 
