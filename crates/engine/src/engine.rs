@@ -257,7 +257,7 @@ impl Engine {
         profile::find(&self.profiles, &self.loads.records, id)
     }
 
-    /// Reads the log of rejected rows of this name, as text; `None` if there is none, or none any more.
+    /// Reads the log of rejected rows of this name, as text; `None` if no log has this name.
     ///
     /// # Errors
     /// `Storage` if the store cannot be read.

@@ -51,7 +51,7 @@ impl Held {
     }
 
     /// Counts the syntax tree of this statement as well. Returns false and counts nothing if the trees would exceed
-    /// [`TREE_BYTES_MAX`]; the statement must then be parsed when it is executed.
+    /// `TREE_BYTES_MAX`; the statement must then be parsed when it is executed.
     pub fn keep_tree(&mut self, text: &str) -> bool {
         let bytes = tree_bytes(text);
         let keeps = self.of.tree_bytes.load(Ordering::Relaxed) + bytes <= TREE_BYTES_MAX;

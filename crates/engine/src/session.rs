@@ -240,7 +240,7 @@ impl Session {
         self.variables.autocommit()
     }
 
-    /// Whether BEGIN was said and neither COMMIT nor ROLLBACK since.
+    /// Whether a transaction is open: BEGIN has run, and neither COMMIT nor ROLLBACK since.
     pub fn in_transaction(&self) -> bool {
         self.in_transaction
     }
