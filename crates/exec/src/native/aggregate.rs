@@ -1,4 +1,4 @@
-//! AGGREGATE tables as queries see them: rows with equal keys merged, whatever segments they are in.
+//! AGGREGATE tables as queries see them: rows with equal keys are merged, whichever segments they are in.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use dipper_store::table::schema::{Aggregate, TableColumn, TableSchema};
 
 use super::provider::{NativeProvider, SEGMENT_COLUMN};
 
-/// The provider's rows, grouped by the key. REPLACE takes the row of the newest segment: inside one, loads and
-/// compactions have merged already, and segments are numbered by age. Where a sequence decides, that is asked of equal
-/// values only.
+/// Returns the provider's rows, grouped by the key, with each value column aggregated. REPLACE takes the value of the
+/// newest segment: within one segment, loads and compactions have merged equal keys already, and segments are numbered
+/// by age. Where a sequence column decides, the newest segment decides only among rows with equal sequence values.
 pub fn merged(addressed: NativeProvider) -> Result<Arc<dyn TableProvider>> {
     let definition = Arc::clone(addressed.definition());
     let keys: Vec<Expr> = definition.key_columns().iter().map(|c| ident(&c.name)).collect();

@@ -8,14 +8,16 @@ use dipper_store::table::schema::{TableColumn, TableSchema};
 use dipper_store::table::{SegmentRef, TableState};
 use dipper_text::hive::TYPE_KEY;
 
-/// The segments of a snapshot, oldest first, those of temporary partitions among them. A row's [`SEGMENT_COLUMN`](super::SEGMENT_COLUMN) is the place of its segment in this list.
+/// Returns the segments of a snapshot, oldest first, including those of temporary partitions. The value of a row's
+/// [`SEGMENT_COLUMN`](super::SEGMENT_COLUMN) is the index of its segment in this list.
 pub fn by_age(state: &TableState) -> Vec<SegmentRef<'_>> {
     let mut all: Vec<_> = state.all_segments().collect();
     all.sort_by_key(|s| (s.seq, s.id));
     all
 }
 
-/// A field that holds structs, with the digits of DATETIME in them. It has their names and comments from Arrow's type.
+/// Adds the declared type to the metadata of a field that holds structs, if there is a DATETIME in it, because Arrow's
+/// type lacks the digits of DATETIME. Names and comments of struct fields are in Arrow's type already.
 fn with_digits(field: Field, text: String) -> Field {
     match text.contains("datetime") {
         true => field.with_metadata([(DIGITS_KEY.to_string(), text)].into()),
@@ -23,7 +25,7 @@ fn with_digits(field: Field, text: String) -> Field {
     }
 }
 
-/// A column in a result. What its SQL type says beyond Arrow's is in the metadata.
+/// Returns the field of a column in a result. Its metadata hold what the SQL type says beyond Arrow's type.
 pub fn field(column: &TableColumn) -> Field {
     let field = column.field();
     match &column.data_type {
@@ -38,7 +40,7 @@ pub fn field(column: &TableColumn) -> Field {
             field.with_metadata([(TYPE_KEY.to_string(), text)].into())
         }
         SqlType::Array(_) | SqlType::Map(..) => match column.data_type.to_string() {
-            // The digits of DATETIME.
+            // The number of fractional digits of DATETIME.
             text if text.contains("datetime") && !text.contains("struct<") => {
                 field.with_metadata([(TYPE_KEY.to_string(), text)].into())
             }
@@ -49,7 +51,8 @@ pub fn field(column: &TableColumn) -> Field {
     }
 }
 
-/// As [`field`], with the properties by which an inverted index of the table cuts the column's texts.
+/// Like [`field`], and adds to the metadata the properties by which the table's inverted index splits the column's
+/// texts into terms.
 pub fn field_of(schema: &TableSchema, column: &TableColumn) -> Field {
     let field = field(column);
     let cuts = |key: &str, value: &str| {

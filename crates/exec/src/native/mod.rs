@@ -2,7 +2,8 @@
 //!
 //! - `provider.rs`: a table as DataFusion sees it · `aggregate.rs`: AGGREGATE tables, merged as they are read
 //! - `scan.rs`: the scan operator · `morsels.rs`, `run.rs`: how it runs · `prune.rs`: what it can leave out
-//! - `settings.rs`: variables that it acts on · `columns.rs`: fields of results · `statistics.rs`: what the optimizer knows
+//! - `settings.rs`: session variables that scans obey · `columns.rs`: fields of results · `statistics.rs`: for the
+//!   optimizer
 
 mod aggregate;
 mod columns;

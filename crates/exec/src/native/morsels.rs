@@ -1,4 +1,4 @@
-//! What the workers of a scan take from.
+//! The queue from which the workers of a scan take row groups.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -7,26 +7,27 @@ use dipper_store::table::data::Tablet;
 
 use super::scan::NativeScanSpec;
 
-/// A row group: the segment's place in the scan, and the group's in the segment.
+/// A row group: the index of the segment in the scan, and of the row group in the segment.
 pub(super) type Morsel = (u32, u32);
 
 /// How row groups are shared among workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Split {
-    /// Each for itself.
+    /// Each row group is a task of its own.
     Groups,
-    /// All of a tablet go to one worker.
+    /// All row groups of a tablet are one task.
     Tablets,
-    /// All go to one worker, and end with the segment that has the row with this number: for few rows.
+    /// All row groups are one task, which ends with the segment that has the row with this number. For scans of few
+    /// rows.
     First(u64),
 }
 
-/// Row groups still to be read, shared by the partitions of a scan.
+/// Row groups that are still to be read, shared by the partitions of a scan.
 #[derive(Debug)]
 pub(super) struct Morsels {
     tasks: Vec<Vec<Morsel>>,
     next: AtomicUsize,
-    /// Rows handed out, for LIMIT.
+    /// Rows handed out so far, for LIMIT.
     pub(super) rows: AtomicU64,
 }
 
@@ -48,7 +49,8 @@ impl Morsels {
                 tablets.into_iter().map(|(_, morsels)| morsels).collect()
             }
             Split::First(rows) => {
-                // The smallest segment that has them all, or as many as it takes.
+                // The smallest segment that holds all wanted rows; if none does, the first segments that hold them
+                // together.
                 let bytes = |i: &usize| spec.segments[*i].described().bytes;
                 let one = all.clone().filter(|i| spec.segments[*i].live_rows() >= rows).min_by_key(bytes);
                 let mut found = 0;
@@ -69,12 +71,12 @@ impl Morsels {
         Morsels { tasks, next: AtomicUsize::new(0), rows: AtomicU64::new(0) }
     }
 
-    /// Workers that would have something to do.
+    /// Number of tasks, and so of workers that would have something to do.
     pub(super) fn tasks(&self) -> usize {
         self.tasks.len()
     }
 
-    /// Row groups in all.
+    /// Number of row groups in all tasks.
     pub(super) fn groups(&self) -> usize {
         self.tasks.iter().map(Vec::len).sum()
     }

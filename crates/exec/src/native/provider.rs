@@ -1,4 +1,4 @@
-//! A native table as DataFusion sees it.
+//! `NativeProvider`: a native table as a DataFusion table provider.
 
 use std::sync::Arc;
 
@@ -18,19 +18,19 @@ use super::scan::{NativeScanExec, NativeScanSpec};
 use super::settings::ScanSettings;
 use crate::io::ScanRequests;
 
-/// Column of [`Columns::Addressed`]: which segment of the snapshot a row is in, UInt32.
+/// Name of the UInt32 column of [`Columns::Addressed`] that holds the index of a row's segment in the snapshot.
 pub const SEGMENT_COLUMN: &str = "__dipper_segment";
-/// Column of [`Columns::Addressed`]: the row's number in its segment, UInt32.
+/// Name of the UInt32 column of [`Columns::Addressed`] that holds a row's number in its segment.
 pub const ROW_COLUMN: &str = "__dipper_row";
 
-/// Which columns a query sees.
+/// The columns that a query sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Columns {
-    /// Those of the definition.
+    /// The visible columns of the definition.
     Visible,
-    /// Hidden ones, too.
+    /// The visible and the hidden columns.
     All,
-    /// All, and behind them where each row is: [`SEGMENT_COLUMN`], [`ROW_COLUMN`].
+    /// All columns, followed by the address of each row: [`SEGMENT_COLUMN`] and [`ROW_COLUMN`].
     Addressed,
 }
 
@@ -43,15 +43,16 @@ pub struct NativeProvider {
     readers: Arc<Readers>,
     /// Names of the partitions that are read; empty for all.
     partitions: Vec<String>,
-    /// They are temporary ones.
+    /// Whether the partitions are temporary ones.
     temporary: bool,
-    /// Only segments that were added after this commit; 0 for all.
+    /// Only segments that were added after this commit are read; 0 reads all.
     after: u64,
     schema: SchemaRef,
 }
 
 impl NativeProvider {
-    /// The snapshot `state` of `table` as `columns` shows it; `partitions` and `after` as in the fields.
+    /// Makes a provider for the snapshot `state` of `table` that shows `columns`. `partitions` are the names of those
+    /// to read, empty for all; `after` is the commit after which a segment must have been added, 0 for all.
     pub fn new(
         name: &str,
         table: Table,
@@ -73,12 +74,12 @@ impl NativeProvider {
         NativeProvider { name: name.to_string(), table, state, readers, partitions, temporary: false, after, schema }
     }
 
-    /// The partitions are temporary ones.
+    /// Sets whether the partitions to read are temporary ones.
     pub fn of_temporary(self, temporary: bool) -> Self {
         NativeProvider { temporary, ..self }
     }
 
-    /// Whether a column is part of the key; within, whether no two rows share that key.
+    /// Returns `None` if the column is not part of the key; otherwise whether no two rows share a key.
     pub fn key(&self, column: &str) -> Option<bool> {
         let schema = self.state.schema();
         let is_key = schema.key_columns().iter().any(|c| c.name == column);
@@ -100,8 +101,8 @@ impl TableProvider for NativeProvider {
         TableType::Base
     }
 
-    /// Filters choose partitions and buckets when the scan is planned; they reach its rows later and exactly as
-    /// physical expressions.
+    /// Filters choose partitions and buckets when the scan is planned. They reach the rows later and exactly, as
+    /// physical expressions, so pushdown is inexact here.
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> DfResult<Vec<TableProviderFilterPushDown>> {
         Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
     }

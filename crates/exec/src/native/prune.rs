@@ -1,5 +1,5 @@
-//! What a scan of a native table need not read: partitions and buckets by the filters of the plan, row groups and pages
-//! by their statistics.
+//! Pruning for scans of native tables: partitions and buckets by the filters of the plan, row groups and pages by their
+//! statistics.
 
 use std::collections::HashMap;
 use std::ops::Bound;
@@ -17,7 +17,7 @@ use parquet::bloom_filter::Sbbf;
 
 use crate::scan::prune::Zones;
 
-/// Tablets that a scan reads.
+/// The tablets that a scan reads, by partition.
 #[derive(Debug)]
 pub(super) struct Tablets(HashMap<PartitionId, Buckets>);
 
@@ -27,8 +27,8 @@ impl Tablets {
     }
 }
 
-/// The tablets that can hold rows which pass all filters, of the partitions with these names (all if there are none), which are
-/// `temporary` ones.
+/// Returns the tablets that can hold rows which pass all filters. Only the partitions with these names are considered
+/// (all if there are no names), and only temporary ones or only others, as `temporary` says.
 pub(super) fn tablets(state: &TableState, names: &[String], temporary: bool, filters: &[Expr]) -> Result<Tablets> {
     let schema = state.schema();
     let partitions: Vec<_> = match temporary {
@@ -47,7 +47,7 @@ pub(super) fn tablets(state: &TableState, names: &[String], temporary: bool, fil
     Ok(Tablets(router?.prune(&constraints)?.into_iter().collect()))
 }
 
-/// What the filters say about one column.
+/// The values and bounds to which the filters limit one column.
 #[derive(Debug)]
 struct Known {
     column: ColumnId,
@@ -73,7 +73,7 @@ impl Known {
     }
 }
 
-/// Takes from a conjunction what is said about single columns; what is not understood says nothing.
+/// Adds to `known` what a conjunction says about single columns. Conditions that are not understood add nothing.
 fn learn(state: &TableState, filter: &Expr, known: &mut Vec<Known>) {
     match filter {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
@@ -89,7 +89,8 @@ fn learn(state: &TableState, filter: &Expr, known: &mut Vec<Known>) {
                 },
                 _ => return,
             };
-            // An entry leaves out the partition of NULL: IS DISTINCT FROM must not make one.
+            // A `Known` entry leaves out the partition of NULL, so IS DISTINCT FROM, which NULL meets, must not make
+            // one.
             let bounds = matches!(
                 op,
                 Operator::Eq
@@ -143,7 +144,8 @@ fn learn(state: &TableState, filter: &Expr, known: &mut Vec<Known>) {
     }
 }
 
-/// The entry of a column that is compared with a value of its own type.
+/// Returns the entry of a column that is compared with a value of its own type, after adding it if needed. `None` if
+/// the column is unknown, or the value is NULL or of another type.
 fn entry<'a>(
     state: &TableState,
     column: &Column,
@@ -167,7 +169,7 @@ fn meet(entry: &mut Known, values: Vec<ScalarValue>) {
         None => values,
         Some(before) => before.into_iter().filter(|v| values.contains(v)).collect(),
     });
-    // An empty set has no type; one value that cannot be is as good: the plan's filter decides.
+    // An empty set of values has no type. Having no set at all is correct too: the plan's filter drops the rows.
     if entry.values.as_ref().is_some_and(Vec::is_empty) {
         entry.values = None;
     }
@@ -200,7 +202,7 @@ fn value(bound: &Bound<ScalarValue>) -> Option<&ScalarValue> {
     }
 }
 
-/// A row group of a native table.
+/// Statistics of a row group of a native table.
 pub(super) struct OwnZones<'a> {
     pub(super) reader: &'a ObjectReader,
     pub(super) group: usize,

@@ -1,4 +1,4 @@
-//! A running scan of a native table.
+//! `Run`: the state of a running scan of a native table.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use crate::scan::prune::{GroupPruner, Kept, keeps};
 use crate::scan::worker::{ScanMetrics, ScanRun, first_rows, rows_of};
 use crate::scan::{GroupFilter, ScanFilter};
 
-/// What all workers of a running scan share.
+/// State that all workers of a running scan share.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) spec: Arc<NativeScanSpec>,
     pub(super) morsels: Arc<Morsels>,
-    /// Of the output's columns.
+    /// Where each output column comes from.
     pub(super) sources: Vec<Source>,
     pub(super) schema: SchemaRef,
     pub(super) filter: Option<GroupFilter>,
@@ -34,8 +34,8 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Bytes of a row group's wanted columns, as stored, about: columns are not equally large, but their share is what is
-    /// known before the footers are here.
+    /// Estimates the stored bytes of the wanted columns of a row group. Columns differ in size, but their share in the
+    /// number of columns is all that is known before the footers are read.
     pub(super) fn group_bytes(&self) -> u64 {
         let bytes: u64 = self.spec.segments.iter().map(|s| s.described().bytes).sum();
         let groups: u64 = self.spec.segments.iter().map(|s| u64::from(s.described().groups)).sum();
@@ -46,7 +46,7 @@ impl Run {
 
 impl ScanRun for Run {
     type Morsel = Morsel;
-    /// The place of the segment by age.
+    /// The index of the segment by age.
     type Tag = u32;
 
     fn take(&self) -> Option<VecDeque<Morsel>> {
@@ -70,7 +70,7 @@ impl ScanRun for Run {
         let Some(mut rows) = rows_of(kept, io, total, metrics) else { return Ok(None) };
         let deleted = segment.deleted.as_deref();
         if let (true, Some(most)) = (io.wants_few(), self.fetch) {
-            // Room for those of the first rows that are deleted.
+            // Some of the first rows may be deleted, so read that many more.
             let first = reader.group_segment(group).1;
             let gone = deleted.map_or(0, |d| d.range_cardinality(first..first + total as u32));
             let left = most.saturating_sub(self.morsels.rows.load(Ordering::Relaxed));
@@ -103,7 +103,7 @@ impl ScanRun for Run {
         Ok((rows.rows_left() > 0).then_some((segment.age, rows)))
     }
 
-    /// Addresses are added, fields are the provider's.
+    /// Adds the addresses of rows, and uses the fields of the provider.
     fn output(&self, age: &u32, batch: RecordBatch) -> Result<RecordBatch> {
         let rows = batch.num_rows();
         let mut stored = batch.columns().iter();
@@ -115,7 +115,7 @@ impl ScanRun for Run {
                 Source::Row => {
                     let addresses =
                         batch.columns().last().expect("the scan adds addresses").as_primitive::<UInt64Type>();
-                    // The upper half is the segment's ordinal.
+                    // The upper half of the address is the segment's ordinal.
                     Arc::new(addresses.values().iter().map(|a| *a as u32).collect::<UInt32Array>())
                 }
             });

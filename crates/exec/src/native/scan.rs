@@ -40,10 +40,10 @@ use crate::scan::prune::GroupPruner;
 use crate::scan::worker::{Aborting, ScanMetrics, Worker, depth};
 use crate::scan::{GroupFilter, leaf, narrowed, over_table, profile, take_filters};
 
-/// A segment of the scan's snapshot.
+/// One segment that the scan reads, from its snapshot.
 #[derive(Debug, Clone)]
 pub struct ScanSegment {
-    /// Place among all segments of the snapshot, oldest first.
+    /// Index among all segments of the snapshot, oldest first.
     pub age: u32,
     pub id: SegmentId,
     pub object: Arc<DataObject>,
@@ -53,16 +53,16 @@ pub struct ScanSegment {
 /// Where an output column comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
-    /// A column of the table's definition.
+    /// A column of the table's definition, by its index there.
     Stored(usize),
-    /// Which segment of the snapshot.
+    /// The index of the row's segment in the snapshot.
     Segment,
-    /// Row number in the segment.
+    /// The row's number in its segment.
     Row,
 }
 
 impl Source {
-    /// Place in the table's definition.
+    /// Returns the index in the table's definition.
     fn stored(&self) -> Option<usize> {
         match self {
             Source::Stored(at) => Some(*at),
@@ -78,24 +78,24 @@ pub struct NativeScanSpec {
     pub(super) table: Table,
     pub(super) state: Arc<TableState>,
     pub(super) readers: Arc<Readers>,
-    /// What the provider shows.
+    /// Schema of the provider.
     schema: SchemaRef,
     sources: Vec<Source>,
-    /// Segments of the partitions and buckets that the filters leave, oldest first.
+    /// Segments of the tablets that the filters leave, oldest first.
     pub(super) segments: Vec<ScanSegment>,
-    /// Segments of the snapshot.
+    /// Number of segments of the snapshot, for EXPLAIN.
     segments_total: usize,
     pub(super) settings: ScanSettings,
     requests: ScanRequests,
 }
 
 impl ScanSegment {
-    /// The segment as the table's state knows it.
+    /// Returns the segment's description in the table's state.
     pub(super) fn described(&self) -> &Segment {
         &self.object.segments[self.id.ordinal as usize]
     }
 
-    /// Rows that are not deleted.
+    /// Number of rows that are not deleted.
     pub(super) fn live_rows(&self) -> u64 {
         let rows = u64::from(self.described().rows);
         let deleted = self.deleted.as_ref().map_or(0, |d| d.len());
@@ -150,7 +150,7 @@ impl NativeScanSpec {
         }
     }
 
-    /// Whether tablets are split among workers.
+    /// Returns whether the row groups of one tablet may go to several workers.
     fn is_split(&self) -> bool {
         match self.readers.fetcher().is_remote() {
             true => self.settings.split_remote,
@@ -159,12 +159,12 @@ impl NativeScanSpec {
     }
 }
 
-/// Objects that are opened at once ahead of the workers.
+/// Objects that are opened concurrently ahead of the workers.
 const OPENED_AHEAD: usize = 32;
-/// A scan of so many rows reads just them, one request after the other.
+/// The largest LIMIT for which a scan reads only the wanted rows, one request after the other.
 const FEW_ROWS: usize = 8192;
 
-/// What the workers take from, and how they may read.
+/// Returns the queue from which the workers take row groups, and how they may issue requests.
 fn queue(
     spec: &NativeScanSpec,
     predicates: &[Arc<dyn PhysicalExpr>],
@@ -181,25 +181,25 @@ fn queue(
     }
     let mut morsels = None;
     if !spec.settings.force_split && !spec.readers.fetcher().is_remote() {
-        // On local disk whole tablets are as good where there are enough of them.
+        // On the local disk whole tablets are as good, if there are enough of them.
         morsels = Some(Morsels::new(spec, Split::Tablets)).filter(|m| m.tasks() >= TABLETS_A_WORKER * workers);
     }
     let morsels = morsels.unwrap_or_else(|| Morsels::new(spec, Split::Groups));
     (Arc::new(morsels), io(false, false))
 }
 
-/// Tablets a core that are read at the same time where each is read serially.
+/// Tablets that are read at the same time per core if each tablet is read serially.
 const SERIAL_TABLETS_A_WORKER: usize = 16;
-/// Tablets a worker from which on they need not be split.
+/// Tablets per worker from which on there is no need to split them.
 const TABLETS_A_WORKER: usize = 8;
 
 /// Scans a native table; all partitions drain one queue of row groups.
 #[derive(Debug)]
 pub struct NativeScanExec {
     spec: Arc<NativeScanSpec>,
-    /// Columns of the provider to return.
+    /// The returned columns, by their indexes in the provider.
     projection: Vec<usize>,
-    /// Over the provider's columns.
+    /// Filters over the provider's columns.
     predicates: Vec<Arc<dyn PhysicalExpr>>,
     fetch: Option<usize>,
     properties: Arc<PlanProperties>,
@@ -209,16 +209,17 @@ pub struct NativeScanExec {
     workers: usize,
     /// Made by the first partition that runs.
     run: OnceLock<Arc<Run>>,
-    /// Reads footers and indexes ahead, as long as the scan is there.
+    /// The task that reads footers and indexes ahead. It is aborted when the scan is dropped.
     opening: OnceLock<Aborting<()>>,
 }
 
 impl NativeScanExec {
-    /// A scan that returns `projection` with at most `workers` partitions.
+    /// Makes a scan that returns the columns `projection`, without filters. It has at most `workers` partitions, or
+    /// [`SERIAL_TABLETS_A_WORKER`] times as many if tablets are read serially. `fetch` is the LIMIT.
     pub fn new(spec: Arc<NativeScanSpec>, projection: Vec<usize>, fetch: Option<usize>, workers: usize) -> Self {
         let schema = Arc::new(spec.schema.project(&projection).expect("projection is within the table"));
         let (morsels, io) = queue(&spec, &[], fetch, workers);
-        // A tablet that is read serially has one request under way, but no tablet waits for another.
+        // A tablet that is read serially has one request in flight, but tablets do not wait for one another.
         let most = workers.max(1) * if io.is_serial() { SERIAL_TABLETS_A_WORKER } else { 1 };
         let properties = leaf::properties(schema, Partitioning::UnknownPartitioning(morsels.tasks().clamp(1, most)));
         NativeScanExec {
@@ -253,12 +254,13 @@ impl NativeScanExec {
         }
     }
 
-    /// Whether a filter is still to be learnt while the query runs: what it will rule out should not be read ahead.
+    /// Returns whether a filter is still to be learnt while the query runs. Row groups that it will rule out should not
+    /// be read ahead.
     fn is_dynamic(&self) -> bool {
         self.predicates.iter().any(|p| snapshot_generation(p) != 0)
     }
 
-    /// Opens objects ahead of the workers, many at once.
+    /// Opens objects ahead of the workers, up to [`OPENED_AHEAD`] at a time.
     fn open_ahead(&self) {
         let readers = Arc::clone(&self.spec.readers);
         let Some(runtime) = readers.fetcher().runtime().cloned() else { return };
@@ -273,7 +275,7 @@ impl NativeScanExec {
                 let opened = futures::stream::iter(objects).for_each_concurrent(OPENED_AHEAD, |object| {
                     let (spec, io) = (&spec, &io);
                     async move {
-                        // A worker that needs it meets the error itself.
+                        // The error is dropped here: a worker that needs the object meets it again.
                         let _ = spec.readers.get_for(&spec.table.data_path(object.id), &object, Some(io)).await;
                     }
                 });
@@ -282,12 +284,12 @@ impl NativeScanExec {
         });
     }
 
-    /// For each output column its place in the table's definition, `None` for addresses.
+    /// Returns for each output column its index in the table's definition, `None` for addresses.
     fn stored_columns(&self) -> Vec<Option<usize>> {
         self.projection.iter().map(|&i| self.spec.sources[i].stored()).collect()
     }
 
-    /// The same with other columns of the provider.
+    /// Returns this scan with other columns of the provider.
     fn returning(&self, projection: Vec<usize>) -> DfResult<Self> {
         let schema = Arc::new(self.spec.schema.project(&projection)?);
         let properties = leaf::properties(schema, self.properties.partitioning.clone());
@@ -418,7 +420,7 @@ impl ExecutionPlan for NativeScanExec {
 }
 
 impl NativeScanExec {
-    /// Least and greatest number of a column of the provider, as far as is known.
+    /// Returns the least and the greatest number of a column of the provider, if they are known.
     fn bounds(&self, at: usize) -> Option<(i64, i64)> {
         let known = super::statistics::column(
             &self.spec.state,
@@ -428,7 +430,8 @@ impl NativeScanExec {
         Some((whole(known.min_value.get_value()?)?, whole(known.max_value.get_value()?)?))
     }
 
-    /// Rows and stored bytes that the scan reads at most, about: those of a whole key are found by indexes.
+    /// Estimates the most rows and stored bytes that the scan reads. Rows of whole keys are found by the key index, so
+    /// few are read for each key.
     pub fn read_at_most(&self) -> (u64, u64) {
         let spec = &self.spec;
         let rows: u64 = spec.segments.iter().map(|s| u64::from(s.described().rows)).sum();
@@ -447,7 +450,8 @@ impl NativeScanExec {
         (rows, bytes / columns.len().max(1) as u64 * read)
     }
 
-    /// Rows are exact as long as nothing filters; column bounds hold for every row, counts for those ever loaded.
+    /// The row count is exact as long as nothing filters. Bounds of columns hold for every row; their counts are those
+    /// of all rows ever loaded.
     fn statistics(&self) -> Statistics {
         let spec = &self.spec;
         let rows = spec.segments.iter().map(ScanSegment::live_rows).sum::<u64>() as usize;
@@ -468,10 +472,10 @@ impl NativeScanExec {
     }
 }
 
-/// Rows that are read of a segment for a key, about.
+/// Estimated rows that are read of a segment for each key.
 const ROWS_A_KEY: u64 = 256;
 
-/// How many whole keys the filters of a scan leave at most; `None` if they leave a key column open.
+/// Returns how many whole keys the filters of a scan leave at most; `None` if they leave a key column open.
 fn keys_wanted(predicates: &[Arc<dyn PhysicalExpr>], sources: &[Source], keys: usize) -> Option<u64> {
     let mut found: Vec<Option<u64>> = vec![None; keys];
     for conjunct in predicates.iter().flat_map(parts) {
@@ -483,7 +487,7 @@ fn keys_wanted(predicates: &[Arc<dyn PhysicalExpr>], sources: &[Source], keys: u
     found.into_iter().try_fold(1u64, |all, values| Some(all.saturating_mul(values?))).filter(|_| keys > 0)
 }
 
-/// The column that a condition leaves few values to, and how many.
+/// Returns the column that a condition limits to a few values, and how many values.
 fn values_of(condition: &Arc<dyn PhysicalExpr>) -> Option<(usize, u64)> {
     if let Some(list) = condition.downcast_ref::<InListExpr>() {
         let column = list.expr().downcast_ref::<Column>()?.index();
@@ -508,7 +512,7 @@ fn values_of(condition: &Arc<dyn PhysicalExpr>) -> Option<(usize, u64)> {
     }
 }
 
-/// A whole number as columns of them are stored.
+/// Returns a number, date or timestamp as the integer that columns of its type store.
 fn whole(value: &ScalarValue) -> Option<i64> {
     match value {
         ScalarValue::Int8(v) => v.map(i64::from),

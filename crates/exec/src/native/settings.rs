@@ -1,17 +1,17 @@
-//! How a session wants its scans.
+//! Settings of a session for its scans of native tables.
 
 use datafusion::catalog::Session;
 
-/// Variables of a session that scans act on; they travel in the plan's configuration.
+/// Session variables that scans obey. They travel in the plan's configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScanSettings {
-    /// Tablets on object storage are split among workers.
+    /// Whether tablets on object storage are split among workers.
     pub split_remote: bool,
-    /// Tablets on local disk are.
+    /// Whether tablets on the local disk are split among workers.
     pub split_local: bool,
-    /// Tablets are split also where there are enough of them.
+    /// Whether tablets are split even where there are enough of them for all workers.
     pub force_split: bool,
-    /// What requests cost.
+    /// Price of requests to the object store, in cents per million.
     pub cents_per_million_requests: u64,
 }
 
@@ -22,7 +22,7 @@ impl Default for ScanSettings {
 }
 
 impl ScanSettings {
-    /// Those of the session that plans.
+    /// Returns the settings of the session that plans.
     pub fn of(state: &dyn Session) -> Self {
         state.config().get_extension::<ScanSettings>().map(|s| s.as_ref().clone()).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! What the chain knows of a table's columns, as the optimizer wants it.
+//! Column statistics from the table's state, in the optimizer's form.
 
 use arrow::datatypes::DataType;
 use datafusion::common::stats::Precision;
@@ -6,7 +6,8 @@ use datafusion::common::{ColumnStatistics, ScalarValue};
 use dipper_base::sketch::HyperLogLog;
 use dipper_store::table::TableState;
 
-/// Statistics of a column of the definition. Bounds are inexact: long strings are cut, deleted rows still count.
+/// Returns the statistics of a column of the definition. Bounds are inexact: long strings are cut, deleted rows still
+/// count.
 pub(super) fn column(state: &TableState, at: usize, data_type: &DataType) -> ColumnStatistics {
     let mut statistics = ColumnStatistics::new_unknown();
     let Some(known) = state.stats(state.schema().columns[at].id) else { return statistics };
