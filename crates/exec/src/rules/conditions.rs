@@ -1,9 +1,9 @@
-//! Conditions of very many terms, planned in time that grows with their number.
+//! Plans conditions of very many terms in time linear in their number.
 //!
-//! The optimizer joins conditions to a left spine, as deep as they are many, and looks through all in front of a term for that
-//! term. [`balance`] makes a flat tree of the spine before. A filter works out by intervals how many rows pass, and compares
-//! each part of its condition with all others for that: [`shelter`] hides a long condition in a call, which the filter does
-//! not look into. Scans do ([`parts`]).
+//! The optimizer joins conditions to a left-deep tree, as deep as they are many, and for each term looks through all
+//! terms before it. [`balance`] makes a flat tree of it first. A filter estimates by intervals how many rows pass, and
+//! for that compares each part of its condition with all others: [`shelter`] hides a long condition in a function call,
+//! which the filter does not look into. Scans do look into it ([`parts`]).
 
 use std::sync::{Arc, LazyLock};
 
@@ -20,10 +20,10 @@ use datafusion::physical_expr::expressions::BinaryExpr as PhysicalBinary;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr, split_conjunction};
 use dipper_sql::charter::in_lists::in_pairs;
 
-/// Terms from which on a condition is sheltered.
+/// Number of terms from which on a condition is sheltered.
 const SHELTERED: usize = 256;
 
-/// Levels that a tree may have beyond those of a balanced one.
+/// Levels that a tree may have beyond those of a balanced tree before it is rebuilt.
 const SLACK: u32 = 4;
 
 /// The name of the call around a sheltered condition.
@@ -36,7 +36,7 @@ fn logic(expr: &Expr) -> Option<Operator> {
     }
 }
 
-/// How many terms AND and OR join, and how deep their tree is.
+/// Returns how many terms AND and OR join, and the depth of their tree.
 fn measure(condition: &Expr) -> (usize, u32) {
     let (mut terms, mut deepest) = (0, 0);
     let mut open = vec![(condition, 0)];
@@ -55,7 +55,7 @@ fn measure(condition: &Expr) -> (usize, u32) {
     (terms, deepest)
 }
 
-/// The condition as a tree that is no deeper than its number of terms asks for.
+/// Rebuilds a condition as a balanced tree.
 fn balanced(condition: Expr) -> Expr {
     let Some(op) = logic(&condition) else { return condition };
     let mut operands = Vec::new();
@@ -72,13 +72,14 @@ fn balanced(condition: Expr) -> Expr {
     in_pairs(operands, op).unwrap_or_else(|| lit(op == Operator::And))
 }
 
-/// Whether a condition is a tree that is deeper than it need be. Where AND and OR stand in one another, each may take a level.
+/// Returns whether a condition is a deeper tree than it needs to be. AND and OR that alternate may take a level each,
+/// hence the factor 2.
 fn is_deep(condition: &Expr) -> bool {
     let (terms, depth) = measure(condition);
     depth > 2 * (terms.max(1).ilog2() + SLACK)
 }
 
-/// Makes a flat tree of a filter's condition.
+/// Optimizer rule that makes a balanced tree of a filter's condition if it is too deep.
 pub fn balance(plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
     match plan {
         LogicalPlan::Filter(mut filter) if is_deep(&filter.predicate) => {
@@ -90,7 +91,7 @@ pub fn balance(plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed
     }
 }
 
-/// Whether a condition has parts that later rules make joins of.
+/// Returns whether a condition has subqueries or outer references, which later rules turn into joins.
 fn has_subquery(condition: &Expr) -> bool {
     let is_one = |e: &Expr| {
         matches!(
@@ -105,7 +106,7 @@ fn has_subquery(condition: &Expr) -> bool {
     condition.exists(|e| Ok(is_one(e))).unwrap_or(true)
 }
 
-/// Hides a filter's condition of very many terms.
+/// Optimizer rule that hides a filter's condition of at least [`SHELTERED`] terms in a function call.
 pub fn shelter(plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
     match plan {
         LogicalPlan::Filter(mut filter)
@@ -120,18 +121,19 @@ pub fn shelter(plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed
     }
 }
 
-/// The conditions of a filter that all have to be met, also of one that is sheltered.
+/// Returns the conjuncts of a filter, also of one that is sheltered.
 pub fn parts(predicate: &Arc<dyn PhysicalExpr>) -> Vec<&Arc<dyn PhysicalExpr>> {
     let inner = predicate.downcast_ref::<ScalarFunctionExpr>().filter(|call| call.name() == NAME);
     split_conjunction(inner.and_then(|call| call.args().first()).unwrap_or(predicate))
 }
 
-/// The conditions of filters that a scan asks its bounds about: the first ones are enough to leave something out by.
+/// Returns the conditions that a scan checks against its bounds, joined by AND. Of a long condition they are the first
+/// [`SHELTERED`] conjuncts, which are enough to prune by.
 pub fn first_parts(predicates: &[Arc<dyn PhysicalExpr>]) -> Option<Arc<dyn PhysicalExpr>> {
     all_of(predicates.iter().flat_map(|p| parts(p).into_iter().take(SHELTERED)).cloned().collect())
 }
 
-/// The condition that all of these are met, as a balanced tree.
+/// Joins conditions by AND as a balanced tree. `None` if there are none.
 pub fn all_of(mut conditions: Vec<Arc<dyn PhysicalExpr>>) -> Option<Arc<dyn PhysicalExpr>> {
     while conditions.len() > 1 {
         let mut pairs: Vec<Arc<dyn PhysicalExpr>> = Vec::with_capacity(conditions.len().div_ceil(2));
@@ -152,7 +154,7 @@ static CONDITION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
     Arc::new(ScalarUDF::new_from_impl(Condition { signature }))
 });
 
-/// A function that gives its argument.
+/// The function that shelters a condition: it returns its argument.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Condition {
     signature: Signature,

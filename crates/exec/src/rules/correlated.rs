@@ -1,15 +1,16 @@
-//! Scalar subqueries that depend on the row outside by something else than `=`, and EXISTS that is no semi join.
+//! Scalar subqueries that depend on the outer row by something else than `=`, and EXISTS subqueries that cannot become
+//! semi joins.
 //!
-//! DataFusion joins such a subquery to the rows outside by the columns that are equal, so it can do nothing where the
-//! dependence is `<`, `<=>` or OR, or stands below LIMIT. What it leaves is done here for all values at once (Neumann and
-//! Kemper, "Unnesting Arbitrary Queries", 2015):
+//! DataFusion joins a correlated subquery to the outer rows by the columns that are equal, so it can do nothing where
+//! the dependence is `<`, `<=>` or OR, or stands below LIMIT. The subqueries that it leaves are computed here for all
+//! outer values at once (Neumann and Kemper, "Unnesting Arbitrary Queries", 2015):
 //!
-//! 1. The *domain*: the distinct values of the outer columns that the subquery mentions. What makes them runs once more,
-//!    so it has to make the same ones again.
-//! 2. The subquery, with the domain joined where it first depends on it. Each operator above keeps the domain's columns:
-//!    GROUP BY has them among its keys, LIMIT counts rows for each of their values.
-//! 3. An aggregate without keys has a row for every value of the domain, also where nothing was aggregated.
-//! 4. The rows outside, left join the result on the domain's columns, NULL being equal to NULL.
+//! 1. The *domain*: the distinct values of the outer columns that the subquery mentions. The plan that produces them
+//!    runs a second time, so it has to produce the same values again.
+//! 2. The subquery, with the domain joined where it first depends on it. Each operator above keeps the domain's
+//!    columns: GROUP BY has them among its keys, LIMIT counts rows for each of their values.
+//! 3. An aggregate without keys has a row for every value of the domain, even where there was nothing to aggregate.
+//! 4. The outer rows, left joined to the result on the domain's columns, with NULL equal to NULL.
 
 use std::sync::Arc;
 
@@ -34,8 +35,8 @@ use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use crate::rules::repeatable::is_repeatable;
 
-/// Joins the subqueries of a SELECT list or condition that still depend on its rows. A node one of whose subqueries
-/// cannot be joined stays as it is.
+/// Optimizer rule that joins the subqueries of a SELECT list or condition that still depend on its rows. If one
+/// subquery of a node cannot be joined, the node stays as it is.
 pub fn join_subqueries(plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
     let input = match &plan {
         LogicalPlan::Projection(projection) => &projection.input,
@@ -57,7 +58,7 @@ pub fn join_subqueries(plan: LogicalPlan, config: &dyn OptimizerConfig) -> Resul
             }
             let found = match &e {
                 Expr::ScalarSubquery(subquery) => join(&joined, input, subquery, config)?,
-                // Of what DataFusion did not make a semi join: whether there are rows.
+                // DataFusion did not make a semi join of this EXISTS: count the rows instead.
                 Expr::Exists(exists) => join(&joined, input, &counted(&exists.subquery)?, config)?,
                 _ => None,
             };
@@ -90,9 +91,9 @@ pub fn join_subqueries(plan: LogicalPlan, config: &dyn OptimizerConfig) -> Resul
     Ok(Transformed::yes(plan.build()?))
 }
 
-/// One of DataFusion's rules for subqueries. What it fails on, such as a dependence below two aggregates, is left as it is
-/// for [`join_subqueries`]. The rule goes into subqueries by itself, so what it fails on may be within one that depends on
-/// nothing; that one waits until the inner one is joined.
+/// One of DataFusion's rules for subqueries, made to leave a plan as it is for [`join_subqueries`] where it fails, for
+/// example on a dependence below two aggregates. The rule descends into subqueries by itself, so the failure may be
+/// within a subquery that depends on nothing; that one waits until the inner one is joined.
 #[derive(Debug)]
 pub struct Forgiving(pub Arc<dyn OptimizerRule + Send + Sync>);
 
@@ -115,7 +116,7 @@ impl OptimizerRule for Forgiving {
     }
 }
 
-/// Whether a subquery of a node, or a subquery within one, depends on the rows around it.
+/// Returns whether a subquery of a node, or a subquery within one, depends on the rows around it.
 fn has_correlated(node: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     node.apply_expressions(|expr| {
@@ -133,7 +134,7 @@ fn has_correlated(node: &LogicalPlan) -> Result<bool> {
     Ok(found)
 }
 
-/// The outer columns on which parts of a plan that could not be joined depend.
+/// Returns the outer columns on which those parts of a plan depend that could not be joined.
 pub fn outer_columns(plan: &LogicalPlan) -> Result<Vec<String>> {
     let mut columns = Vec::new();
     plan.apply_with_subqueries(|node| {
@@ -152,7 +153,7 @@ pub fn outer_columns(plan: &LogicalPlan) -> Result<Vec<String>> {
     Ok(columns)
 }
 
-/// Whether it is a subquery that depends on the rows outside.
+/// Returns whether an expression is a subquery that depends on the outer rows.
 pub fn is_correlated(expr: &Expr) -> bool {
     let (Expr::ScalarSubquery(subquery)
     | Expr::Exists(Exists { subquery, .. })
@@ -163,7 +164,7 @@ pub fn is_correlated(expr: &Expr) -> bool {
     !subquery.outer_ref_columns.is_empty()
 }
 
-/// The number of rows of a subquery.
+/// Returns a subquery that counts the rows of this one.
 fn counted(subquery: &Subquery) -> Result<Subquery> {
     let rows = LogicalPlanBuilder::from(subquery.subquery.as_ref().clone())
         .aggregate(Vec::<Expr>::new(), [count(lit(1_i64)).alias("rows")])?
@@ -171,8 +172,9 @@ fn counted(subquery: &Subquery) -> Result<Subquery> {
     Ok(subquery.with_plan(Arc::new(rows)))
 }
 
-/// `rows` with the value of `subquery` for each, and the column that has it. They are the rows of `outer`, perhaps beside
-/// values of other subqueries: only `outer` is run once more for this one, or each would double the plan.
+/// Joins to `rows` the value of `subquery` for each row; returns the plan and the column with the value. `rows` has the
+/// rows of `outer`, perhaps with values of other subqueries. Only `outer` runs once more for this subquery: running
+/// `rows` again would double the plan with every subquery. `None` if the subquery cannot be joined.
 fn join(
     rows: &LogicalPlan,
     outer: &LogicalPlan,
@@ -208,7 +210,7 @@ fn join(
     Ok(Some((joined, Column::new(Some(alias), value.name()))))
 }
 
-/// Whether a subquery has at most one row for each row outside.
+/// Returns whether a subquery has at most one row for each outer row.
 fn is_single(plan: &LogicalPlan) -> Result<bool> {
     Ok(match plan {
         LogicalPlan::Projection(Projection { input, .. })
@@ -237,7 +239,7 @@ fn is_single(plan: &LogicalPlan) -> Result<bool> {
     })
 }
 
-/// Whether the filters on top of a plan let through one value of `key` for each row outside.
+/// Returns whether the filters on top of a plan let through only one value of `key` for each outer row.
 fn is_fixed(key: &Expr, plan: &LogicalPlan) -> bool {
     let LogicalPlan::Filter(filter) = plan else { return false };
     // Different integers stay different in another integer type.
@@ -257,32 +259,32 @@ fn is_fixed(key: &Expr, plan: &LogicalPlan) -> bool {
     split_conjunction(&filter.predicate).into_iter().any(fixes) || is_fixed(key, &filter.input)
 }
 
-/// The values for which a subquery is computed.
+/// The outer values for which a subquery is computed.
 struct Domain<'a> {
-    /// The different values of `columns`.
+    /// A plan of the distinct values of `columns`.
     values: LogicalPlan,
     columns: &'a [Column],
     config: &'a dyn OptimizerConfig,
 }
 
-/// A plan for all values of the domain at once.
+/// A plan that computes a subquery for all values of the domain at once.
 struct Dependent {
     plan: LogicalPlan,
-    /// Columns of the plan, in the order of the domain's.
+    /// The domain's columns in the plan, in the order of the domain.
     domain: Vec<Column>,
 }
 
 impl<'a> Domain<'a> {
-    /// The values of the columns in `outer`; `None` where they may be others when it runs once more.
+    /// Makes the domain of these columns of `outer`; `None` if its values may differ when it runs a second time.
     fn of(outer: &LogicalPlan, columns: &'a [Column], config: &'a dyn OptimizerConfig) -> Result<Option<Self>> {
         let keys = columns.iter().cloned().map(Expr::Column);
         let values = LogicalPlanBuilder::from(outer.clone()).aggregate(keys, Vec::<Expr>::new())?.build()?;
-        // What the values do not depend on may be as it likes.
+        // Only the parts of the plan on which the values depend have to be repeatable.
         let values = OptimizeProjections::new().rewrite(values, config)?.data;
         Ok(is_repeatable(&values)?.then_some(Domain { values, columns, config }))
     }
 
-    /// The domain itself, under a name of its own.
+    /// Returns the domain itself, under a name of its own.
     fn rows(&self) -> Result<Dependent> {
         let alias = self.config.alias_generator().next("__domain");
         let named = |(i, key): (usize, &Column)| Expr::Column(key.clone()).alias(format!("{alias}_{i}"));
@@ -293,7 +295,8 @@ impl<'a> Domain<'a> {
         Ok(Dependent { plan, domain })
     }
 
-    /// An expression with columns in the place of outer ones; `None` where a subquery of its own depends on rows outside.
+    /// Replaces outer columns of an expression by those of the domain; `None` if a subquery within it depends on outer
+    /// rows.
     fn inside(&self, expr: Expr, domain: &[Column]) -> Result<Option<Expr>> {
         if expr.exists(|e| Ok(is_correlated(e)))? {
             return Ok(None);
@@ -319,7 +322,7 @@ impl<'a> Domain<'a> {
         inside.collect()
     }
 
-    /// `plan` for each value of the domain; `None` where that is not known for one of its operators.
+    /// Computes `plan` for each value of the domain; `None` if one of its operators is not supported.
     fn within(&self, plan: &LogicalPlan) -> Result<Option<Dependent>> {
         if plan.all_out_ref_exprs().is_empty() {
             let Dependent { plan: rows, domain } = self.rows()?;
@@ -348,7 +351,7 @@ impl<'a> Domain<'a> {
                 let Some(Dependent { plan, domain }) = self.within(input)? else { return Ok(None) };
                 Ok(Some(Dependent { plan: LogicalPlanBuilder::from(plan).distinct()?.build()?, domain }))
             }
-            // An order that nothing counts by says nothing.
+            // An order without a LIMIT means nothing within a subquery.
             LogicalPlan::Sort(sort) if sort.fetch.is_none() => self.within(&sort.input),
             LogicalPlan::Limit(limit) => self.limit(limit),
             LogicalPlan::Join(join) => self.join(join),
@@ -358,7 +361,7 @@ impl<'a> Domain<'a> {
         }
     }
 
-    /// Window functions see the rows of one value at a time.
+    /// Makes window functions see the rows of one value of the domain at a time.
     fn window(&self, window: &Window) -> Result<Option<Dependent>> {
         let Some(Dependent { plan: input, domain }) = self.within(&window.input)? else { return Ok(None) };
         let names = NamePreserver::new_for_projection();
@@ -378,7 +381,7 @@ impl<'a> Domain<'a> {
         Ok(Some(Dependent { plan, domain }))
     }
 
-    /// The rows of all inputs, each with the domain's columns behind its own.
+    /// Joins the rows of all inputs, each with the domain's columns behind its own.
     fn union(&self, union: &Union) -> Result<Option<Dependent>> {
         let alias = self.config.alias_generator().next("__domain");
         let named = |i: usize| format!("{alias}_{i}");
@@ -444,7 +447,7 @@ impl<'a> Domain<'a> {
         let names = NamePreserver::new_for_projection();
         let Some(mut keys) = self.all_inside(&aggregate.group_expr, &domain, &names)? else { return Ok(None) };
         let Some(values) = self.all_inside(&aggregate.aggr_expr, &domain, &names)? else { return Ok(None) };
-        // Of grouping sets each gets the domain's columns.
+        // Each grouping set gets the domain's columns.
         keys.extend(domain.iter().cloned().map(Expr::Column));
         let grouped = LogicalPlanBuilder::from(input).aggregate(keys, values)?;
         if nothing == 0 {
@@ -479,13 +482,14 @@ impl<'a> Domain<'a> {
         Ok(Some(Dependent { plan, domain: every }))
     }
 
-    /// LIMIT counts the rows of each value, in the order of the Sort below.
+    /// Makes LIMIT count the rows of each value of the domain, in the order of the Sort below it.
     fn limit(&self, limit: &Limit) -> Result<Option<Dependent>> {
         let (SkipType::Literal(skip), FetchType::Literal(fetch)) = (limit.get_skip_type()?, limit.get_fetch_type()?)
         else {
             return Ok(None);
         };
-        // A select list above the Sort, which has dropped columns of the order, may as well be above the LIMIT.
+        // The Sort may use columns that the select list above it has dropped; so compute the select list above the
+        // LIMIT.
         if let LogicalPlan::Projection(projection) = limit.input.as_ref()
             && let LogicalPlan::Sort(_) = projection.input.as_ref()
         {
@@ -518,7 +522,8 @@ impl<'a> Domain<'a> {
         Ok(Some(Dependent { plan, domain }))
     }
 
-    /// A join whose rows are those of its left side, or pairs with them, or of which only one side depends.
+    /// Handles joins of which only one side depends on the domain, if each result row has a row of that side, and joins
+    /// of which both sides do.
     fn join(&self, join: &Join) -> Result<Option<Dependent>> {
         let right_depends = !join.right.all_out_ref_exprs().is_empty();
         let left_depends = !join.left.all_out_ref_exprs().is_empty();
@@ -540,7 +545,7 @@ impl<'a> Domain<'a> {
                 let Some(Dependent { plan, domain }) = self.within(&join.right)? else { return Ok(None) };
                 (join.left.as_ref().clone(), plan, domain)
             }
-            // Rows of both sides meet where they are of one value.
+            // Rows of both sides meet where they belong to the same value of the domain.
             (_, _, kind) if kind != JoinType::Full && !join.null_aware => {
                 let (Some(left), Some(right)) = (self.within(&join.left)?, self.within(&join.right)?) else {
                     return Ok(None);
@@ -585,7 +590,7 @@ impl<'a> Domain<'a> {
     }
 }
 
-/// How many of some grouping sets are empty.
+/// Returns how many of the grouping sets are empty.
 fn empty_sets(keys: &[Expr]) -> Result<usize> {
     let sets = enumerate_grouping_sets(keys.to_vec())?;
     let empty = |set: &GroupingSet| match set {
@@ -595,7 +600,8 @@ fn empty_sets(keys: &[Expr]) -> Result<usize> {
     Ok(sets.iter().map(|key| if let Expr::GroupingSet(set) = key { empty(set) } else { 0 }).sum())
 }
 
-/// Whether a plan asks which grouping set a row is of: the numbers of the sets are others once each has more columns.
+/// Returns whether a plan asks which grouping set a row belongs to. The numbers of the sets change once each set has
+/// more columns.
 fn asks_for_grouping(plan: &LogicalPlan) -> Result<bool> {
     let mut asks = false;
     plan.apply_with_subqueries(|node| {
@@ -607,7 +613,7 @@ fn asks_for_grouping(plan: &LogicalPlan) -> Result<bool> {
     Ok(asks)
 }
 
-/// What an aggregate gives without rows: 0 of COUNT, NULL of most others.
+/// Returns the value of an aggregate over no rows: 0 for COUNT, NULL for most others.
 fn of_no_rows(value: &Expr, aggregate: &Aggregate) -> Result<ScalarValue> {
     let data_type = value.get_type(aggregate.input.schema())?;
     match value {

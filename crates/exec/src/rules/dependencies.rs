@@ -1,10 +1,10 @@
-//! Which columns determine others.
+//! Corrects functional dependencies: which columns determine others.
 //!
-//! DataFusion leaves out what a key determines: later columns of ORDER BY and GROUP BY, DISTINCT over what is unique, joins
-//! that add no row. A key is unique where rows are grouped by it, and no longer above a join, which repeats its rows. Of such
-//! a key DataFusion says that it still determines the columns of its own side. The next GROUP BY then takes it for a key
-//! of all its columns, though other keys stand beside it. The same goes for what UNNEST repeats, and for what each step
-//! of a recursive query adds. So above those nothing is known here.
+//! DataFusion drops what a key determines: later columns of ORDER BY and GROUP BY, DISTINCT over unique rows, joins
+//! that add no row. A key is unique where rows are grouped by it, but not above a join, which may repeat rows.
+//! DataFusion says of a key below a join that it still determines the columns of its own side. The next GROUP BY then
+//! takes it for a key of all its columns, although other keys stand beside it. The same is true of rows that UNNEST
+//! repeats, and of rows that each step of a recursive query adds. Therefore no dependencies are kept above those.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use datafusion::common::{DFSchemaRef, Dependency, FunctionalDependencies, Result
 use datafusion::logical_expr::{Expr, JoinType, LogicalPlan};
 use datafusion::optimizer::OptimizerConfig;
 
-/// Takes from a node's schema what does not hold for its rows. It has to be asked of the node's inputs before.
+/// Optimizer rule that removes from a node's schema the dependencies that do not hold for its rows. It relies on the
+/// schemas of the node's inputs, so it must run on the inputs first.
 pub fn forget_unsound(mut plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
     let Some(sound) = sound(&plan)? else { return Ok(Transformed::no(plan)) };
     let Some(schema) = schema_mut(&mut plan) else { return Ok(Transformed::no(plan)) };
@@ -24,7 +25,7 @@ pub fn forget_unsound(mut plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<
     Ok(Transformed::yes(plan))
 }
 
-/// The schema of a node that has one of its own.
+/// Returns the schema of a node that stores one of its own.
 fn schema_mut(plan: &mut LogicalPlan) -> Option<&mut DFSchemaRef> {
     match plan {
         LogicalPlan::Projection(projection) => Some(&mut projection.schema),
@@ -37,7 +38,8 @@ fn schema_mut(plan: &mut LogicalPlan) -> Option<&mut DFSchemaRef> {
     }
 }
 
-/// What holds for the rows of a node, by what its inputs say; `None` where it has no schema of its own.
+/// Returns the dependencies that hold for the rows of a node, given those of its inputs; `None` if the node stores no
+/// schema.
 fn sound(plan: &LogicalPlan) -> Result<Option<FunctionalDependencies>> {
     Ok(Some(match plan {
         LogicalPlan::Projection(projection) => {
@@ -54,7 +56,7 @@ fn sound(plan: &LogicalPlan) -> Result<Option<FunctionalDependencies>> {
         }
         LogicalPlan::SubqueryAlias(alias) => of(&alias.input),
         LogicalPlan::Window(window) => {
-            // A row number is unique by itself.
+            // A row number is unique by itself: keep that.
             let inputs = window.input.schema().fields().len();
             let of_node = window.schema.functional_dependencies().iter();
             let numbers = of_node
@@ -94,10 +96,10 @@ fn sound(plan: &LogicalPlan) -> Result<Option<FunctionalDependencies>> {
     }))
 }
 
-/// What holds for the rows of an input.
+/// Returns the dependencies that hold for the rows of an input.
 fn of(input: &LogicalPlan) -> FunctionalDependencies {
     match input {
-        // Its schema is that of its first step alone.
+        // The schema of a recursive query is that of its first step alone.
         LogicalPlan::RecursiveQuery(_) => FunctionalDependencies::empty(),
         _ => input.schema().functional_dependencies().clone(),
     }

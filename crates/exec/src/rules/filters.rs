@@ -1,9 +1,9 @@
-//! Filters that must not go below the operator that they stand above.
+//! Filters that must not move below the operator under them.
 //!
-//! DataFusion's rule hands a filter down wherever all its columns are there, and of no columns this is always true. Below an
-//! aggregate that has a row also where it aggregates nothing (without GROUP BY, and with an empty grouping set) a constant
-//! condition removes rows that do not matter, and the row of nothing stays. A condition that is another one each time
-//! it is asked, as one with `rand()`, is asked of other rows there, and of more or fewer of them.
+//! DataFusion's rule moves a filter down wherever all its columns are available, which is always true of a filter
+//! without columns. An aggregate without GROUP BY or with an empty grouping set has a row even if it aggregates
+//! nothing. Below it, a constant condition removes input rows, and that row remains. A volatile condition, for example
+//! one with `rand()`, is evaluated on other rows there, and on more or fewer of them.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use datafusion::logical_expr::{Aggregate, Expr, Filter, Join, JoinType, LogicalP
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-/// DataFusion's rule, which is handed only the conditions that it may move.
+/// DataFusion's rule, given only the conditions that it may move.
 #[derive(Debug)]
 pub struct KeepAbove(pub Arc<dyn OptimizerRule + Send + Sync>);
 
@@ -42,7 +42,8 @@ impl OptimizerRule for KeepAbove {
 
 impl KeepAbove {
     fn filter(&self, filter: Filter, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        // All conditions above one operator: DataFusion puts them together by itself, and then moves them.
+        // Collect all conditions above one operator: DataFusion merges adjacent filters by itself, and then moves them
+        // all.
         let mut conditions = vec![filter.predicate.clone()];
         let mut below = Arc::clone(&filter.input);
         while let LogicalPlan::Filter(next) = below.as_ref() {
@@ -65,7 +66,7 @@ impl KeepAbove {
     }
 }
 
-/// Whether a condition is not the same below `plan` as it is above.
+/// Returns whether a condition would mean something else below `plan` than above it.
 fn stays_above(condition: &Expr, plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Aggregate(aggregate) => {
@@ -79,7 +80,8 @@ fn stays_above(condition: &Expr, plan: &LogicalPlan) -> bool {
     }
 }
 
-/// Whether there is a row also where nothing is aggregated. Of grouping sets it is enough to know that one can be empty.
+/// Returns whether an aggregate has a row even if it aggregates nothing. For grouping sets it is enough that one of
+/// them can be empty.
 pub fn has_row_of_nothing(aggregate: &Aggregate) -> bool {
     aggregate.group_expr.iter().all(|key| matches!(key, Expr::GroupingSet(_)))
 }
@@ -88,8 +90,8 @@ fn has_volatile_condition(join: &Join) -> bool {
     join.filter.as_ref().is_some_and(Expr::is_volatile)
 }
 
-/// An inner join below those of its conditions that are volatile: they are asked once of each pair. Other joins stay as
-/// they are.
+/// Moves the volatile conditions of an inner join into a filter above it, so that each is evaluated once for each pair.
+/// Other joins stay as they are.
 fn volatile_above(join: Join) -> Result<Transformed<LogicalPlan>> {
     if join.join_type != JoinType::Inner {
         return Ok(Transformed::no(LogicalPlan::Join(join)));

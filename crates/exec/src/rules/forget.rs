@@ -1,4 +1,4 @@
-//! A plan node that hands on its input's rows as they come, and nothing that is known of them.
+//! A plan node that passes its input's rows on unchanged, but none of their known properties.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Exe
 
 use crate::rules::passing::passes_rows;
 
-/// The rows of its input. Their order, and what their columns have in common, does not go up; filters stay above.
+/// Returns the rows of its input. The parents learn neither their order nor equal or constant columns; filters stay
+/// above it.
 #[derive(Debug)]
 pub struct ForgetExec {
     input: Arc<dyn ExecutionPlan>,

@@ -1,9 +1,10 @@
-//! What holds for the rows below GROUPING SETS does not hold above.
+//! Properties of the rows below GROUPING SETS that do not hold above them.
 //!
-//! DataFusion's aggregate takes over what its input says of the keys: that one is the same in all rows, or that rows are
-//! sorted by it. CUBE, ROLLUP and GROUPING SETS put NULL into keys, so above them neither is true: sorts would be left
-//! out, and groups would be given out before they are complete. A node between the two forgets it. A key that is itself a
-//! constant is one for the aggregate, so what the aggregate says is forgotten, too.
+//! DataFusion's aggregate inherits what its input says of the keys: that one is constant, or that rows are sorted by
+//! it. CUBE, ROLLUP and GROUPING SETS put NULL into keys, so above them neither is true: sorts would be left out, and
+//! groups would be emitted before they are complete. A node between the input and the aggregate forgets these
+//! properties. A key that is itself a constant counts as constant for the aggregate, so then the aggregate's own
+//! properties are forgotten, too.
 
 use std::sync::Arc;
 
@@ -18,8 +19,8 @@ use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 
 use crate::rules::forget::ForgetExec;
 
-/// Puts a [`ForgetExec`] below aggregates by several sets of keys, and above those with constants among the keys. It has to run
-/// before rules that look at orders.
+/// Puts a [`ForgetExec`] below aggregates with grouping sets, and also above those with constants among the keys. It
+/// must run before rules that look at orders.
 #[derive(Debug)]
 pub struct ForgetBelowGroupingSets;
 

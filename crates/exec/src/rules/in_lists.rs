@@ -1,4 +1,4 @@
-//! The rule that simplifies expressions, behind [`in_lists`](dipper_sql::charter::in_lists).
+//! Runs [`in_lists`](dipper_sql::charter::in_lists) before DataFusion's rule that simplifies expressions.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use dipper_sql::charter::in_lists::{Wanted, is_concerned, settle};
 
-/// The rule that simplifies expressions, behind what [`settle`] makes of them.
+/// The rule that simplifies expressions, applied after [`settle`].
 #[derive(Debug)]
 pub struct Settled(pub Arc<dyn OptimizerRule + Send + Sync>);
 
@@ -35,7 +35,7 @@ impl OptimizerRule for Settled {
         if !concerned {
             return self.0.rewrite(plan, config);
         }
-        // Of a condition that is not true nothing depends on which of the other values it is.
+        // A filter drops a row whether its condition is FALSE or NULL, so the two need not be told apart there.
         let wanted = if matches!(plan, LogicalPlan::Filter(_)) { Wanted::True } else { Wanted::Exact };
         let names = NamePreserver::new(&plan);
         let context = SimplifyContext::builder()
@@ -49,7 +49,7 @@ impl OptimizerRule for Settled {
             Ok(Transformed::yes(name.restore(settle(expr, wanted, &simplifier)?)))
         };
         let settled = plan.map_expressions(|expr| match &expr {
-            // Its keys have names, the set has none.
+            // The keys of a grouping set have names, the set has none.
             Expr::GroupingSet(_) => expr.map_children(named),
             _ => named(expr),
         })?;
@@ -57,10 +57,10 @@ impl OptimizerRule for Settled {
     }
 }
 
-/// The columns that the expressions of a node read.
+/// Returns a schema of the columns that the expressions of a node read.
 fn schema_of(plan: &LogicalPlan) -> Result<DFSchema> {
     match plan {
-        // Filters of a scan may read what it does not give out.
+        // Filters of a scan may read columns that the scan does not return.
         LogicalPlan::TableScan(scan) => {
             DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())
         }

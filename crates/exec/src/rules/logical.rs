@@ -1,5 +1,4 @@
-//! The rules by which a plan is rewritten before it becomes operators: DataFusion's, with ours where its own give wrong rows
-//! or none.
+//! The rules that rewrite a logical plan: DataFusion's, with ours where its own give wrong rows or fail.
 
 use std::sync::Arc;
 
@@ -20,7 +19,7 @@ use crate::rules::in_lists::Settled;
 use crate::rules::null_joins::{keep_apart, take_back};
 use crate::rules::pull_up::PullUpSafely;
 
-/// What goes ahead of a rule of DataFusion, by the name of that rule.
+/// Our rules that run right before a rule of DataFusion, by the name of that rule.
 const AHEAD: [(&str, Rule); 7] = [
     ("simplify_expressions", Rule { name: "balance_conditions", rewrite: balance }),
     ("replace_distinct_aggregate", Rule { name: "forget_unsound_dependencies", rewrite: forget_unsound }),
@@ -31,7 +30,7 @@ const AHEAD: [(&str, Rule); 7] = [
     ("optimize_projections", Rule { name: "forget_unsound_dependencies", rewrite: forget_unsound }),
 ];
 
-/// The rules, in the order in which they run.
+/// Returns the rules, in the order in which they run.
 pub fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = Vec::new();
     for rule in Optimizer::new().rules {
@@ -60,7 +59,8 @@ pub fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     rules
 }
 
-/// DataFusion's rule for DISTINCT, which makes a key of each DISTINCT below before it comes to the one above.
+/// DataFusion's rule for DISTINCT. It turns each DISTINCT below into a key before it reaches the one above, so unsound
+/// dependencies have to be removed from the plan below first.
 #[derive(Debug)]
 struct SoundBelow(Arc<dyn OptimizerRule + Send + Sync>);
 
@@ -88,14 +88,15 @@ impl OptimizerRule for SoundBelow {
     }
 }
 
-/// Lets large constants that become columns [ask](ask_for_copies) for their copies.
+/// Optimizer rule that marks large constants that become columns, so that memory for their copies is [asked
+/// for](ask_for_copies).
 fn ask_for_large_constants(plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
     let mut large = false;
     plan.apply_expressions(|expr| {
         large |= has_large_constant(expr);
         Ok(if large { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
-    // Rows of constants are made once, when the plan is.
+    // Rows of VALUES are made once, when the plan is made.
     if !large || matches!(plan, LogicalPlan::Values(_)) {
         return Ok(Transformed::no(plan));
     }
@@ -105,13 +106,13 @@ fn ask_for_large_constants(plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result
         Ok(Transformed::yes(name.restore(ask_for_copies(expr)?)))
     };
     plan.map_expressions(|expr| match &expr {
-        // Its keys have names, the set has none.
+        // The keys of a grouping set have names, the set has none.
         Expr::GroupingSet(_) => expr.map_children(named),
         _ => named(expr),
     })
 }
 
-/// A rule of DataFusion for all nodes but some.
+/// A rule of DataFusion that is not applied to some nodes.
 #[derive(Debug)]
 struct Unless {
     rule: Arc<dyn OptimizerRule + Send + Sync>,
@@ -139,14 +140,16 @@ impl OptimizerRule for Unless {
     }
 }
 
-/// Whether a column has a name like those that the rule for one DISTINCT gives to its own.
+/// Returns whether an input column of an aggregate has a name like those that DataFusion's rule for a single DISTINCT
+/// makes up.
 fn has_names_of_rule(plan: &LogicalPlan) -> bool {
     let LogicalPlan::Aggregate(aggregate) = plan else { return false };
     let taken = |name: &str| name.starts_with("alias") || name.starts_with("group_alias_");
     aggregate.input.schema().fields().iter().any(|field| taken(field.name()))
 }
 
-/// Whether it is a UNION of so many columns that finding the type of each by its name takes long. Inputs have those types.
+/// Returns whether a plan is a UNION of so many columns that finding the type of each by its name takes long. Its
+/// inputs have the types of the union already.
 fn is_wide_union(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Union(union) => union.inputs.len() > 1 && union.schema.fields().len() >= WIDE,

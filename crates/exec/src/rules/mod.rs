@@ -1,6 +1,7 @@
-//! Rules over plans where DataFusion's own give wrong rows, or none.
+//! Rules over plans, for cases where DataFusion's own give wrong rows or fail.
 //!
-//! `logical.rs` puts the logical rules together, `pushdown.rs` the physical ones. ARCHITECTURE.md says what each rule is for.
+//! `logical.rs` assembles the logical rules, `pushdown.rs` the physical ones. ARCHITECTURE.md says what each rule is
+//! for.
 
 pub(crate) mod conditions;
 pub mod correlated;

@@ -1,10 +1,10 @@
-//! Inner joins whose conditions DataFusion's rule against cross joins would lose or change.
+//! Inner joins whose conditions DataFusion's rule that eliminates cross joins would lose or change.
 //!
-//! A DataFusion join says once for all its keys whether NULL equals NULL. Its rule against cross joins takes a tree of
-//! inner joins and the filter above apart and builds it anew with what the topmost join says, and its rule that finds keys
-//! adds `=` to the keys of `<=>`: rows with NULL would meet in joins by `=`, or be lost in joins by `<=>`. And a key one side of
-//! which is made of columns of several tables, as in `a.x + b.y = c.z`, is forgotten where that tree is built in another order
-//! than `c` last.
+//! A DataFusion join has one setting for all its keys that says whether NULL equals NULL. The rule that eliminates
+//! cross joins takes apart a tree of inner joins and the filter above it, and rebuilds it with the setting of the
+//! topmost join. The rule that extracts equality keys adds `=` to the keys of `<=>`. Rows with NULL would then meet in
+//! joins by `=`, or be lost in joins by `<=>`. Also, a key whose one side has columns of several tables, as in `a.x +
+//! b.y = c.z`, is lost if the tree is rebuilt in an order in which `c` is not last.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, Filter, Join, JoinType, LogicalPlan, Operator, binary_expr};
 use datafusion::optimizer::OptimizerConfig;
 
-/// Puts a projection, which a later rule drops, between a join by `<=>` and the joins and filters around it, and between a
-/// join and the one that makes several columns of one side of its keys.
+/// Optimizer rule that puts a projection, which a later rule removes, between a join by `<=>` and the joins and filters
+/// around it, and between a join and the join below it whose tables together make one side of one of its keys.
 pub fn keep_apart(plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
     match plan {
         LogicalPlan::Join(join) if join.join_type == JoinType::Inner => {
@@ -37,7 +37,8 @@ pub fn keep_apart(plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transfor
     }
 }
 
-/// Makes conditions of the keys of a join by `<=>` that has got further conditions: the next rule sorts them anew.
+/// Optimizer rule for joins by `<=>` that have got further conditions: turns the keys back into conditions, so that the
+/// next rule extracts the keys anew.
 pub fn take_back(plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
     match plan {
         LogicalPlan::Join(join) if nulls_meet(&join) && join.filter.is_some() => {
@@ -54,7 +55,8 @@ fn nulls_meet(join: &Join) -> bool {
     join.null_equality == NullEquality::NullEqualsNull && !join.on.is_empty()
 }
 
-/// Whether a key is made of columns of more than one of the tables that inner joins have put together.
+/// Returns whether a key has columns of more than one of the tables that inner joins have put together, or no columns
+/// at all.
 fn is_of_several(key: &Expr, plan: &LogicalPlan) -> bool {
     let LogicalPlan::Join(join) = plan else { return false };
     if join.join_type != JoinType::Inner {
@@ -70,7 +72,8 @@ fn is_of_several(key: &Expr, plan: &LogicalPlan) -> bool {
     }
 }
 
-/// The inner join `plan` under a projection, if NULLs meet in it or if, as `wanted` says, the join above asks for that.
+/// Puts a projection on top of the inner join `plan` if NULLs meet in it or if `wanted`, because the join above it asks
+/// for that.
 fn apart(plan: &Arc<LogicalPlan>, wanted: bool) -> Option<Arc<LogicalPlan>> {
     match plan.as_ref() {
         LogicalPlan::Join(join) if join.join_type == JoinType::Inner && (wanted || nulls_meet(join)) => {

@@ -1,9 +1,10 @@
-//! Orders that operators need and their inputs are not known to have.
+//! Sorts inputs that are not known to have the order that an operator requires.
 //!
-//! DataFusion sorts the branches of a union each by itself where all rows are wanted in an order. Of a branch's order it then
-//! keeps what adds something in that branch: no column that equals one before it, and no constant. For the union, whose other
-//! branches have no such columns, that is another order than the one that was asked for, and the plan is refused
-//! (`SELECT DISTINCT a, b, a ... UNION ALL SELECT 1, 2, 3 ... ORDER BY 1, 2, 3`). Such rows are sorted once more.
+//! Where all rows of a union are wanted in an order, DataFusion sorts each branch by itself. Of a branch's order it
+//! then keeps only the columns that matter in that branch: no column that equals an earlier one, and no constant. For
+//! the union, whose other branches lack those equal or constant columns, that is another order than the required one,
+//! and the plan is refused (`SELECT DISTINCT a, b, a ... UNION ALL SELECT 1, 2, 3 ... ORDER BY 1, 2, 3`). Such rows are
+//! sorted once more.
 
 use std::sync::Arc;
 
@@ -16,8 +17,8 @@ use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
-/// Sorts the inputs of operators that need an order which these are not known to have. It has to run when nothing moves sorts
-/// any more, and before plans are checked.
+/// Sorts the inputs of operators that need an order which these inputs are not known to have. It must run when no rule
+/// moves sorts any more, and before plans are checked.
 #[derive(Debug)]
 pub struct SortWhatIsUnsorted;
 

@@ -1,8 +1,8 @@
-//! What is the same in all rows of one side of an outer join need not be above it.
+//! Columns that are constant on one side of an outer join need not be constant above it.
 //!
-//! DataFusion's joins take over what each side says of columns that are constant in it. On the side that may lack a partner
-//! a constant column is NULL in some rows, so that sorts by it and windows over it would be left out. A node above those joins
-//! forgets it, and so does a node above a UNION ALL whose inputs have different constants.
+//! DataFusion's joins inherit the constant columns of each side. On the side that may lack a partner, a constant column
+//! is NULL in some rows, so sorts by it and windows over it would be wrongly left out. A node above these joins forgets
+//! the constants, and so does a node above a UNION ALL whose inputs have different constants.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::rules::forget::ForgetExec;
 
-/// Puts a [`ForgetExec`] above outer joins with constants on a side that may be NULL, and above unions of different ones. It has
-/// to run before rules that look at orders.
+/// Puts a [`ForgetExec`] above outer joins with constants on a side that may be NULL, and above unions whose inputs
+/// have different constants. It must run before rules that look at orders.
 #[derive(Debug)]
 pub struct ForgetAboveOuterJoins;
 
@@ -51,7 +51,8 @@ fn makes_null_of_constants(node: &dyn ExecutionPlan) -> bool {
         Some(JoinType::Full) => &[0, 1],
         _ => &[],
     };
-    // What is constant in each input of a union, and another constant in another, is a key of no sort below the merge of all.
+    // A column that is constant in each input of a union, with different values, must not be dropped from the keys of
+    // sorts below the merge of all inputs.
     if node.downcast_ref::<UnionExec>().is_some() {
         let constants = node.equivalence_properties().constants();
         return constants.iter().any(|c| matches!(c.across_partitions, AcrossPartitions::Heterogeneous));

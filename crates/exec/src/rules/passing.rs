@@ -1,6 +1,6 @@
-//! What plan nodes have in common that hand on the rows of their one input.
+//! Shared methods of plan nodes that pass the rows of their one input on unchanged.
 
-/// The methods of `ExecutionPlan` of a node with an `input` that computes nothing of its rows.
+/// Expands to the methods of `ExecutionPlan` for a node that computes nothing and has its input in the field `input`.
 macro_rules! passes_rows {
     ($name:literal) => {
         fn name(&self) -> &str {

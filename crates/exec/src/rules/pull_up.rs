@@ -1,11 +1,11 @@
-//! Subqueries that DataFusion must not join to the rows outside.
+//! Subqueries that DataFusion must not join to the outer rows.
 //!
-//! Its rules for EXISTS and for scalar subqueries move conditions on outer columns from where they stand up to a join of the
-//! subquery with the rows outside. What lies between then sees the rows for all values at once. That is right for
-//! projections, filters and inner joins, and for GROUP BY, to which the columns that the conditions fix are added. An aggregate
-//! without keys has lost its row of nothing then, and so have ROLLUP and CUBE; LIMIT, OFFSET and window functions count rows of
-//! other values; a side of an outer join that may lack a partner finds partners that the condition then removes. Subqueries with
-//! one of these are joined by [`join_subqueries`].
+//! DataFusion's rules for EXISTS and for scalar subqueries move conditions on outer columns up to a join of the
+//! subquery with the outer rows. The operators between then see the rows for all outer values at once. That is correct
+//! for projections, filters and inner joins, and for GROUP BY, to which the rules add the columns that the conditions
+//! fix. An aggregate without keys, ROLLUP and CUBE lose the row that they have for no input; LIMIT, OFFSET and window
+//! functions count rows of other values; the side of an outer join that may lack a partner finds partners that the
+//! condition would have removed. [`join_subqueries`] joins the subqueries with one of these operators.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use crate::rules::correlated::{is_correlated, join_subqueries};
 use crate::rules::filters::has_row_of_nothing;
 
-/// One of DataFusion's rules for subqueries, which is handed only those that it joins rightly.
+/// One of DataFusion's rules for subqueries, given only those that it joins correctly.
 #[derive(Debug)]
 pub struct PullUpSafely(pub Arc<dyn OptimizerRule + Send + Sync>);
 
@@ -43,8 +43,8 @@ impl OptimizerRule for PullUpSafely {
 }
 
 impl PullUpSafely {
-    /// Joins what is not DataFusion's among the subqueries of a node, and before them among the subqueries that these have.
-    /// DataFusion's rule goes into subqueries of every depth by itself: what it must not see there has to be gone before.
+    /// Joins those subqueries of a node that DataFusion would join wrongly, after those nested in them. DataFusion's
+    /// rule descends into subqueries of every depth by itself: a subquery that it must not see has to be gone before.
     fn settle(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
         if !has_among_expressions(&plan, |e| e.exists(|e| Ok(is_subquery(e))).unwrap_or(false)) {
             return Ok(Transformed::no(plan));
@@ -56,7 +56,8 @@ impl PullUpSafely {
         plan.transform_data(|plan| self.join_others(plan, config))
     }
 
-    /// Joins the subqueries of a node that are not DataFusion's. Of those that always have a row, EXISTS is true.
+    /// Joins those subqueries of a node that DataFusion would join wrongly. In a filter, EXISTS of a subquery that
+    /// always has a row becomes TRUE.
     fn join_others(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
         match plan {
             LogicalPlan::Filter(filter) => {
@@ -83,7 +84,10 @@ impl PullUpSafely {
     }
 }
 
-/// A node with all its subqueries joined.
+/// Joins all subqueries of a node that DataFusion would join wrongly.
+///
+/// # Errors
+/// `NotImplemented` if one of them cannot be joined.
 fn joined(plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<LogicalPlan> {
     if !has_among_expressions(&plan, has_other) {
         return Ok(plan);
@@ -110,14 +114,14 @@ fn is_subquery(expr: &Expr) -> bool {
     matches!(expr, Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_) | Expr::ScalarSubquery(_))
 }
 
-/// Whether an expression has a subquery that is not DataFusion's.
+/// Returns whether an expression has a subquery that DataFusion would join wrongly.
 fn has_other(expr: &Expr) -> bool {
     let is_other = |e: &Expr| match e {
         Expr::Exists(exists) => {
             always_has_rows(&exists.subquery.subquery)
                 || is_correlated(e) && !is_safe(&exists.subquery.subquery, At::EXISTS)
         }
-        // Of a struct, as of a value beside the number of rows, the rule does not find the value without rows.
+        // The rule does not find the value without rows for a struct, nor for a value beside the number of rows.
         Expr::ScalarSubquery(subquery) => {
             let is_struct = subquery.subquery.schema().fields().iter().any(|field| field.data_type().is_nested());
             is_correlated(e) && (is_struct || !is_safe(&subquery.subquery, At::VALUE))
@@ -127,7 +131,7 @@ fn has_other(expr: &Expr) -> bool {
     expr.exists(|e| Ok(is_other(e))).unwrap_or(false)
 }
 
-/// EXISTS of a subquery that has rows whatever it depends on.
+/// Replaces EXISTS of a subquery that has rows for every outer row by TRUE, or NOT EXISTS by FALSE.
 fn fold(expr: Expr) -> Result<Transformed<Expr>> {
     match expr {
         Expr::Exists(Exists { subquery, negated }) if always_has_rows(&subquery.subquery) => {
@@ -137,9 +141,9 @@ fn fold(expr: Expr) -> Result<Transformed<Expr>> {
     }
 }
 
-/// A subquery as it is, but for three things. One whose conditions on outer columns have gone away depends on nothing any more.
-/// What can have no row is FALSE to EXISTS and IN. EXISTS does without what says nothing of whether there are rows: an order,
-/// and a LIMIT that leaves the first row.
+/// Simplifies a subquery in three ways. A subquery whose conditions on outer columns have been optimized away is marked
+/// as independent. EXISTS and IN over a plan that can have no row become FALSE. EXISTS drops the operators that do not
+/// change whether there are rows: an order, and a LIMIT that leaves the first row.
 fn plain(expr: Expr) -> Result<Transformed<Expr>> {
     let mut changed = false;
     let mut independent = |subquery: Subquery| {
@@ -173,7 +177,7 @@ fn plain(expr: Expr) -> Result<Transformed<Expr>> {
     Ok(Transformed::new_transformed(expr, changed))
 }
 
-/// A plan that has rows where `plan` has some, if it is a simpler one.
+/// Returns a simpler plan that has rows exactly if `plan` has some; `None` if there is nothing to drop.
 fn some_rows(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
     let input = match plan {
         LogicalPlan::Sort(sort) if sort.fetch != Some(0) => &sort.input,
@@ -207,7 +211,7 @@ fn always_has_rows(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// Whether a plan has no row by its form, as one with `HAVING false` has none.
+/// Returns whether the form of a plan shows that it has no rows, for example with `HAVING false`.
 fn never_has_rows(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::EmptyRelation(empty) => !empty.produce_one_row,
@@ -232,18 +236,18 @@ fn never_has_rows(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// Whether LIMIT leaves the first row.
+/// Returns whether LIMIT leaves the first row.
 fn skips_nothing(limit: &Limit) -> bool {
     matches!(limit.get_skip_type(), Ok(SkipType::Literal(0)))
         && matches!(limit.get_fetch_type(), Ok(FetchType::Literal(fetch)) if fetch != Some(0))
 }
 
-/// What stands above a part of a subquery, as far as it matters for conditions that are moved through.
+/// Position of a part within a subquery, as far as it matters for conditions that are moved out of that part.
 #[derive(Debug, Clone, Copy)]
 struct At {
-    /// Only projections and names: the first row of this part is that of the subquery.
+    /// Only projections and aliases stand above: the first row of this part is that of the subquery.
     top: bool,
-    /// The subquery is asked for its value, and not whether it has rows.
+    /// The subquery is asked for its value, rather than whether it has rows.
     value: bool,
 }
 
@@ -256,7 +260,7 @@ impl At {
     }
 }
 
-/// Whether DataFusion moves the conditions on outer columns out of `plan` rightly, or not at all.
+/// Returns whether DataFusion moves the conditions on outer columns out of `plan` correctly, or does not move them.
 fn is_safe(plan: &LogicalPlan, at: At) -> bool {
     if plan.all_out_ref_exprs().is_empty() {
         return true;
@@ -264,7 +268,7 @@ fn is_safe(plan: &LogicalPlan, at: At) -> bool {
     let depends = |plan: &LogicalPlan| !plan.all_out_ref_exprs().is_empty();
     match plan {
         LogicalPlan::Projection(projection) => is_safe(&projection.input, at),
-        // The rule forgets to give the derived table the columns that it moves conditions by.
+        // The rule does not add to the derived table's columns those on which it moves conditions.
         LogicalPlan::SubqueryAlias(alias) => shows_keys(&alias.input, &alias.input) && is_safe(&alias.input, at),
         LogicalPlan::Sort(sort) => is_safe(&sort.input, at),
         LogicalPlan::Filter(filter) => is_safe(&filter.input, at.below()),
@@ -272,7 +276,7 @@ fn is_safe(plan: &LogicalPlan, at: At) -> bool {
         LogicalPlan::Limit(limit) => at.top && (at.value || skips_nothing(limit)) && is_safe(&limit.input, at),
         LogicalPlan::Aggregate(aggregate) => {
             let keys = match has_row_of_nothing(aggregate) {
-                // DataFusion knows what the value of an aggregate is without rows, if nothing else is done with the row.
+                // DataFusion knows the value of an aggregate over no rows, if nothing else is done with the row.
                 true => at.value && at.top && aggregate.group_expr.is_empty(),
                 false => true,
             };
@@ -295,7 +299,7 @@ fn is_safe(plan: &LogicalPlan, at: At) -> bool {
     }
 }
 
-/// Whether `shown` has all columns that are compared with outer ones inside `plan`.
+/// Returns whether `shown` has all columns that are compared with outer ones inside `plan`.
 fn shows_keys(plan: &LogicalPlan, shown: &LogicalPlan) -> bool {
     let own = match plan {
         LogicalPlan::Filter(filter) => split_conjunction(&filter.predicate).into_iter().all(|condition| {
@@ -306,8 +310,9 @@ fn shows_keys(plan: &LogicalPlan, shown: &LogicalPlan) -> bool {
     own && plan.inputs().into_iter().all(|input| shows_keys(input, shown))
 }
 
-/// Whether conditions on outer columns stand both above a derived table and within it: of those within the rule looks for the
-/// columns among the keys of an aggregate above, which has only those of the others. `above`: there are some above `plan`.
+/// Returns whether conditions on outer columns stand both above a derived table and within it. The rule looks for the
+/// columns of those within it among the keys of an aggregate above, which has only those of the conditions above it.
+/// `above` says whether there are conditions above `plan`.
 fn depends_twice(plan: &LogicalPlan, above: bool) -> bool {
     let above = match plan {
         LogicalPlan::SubqueryAlias(alias) if above && !alias.input.all_out_ref_exprs().is_empty() => return true,
@@ -317,8 +322,8 @@ fn depends_twice(plan: &LogicalPlan, above: bool) -> bool {
     plan.inputs().into_iter().any(|input| depends_twice(input, above))
 }
 
-/// Whether every condition that fixes a column by outer ones below an aggregate fixes it to one value: where the column is
-/// cast, several of its values may be equal, and each would be a group of its own.
+/// Returns whether every condition below an aggregate that compares a column with outer ones fixes it to one value.
+/// Where the column is cast, several of its values may be equal after the cast, and each would be a group of its own.
 fn fixes_keys(plan: &LogicalPlan) -> bool {
     let own = match plan {
         LogicalPlan::Filter(filter) => {
@@ -334,7 +339,7 @@ fn fixes_keys(plan: &LogicalPlan) -> bool {
     own && plan.inputs().into_iter().all(fixes_keys)
 }
 
-/// Whether different values can become one by a cast. Different integers stay different in another integer type.
+/// Returns whether a cast can make different values equal. Different integers stay different in another integer type.
 fn merges_values(expr: &Expr, plan: &LogicalPlan) -> bool {
     match expr {
         Expr::Cast(Cast { expr: inner, .. }) | Expr::TryCast(TryCast { expr: inner, .. }) => {

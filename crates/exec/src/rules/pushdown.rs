@@ -1,12 +1,12 @@
-//! Which filters go through which operators of a physical plan.
+//! Pushdown of filters through the operators of a physical plan.
 //!
-//! DataFusion's operators hand filters down by column names. Where a schema has two columns of one name, as above a join
-//! of two tables that both have `v`, the first of them is taken, and rows are dropped by the wrong table's column. So they are
-//! by a column of the hidden side of a semi join that has the name of a key of the other side. This rule stands in for
-//! DataFusion's and keeps a filter back where names do not say which column is meant.
+//! DataFusion's operators pass filters down by column names. Where a schema has two columns of one name, for example
+//! above a join of two tables that both have `v`, DataFusion takes the first of them and drops rows by the wrong
+//! table's column. The same happens where a column of the hidden side of a semi join has the name of a key of the other
+//! side. The rule here replaces DataFusion's and keeps a filter back where names do not say which column is meant.
 //!
-//! What a join learns of its build side is a list of keys that is compared bit by bit and a range: -0.0 would not meet 0.0,
-//! nor one array with NULL in it the same array. Joins by such keys hand nothing down.
+//! The filter that a join learns from its build side is a range and a list of keys that are compared bit by bit: -0.0
+//! would not meet 0.0, nor an array with NULL in it an equal array. Joins by such keys pass no learned filter down.
 
 use std::sync::Arc;
 
@@ -41,8 +41,9 @@ type Plan = Arc<dyn ExecutionPlan>;
 type Filter = Arc<dyn PhysicalExpr>;
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
-/// DataFusion's rules, with [`PushFilters`] and [`EnsureOrders`] in place of its own, after [`ForgetBelowGroupingSets`] and
-/// [`ForgetAboveOuterJoins`]; and [`SortWhatIsUnsorted`] before plans are checked, which is the last of them.
+/// Returns DataFusion's rules with [`PushFilters`] and [`EnsureOrders`] in place of its own.
+/// [`ForgetBelowGroupingSets`] and [`ForgetAboveOuterJoins`] run first; [`FewGroupsAtOnce`] and [`SortWhatIsUnsorted`]
+/// run right before plans are checked, in this order.
 pub fn rules() -> Vec<Rule> {
     let ours = |rule: Rule| -> Rule {
         match rule.name() {
@@ -61,11 +62,12 @@ pub fn rules() -> Vec<Rule> {
     rules
 }
 
-/// Groups that an aggregate under ORDER BY LIMIT keeps in its heap at most: DataFusion takes the memory for all of them before
-/// the first row, and asks the pool for none of it. Above that it keeps all groups, in the memory that they are granted.
+/// The most groups that an aggregate under ORDER BY LIMIT keeps in its heap. DataFusion allocates the memory for all of
+/// them before the first row, and does not reserve it in the pool. For a larger LIMIT the aggregate keeps all groups,
+/// in memory that it reserves.
 const HEAP_MAX: usize = 10_000;
 
-/// Takes a large LIMIT away from aggregates that would make a heap of that size.
+/// Removes a large LIMIT from aggregates that would make a heap of that size.
 #[derive(Debug)]
 struct FewGroupsAtOnce;
 
@@ -92,7 +94,7 @@ impl PhysicalOptimizerRule for FewGroupsAtOnce {
     }
 }
 
-/// Hands filters down to the operators that can use them.
+/// Passes filters down to the operators that can use them.
 #[derive(Debug)]
 struct PushFilters {
     phase: FilterPushdownPhase,
@@ -116,8 +118,8 @@ impl PhysicalOptimizerRule for PushFilters {
 }
 
 impl PushFilters {
-    /// Offers `filters`, which are over the output of `node`, to it and to what is below it. `skipped`: of the partitions of
-    /// `node` some may never be asked for a row.
+    /// Offers `filters`, which are over the output of `node`, to the node and to the plan below it. `skipped` says
+    /// whether some partitions of `node` may never be asked for a row.
     fn push(
         &self,
         node: &Plan,
@@ -158,7 +160,7 @@ impl PushFilters {
                 results[f] = *result;
             }
             let wrapped = results.into_iter().zip(&of_node[place]).map(|(r, f)| r.wrap_expression(Arc::clone(f)));
-            // A join that sees no filter of its own makes none.
+            // A join that is told of no result for its own filter builds none.
             own_results.push(if compares_bits(node) { Vec::new() } else { wrapped.collect() });
             for (f, result) in passed.into_iter().zip(results_of_passed) {
                 taken[offered[f]][place] = *result;
@@ -181,7 +183,7 @@ impl PushFilters {
     }
 }
 
-/// Whether it is a join that is by keys whose bits do not say whether they are equal.
+/// Returns whether a node is a join by keys whose bits do not say whether they are equal.
 fn compares_bits(node: &Plan) -> bool {
     let Some(join) = node.downcast_ref::<HashJoinExec>() else { return false };
     join.on()
@@ -189,8 +191,9 @@ fn compares_bits(node: &Plan) -> bool {
         .any(|(left, _)| left.data_type(&join.left().schema()).map_or(true, |t| t.is_floating() || t.is_nested()))
 }
 
-/// Whether a filter may go to a child of a semi join: to the side that is not shown it goes by the keys that it is about. The
-/// join looks only for the names of the filter's columns there, and other columns than the keys may have them.
+/// Returns whether a filter may go to a child of a semi join. It may go to the side that is not shown only if all its
+/// columns are keys. The join looks only for the names of the filter's columns there, and columns that are no keys may
+/// have the same names.
 fn is_of_keys(node: &Plan, place: usize, filter: &Filter) -> bool {
     let Some(join) = node.downcast_ref::<HashJoinExec>() else { return true };
     let hidden = match join.join_type() {
@@ -215,14 +218,15 @@ fn is_of_keys(node: &Plan, place: usize, filter: &Filter) -> bool {
     collect_columns(filter).iter().all(is_key)
 }
 
-/// Whether a join learns a filter once all of its partitions have seen the build side that they share. A partition that is
-/// never asked for a row does not say that it has seen it, and the others would wait for ever.
+/// Returns whether a join learns its filter only after all of its partitions have seen the build side that they share.
+/// A partition that is never asked for a row does not report that it has seen it, and the others would wait forever.
 fn learns_from_all_partitions(node: &Plan) -> bool {
     node.downcast_ref::<HashJoinExec>().is_some_and(|join| *join.partition_mode() == PartitionMode::CollectLeft)
 }
 
-/// Whether some partitions of the child at `place` of `node` may never be asked for a row, where this is so of `node` itself
-/// or not. A join of a partition without rows on its build side does not ask its probe side.
+/// Returns whether some partitions of the child at `place` of `node` may never be asked for a row; `skipped` says
+/// whether some of `node` itself may not. A join of a partition without rows on its build side does not poll its probe
+/// side.
 fn may_skip(node: &Plan, place: usize, skipped: bool) -> bool {
     let exchanges = node.is::<RepartitionExec>()
         || node.is::<CoalescePartitionsExec>()
@@ -233,7 +237,7 @@ fn may_skip(node: &Plan, place: usize, skipped: bool) -> bool {
     !exchanges && (skipped || node.is::<SortMergeJoinExec>() || (builds_first && place == 1))
 }
 
-/// Whether the names of the filter's columns say which columns of `node` and of its children are meant.
+/// Returns whether the names of the filter's columns identify the columns of `node` and of its children.
 fn is_clear(node: &Plan, children: &[Plan], filter: &Filter) -> bool {
     let times = |schema: &SchemaRef, name: &str| schema.fields().iter().filter(|f| f.name() == name).count();
     let by_place = node.downcast_ref::<HashJoinExec>().is_some();

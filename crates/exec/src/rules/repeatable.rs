@@ -1,4 +1,4 @@
-//! Whether a plan that runs twice gives the same rows twice.
+//! Decides whether a plan that runs twice gives the same rows twice.
 
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DFSchema, Result};
@@ -6,7 +6,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 
 use crate::native::SEGMENT_COLUMN;
 
-/// Aggregates whose value does not depend on the order in which rows come, whatever the types of their arguments.
+/// Aggregates whose value does not depend on the order of their input rows, for all argument types.
 const OF_ALL_ORDERS: [&str; 17] = [
     "count",
     "min",
@@ -27,8 +27,8 @@ const OF_ALL_ORDERS: [&str; 17] = [
     "hll_union_agg",
 ];
 
-/// Whether a plan has the same rows each time it runs: none that are random, or chosen among equals, and no sums of
-/// floating-point numbers, whose last digits depend on the order of the rows.
+/// Returns whether a plan gives the same rows each time it runs: it has no random values, chooses no rows among equals,
+/// and has no sums of floating-point numbers, whose last digits depend on the order of the rows.
 pub fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
     let mut repeatable = true;
     plan.apply_with_subqueries(|node| {
@@ -48,14 +48,15 @@ pub fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
     Ok(repeatable)
 }
 
-/// Whether an aggregate gives one value in whatever order rows come. Of one that is not known here this is not said.
+/// Returns whether an aggregate gives the same value for every order of its input rows. False for aggregates that are
+/// not known here.
 fn is_of_all_orders(value: &Expr, schema: &DFSchema) -> bool {
     match value {
         Expr::Alias(alias) => is_of_all_orders(&alias.expr, schema),
         Expr::AggregateFunction(function) => match function.func.name() {
             name if OF_ALL_ORDERS.contains(&name) => true,
             "sum" | "avg" => function.params.args.iter().all(|arg| is_exact(arg, schema)),
-            // Rows with equal keys come in any order, but for those that are the key itself.
+            // Rows with equal sort keys come in any order; that does not matter if the argument is the sort key itself.
             "array_agg" | "string_agg" | "first_value" | "last_value" => {
                 let of = function.params.args.first();
                 function.params.order_by.iter().any(|by| Some(&by.expr) == of || is_segment(&by.expr))
@@ -66,12 +67,13 @@ fn is_of_all_orders(value: &Expr, schema: &DFSchema) -> bool {
     }
 }
 
-/// Whether it is the segment that a row of an AGGREGATE table lies in: each has one row of a key.
+/// Returns whether an expression is the segment of a row of an AGGREGATE table. Each segment has at most one row per
+/// key, so it gives a total order of the rows of a key.
 fn is_segment(by: &Expr) -> bool {
     matches!(by, Expr::Column(column) if column.name == SEGMENT_COLUMN)
 }
 
-/// Whether sums of such values are exact: of whole numbers and decimals.
+/// Returns whether sums of these values are exact: those of integers and decimals are.
 fn is_exact(arg: &Expr, schema: &DFSchema) -> bool {
     arg.get_type(schema).is_ok_and(|t| t.is_integer() || t.is_decimal() || t.is_null())
 }

@@ -1,9 +1,10 @@
-//! A hash join goes on when one of its partitions is not wanted any more.
+//! Lets a hash join go on when one of its partitions has been dropped.
 //!
-//! A join that collects its smaller side for all partitions makes a filter for the scan of the other side, as soon as each
-//! partition has seen what was collected. Until then all of them wait. A partition that is dropped before says nothing: the
-//! join above has found no row of its own side in that partition, say, and asks for none of this one. DataFusion then lets the
-//! others wait for ever. A node above such a join keeps the dropped partition, and whoever waits polls that, too.
+//! A hash join that collects its smaller side for all partitions builds a filter for the scan of the other side, once
+//! each partition has seen the collected side. Until then all partitions wait. A partition that is dropped before does
+//! not report: for example, the join above found no row of its own side in that partition, and polls no row of this
+//! one. DataFusion then lets the other partitions wait forever. A node above such a join keeps the stream of the
+//! dropped partition, and the waiting partitions poll that stream, too.
 
 use std::fmt;
 use std::pin::Pin;
@@ -25,7 +26,7 @@ use datafusion::physical_plan::{
 use futures::{Stream, StreamExt};
 use parking_lot::Mutex;
 
-/// The join below a [`ReportsExec`] if its partitions wait for one another.
+/// Puts a join below a [`ReportsExec`] if its partitions wait for one another; returns other plans unchanged.
 pub fn with_reports(join: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     let wait = join.downcast_ref::<HashJoinExec>().is_some_and(|join| {
         *join.partition_mode() == PartitionMode::CollectLeft
@@ -35,20 +36,21 @@ pub fn with_reports(join: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     if wait { Arc::new(ReportsExec::new(join)) } else { join }
 }
 
-/// The rows of its input, whose partitions are polled until each has given its first batch, or ended.
+/// Returns the rows of its input. Each partition is polled until it has returned its first batch or has ended, even if
+/// its consumer drops it before.
 #[derive(Debug)]
 struct ReportsExec {
     input: Arc<dyn ExecutionPlan>,
     dropped: Arc<Mutex<Dropped>>,
 }
 
-/// Partitions that nobody wants any more.
+/// Partitions that were dropped before they reported.
 #[derive(Default)]
 struct Dropped {
     streams: Vec<SendableRecordBatchStream>,
-    /// Those who wait for others.
+    /// Wakers of the partitions that wait for others.
     waiting: Vec<Waker>,
-    /// Partitions that were begun, and that are still wanted.
+    /// Number of partitions that were started, and of those that have not been dropped.
     begun: usize,
     wanted: usize,
 }
@@ -137,10 +139,10 @@ impl ExecutionPlan for ReportsExec {
 }
 
 struct ReportsStream {
-    /// There until this is dropped.
+    /// `Some` until this stream is dropped.
     input: Option<SendableRecordBatchStream>,
     schema: SchemaRef,
-    /// The input has given something, so it waits for nobody any more.
+    /// Whether the input has returned a batch or has ended, so that it waits for no other partition.
     reported: bool,
     partitions: usize,
     dropped: Arc<Mutex<Dropped>>,
@@ -160,7 +162,7 @@ impl Stream for ReportsStream {
             this.reported = true;
             return polled;
         }
-        // Not under the lock: what is polled may be long.
+        // Poll outside the lock, because it may take long.
         let streams = {
             let mut dropped = this.dropped.lock();
             if !dropped.waiting.iter().any(|waker| waker.will_wake(context.waker())) {
@@ -174,7 +176,7 @@ impl Stream for ReportsStream {
         let still: Vec<_> =
             streams.into_iter().filter_map(|mut s| s.poll_next_unpin(context).is_pending().then_some(s)).collect();
         this.dropped.lock().streams.extend(still);
-        // What they have said may be what this one waited for.
+        // The input may have waited for the report of those streams.
         let Some(input) = &mut this.input else { return Poll::Ready(None) };
         let polled = input.poll_next_unpin(context);
         this.reported = polled.is_ready();

@@ -1,12 +1,13 @@
-//! The build side of a nested loop join that does not fit in memory is read once more.
+//! Reads the build side of a nested loop join a second time if it does not fit in memory.
 //!
-//! DataFusion's join then runs its left input a second time, to spill it. An operator gives its rows once: a repartitioning
-//! panics, and the queue of a scan is empty, so that rows would be missing without an error. A node above that input makes
-//! a second run out of a plan in its first state. It also ends the joins whose second way gives wrong rows:
+//! DataFusion's join then executes its left input a second time, to spill it. Most operators return their rows only
+//! once: a repartitioning panics, and the queue of a scan is empty, so that rows would be missing without an error. A
+//! node above that input starts the second run from a plan in its initial state. It also fails the joins whose fallback
+//! gives wrong rows:
 //!
-//! - Where several partitions probe, each of them would say of a row of the left side that it has no partner.
-//! - Rows of the right side that are given for having a partner, or none, come once the left side is through. They do not come
-//!   at all if the left side ends with the batch that memory was too short for.
+//! - If several partitions probe, each of them would report a row of the left side as unmatched.
+//! - Rows of the right side that are returned because they have a partner, or have none, come after the left side is
+//!   finished. They do not come at all if the left side ends with the batch for which memory was too short.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Exe
 
 use crate::rules::passing::passes_rows;
 
-/// The join with a [`RereadExec`] above its left input.
+/// Puts a [`RereadExec`] above the left input of a nested loop join; returns other plans unchanged.
 pub fn with_left_reread(join: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let Some(node) = join.downcast_ref::<NestedLoopJoinExec>() else { return Ok(Arc::clone(join)) };
     let says_what_is_unmatched = matches!(
@@ -38,7 +39,7 @@ pub fn with_left_reread(join: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Executi
     replace_children_if_necessary(Arc::clone(join), vec![left, Arc::clone(node.right())])
 }
 
-/// The rows of its input; a second time, if they [may](Self::may) be read a second time.
+/// Returns the rows of its input, and a second time if [`may`](Self::may) allows it.
 #[derive(Debug)]
 struct RereadExec {
     input: Arc<dyn ExecutionPlan>,

@@ -1,10 +1,10 @@
-//! `ORDER BY ... LIMIT` above rows that come in that order by themselves.
+//! `ORDER BY ... LIMIT` above rows that are in that order already.
 //!
-//! DataFusion moves a sort with a LIMIT down as far as it can, and with it how many rows are wanted. Where an operator on the way
-//! has the wanted order already, as a GROUP BY of sorted rows has, or a filter of rows that were sorted below, the number goes on
-//! to what is below that operator: as many rows come out of the inner sort, and fewer of the filter and the GROUP BY. So a sort
-//! above rows in its order stays where it is while others are moved. A merge of partitions that brings the rows of one key
-//! together stays, too, when sorts above it are made parallel.
+//! DataFusion moves a sort with a LIMIT down as far as it can, and with it the number of wanted rows. Where an operator
+//! on the way has the wanted order already, like a GROUP BY of sorted rows or a filter above a sort, the number moves
+//! on below that operator: the inner sort then returns just that many rows, and the filter or GROUP BY returns fewer.
+//! Therefore a sort above rows in its order stays where it is while other sorts are moved. A merge of partitions that
+//! brings the rows of one key together also stays when sorts above it are made parallel.
 
 use std::fmt;
 use std::sync::Arc;
@@ -44,7 +44,8 @@ use datafusion::physical_plan::{
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// DataFusion's rule for orders and partitions, step by step, but for the sorts that it must not move.
+/// DataFusion's rule for orders and partitions, step by step, except that it does not move the sorts and merges that
+/// must stay.
 #[derive(Debug)]
 pub struct EnsureOrders;
 
@@ -71,7 +72,7 @@ impl PhysicalOptimizerRule for EnsureOrders {
     }
 
     fn name(&self) -> &str {
-        // EXPLAIN shows it under the name that DataFusion's rule has.
+        // EXPLAIN shows it under the name of DataFusion's rule.
         "EnsureRequirements"
     }
 
@@ -80,8 +81,8 @@ impl PhysicalOptimizerRule for EnsureOrders {
     }
 }
 
-/// DataFusion's rule that hands a LIMIT to the sort below a window. It goes on with the LIMIT of one branch of a plan in the next
-/// one, so it sees plans without branches only.
+/// DataFusion's rule that passes a LIMIT to the sort below a window. It carries the LIMIT of one branch of a plan over
+/// to the next branch, so it is applied only to plans without branches.
 #[derive(Debug)]
 pub struct LimitBelowWindows(pub Arc<dyn PhysicalOptimizerRule + Send + Sync>);
 
@@ -102,7 +103,7 @@ impl PhysicalOptimizerRule for LimitBelowWindows {
     }
 }
 
-/// Puts a [`Held`] in the place of a sort, or of a merge of sorted rows, whose LIMIT must not be moved.
+/// Replaces a sort, or a merge of sorted rows, whose LIMIT must not be moved by a [`Held`].
 fn hold(node: Plan) -> Result<Transformed<Plan>> {
     let (order, input) = match (node.downcast_ref::<SortExec>(), node.downcast_ref::<SortPreservingMergeExec>()) {
         (Some(sort), _) => (sort.expr(), sort.input()),
@@ -115,9 +116,9 @@ fn hold(node: Plan) -> Result<Transformed<Plan>> {
     Ok(Transformed::yes(Arc::new(Held { node })))
 }
 
-/// Puts a [`Held`] in the place of merges of partitions by which an operator has all rows of one key together. DataFusion takes
-/// merges below a sort away, and looks only whether an operator between wants all rows in one partition. By one worker a
-/// window over a key that is constant wants rows by their key, and a merge is what brings them together.
+/// Replaces by a [`Held`] each merge of partitions that gives an operator all rows of one key together. DataFusion
+/// removes merges below a sort unless an operator between wants all rows in one partition. With one worker, a window
+/// over a constant key wants rows by their key, and a merge is what brings them together.
 fn hold_merges(node: Plan) -> Result<Transformed<Plan>> {
     let wanted = node.input_distribution_requirements();
     let by_key = |child: usize| {
@@ -137,7 +138,8 @@ fn hold_merges(node: Plan) -> Result<Transformed<Plan>> {
     Ok(Transformed::yes(replace_children_if_necessary(node, held)?))
 }
 
-/// Whether an operator that does not hand on all rows, or looks at other rows than the one it hands on, has this order.
+/// Returns whether an operator at or below `node` has this order and either drops rows, or looks at other rows than the
+/// one that it returns.
 fn meets_order(node: &Plan, order: Vec<PhysicalSortExpr>) -> Result<bool> {
     let looks_around = node.is::<WindowAggExec>() || node.is::<BoundedWindowAggExec>();
     let hands_on = node.is::<SortExec>()
@@ -170,7 +172,7 @@ fn meets_order(node: &Plan, order: Vec<PhysicalSortExpr>) -> Result<bool> {
     Ok(false)
 }
 
-/// What a [`Held`] stands in for.
+/// Replaces a [`Held`] by the node that it stands for.
 fn release(node: Plan) -> Result<Transformed<Plan>> {
     Ok(match node.downcast_ref::<Held>() {
         Some(held) => Transformed::yes(Arc::clone(&held.node)),
@@ -178,7 +180,8 @@ fn release(node: Plan) -> Result<Transformed<Plan>> {
     })
 }
 
-/// A node that rules do not know: a sort, or a merge of sorted rows, whose LIMIT is not seen, or a merge of partitions.
+/// A node that DataFusion's rules do not know. It stands for a sort, or a merge of sorted rows, so that its LIMIT is
+/// not seen, or for a merge of partitions.
 #[derive(Debug)]
 struct Held {
     node: Plan,

@@ -1,7 +1,8 @@
-//! The memory of windows: what results of aggregates over windows hold is the statement's.
+//! Charges the memory of window results to the statement.
 //!
-//! DataFusion's window operators ask nobody for memory. Above each of them a node says, while it works, whose memory
-//! accumulators take; below it another says that the input's operators are not part of the window.
+//! DataFusion's window operators reserve no memory. A node above each of them says, while it is polled, which
+//! reservation the accumulators of aggregates over windows charge; a node below it says that the input's operators are
+//! not part of the window.
 
 use std::fmt;
 use std::pin::Pin;
@@ -24,7 +25,7 @@ use futures::{Stream, StreamExt};
 
 use crate::rules::passing::passes_rows;
 
-/// Puts [`WindowMemoryExec`] around windows.
+/// Puts [`WindowMemoryExec`] above and below windows.
 #[derive(Debug)]
 pub struct ChargeWindows;
 
@@ -53,7 +54,8 @@ fn node_of(input: Arc<dyn ExecutionPlan>, window: bool) -> Arc<dyn ExecutionPlan
     Arc::new(WindowMemoryExec { input, window })
 }
 
-/// Hands on its input's rows. The input is a window whose results take memory of the statement, or is below a window.
+/// Returns the rows of its input. If `window`, the input is a window operator whose results charge memory to the
+/// statement; otherwise it is the input of one.
 #[derive(Debug)]
 struct WindowMemoryExec {
     input: Arc<dyn ExecutionPlan>,
@@ -109,7 +111,7 @@ impl Stream for WindowMemoryStream {
         let this = &mut *self;
         let polled = with_window_memory(this.memory.as_ref(), || this.input.poll_next_unpin(context));
         if let (Poll::Ready(_), Some(memory)) = (&polled, &this.memory) {
-            // Results belong to whoever has the batch now.
+            // The results belong to the consumer of the batch from here on.
             memory.free();
         }
         polled
