@@ -1,7 +1,8 @@
-//! Nested columns without what is noted beside fields within them.
+//! Nested columns without the metadata of fields within them.
 //!
-//! A declared `ARRAY<VARCHAR(20)>` notes the length beside its item, which readers of text ask for. Expressions over the column
-//! do not keep the note, and plans compare the types of both: so a table shows columns without such notes.
+//! A declared `ARRAY<VARCHAR(20)>` stores the length in the metadata of its item field, for the readers of text.
+//! Expressions over the column do not keep that metadata, and plans compare the types of both, so a table shows columns
+//! without it.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -13,7 +14,7 @@ use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 use dipper_text::scan::RowFilter;
 
-/// The column without notes within it; those of its own stay.
+/// Returns a column without the metadata of fields within it; the column's own metadata stay.
 pub fn bare(field: &FieldRef) -> FieldRef {
     fn inner(field: &FieldRef) -> FieldRef {
         let data_type = data_type(field.data_type());
@@ -30,10 +31,10 @@ pub fn bare(field: &FieldRef) -> FieldRef {
     Arc::new(field.as_ref().clone().with_data_type(data_type(field.data_type())))
 }
 
-/// An array's values as a type that differs in notes only.
+/// Returns an array's values as a type that differs only in the metadata of fields.
 ///
 /// # Errors
-/// The types differ in more.
+/// `SchemaError` if the types differ in more than metadata.
 pub fn bare_array(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     if array.data_type() == to {
         return Ok(Arc::clone(array));
@@ -61,7 +62,7 @@ pub fn bare_array(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowErro
     })
 }
 
-/// A filter over columns that have notes in the file and none in the table.
+/// A filter over columns that have inner metadata in the file and none in the table.
 #[derive(Debug)]
 pub struct BareFilter<F> {
     filter: F,
@@ -69,7 +70,7 @@ pub struct BareFilter<F> {
 }
 
 impl<F: RowFilter> BareFilter<F> {
-    /// `table` begins with the columns of the file.
+    /// Makes the filter. `table` begins with the columns of the file.
     pub fn new(filter: F, table: SchemaRef) -> Self {
         BareFilter { filter, table }
     }

@@ -1,10 +1,11 @@
-//! The filter of a scan over row groups, taken apart into questions about one column each and the rest.
+//! The filter of a scan, split into tests of one column each and the predicates over several columns.
 //!
-//! Questions are asked column by column ([`ColumnTests`]), so that what fails the first costs the next nothing, first those that
-//! turn away most rows for their time; those that may fail on a row are asked in the order of the statement. Filters that
-//! joins and TopKs learn while the query runs are optional: while they let nearly everything pass they are not asked at all.
-//! A question about whole numbers from a range that is smaller than what is to be asked is answered once for each number of
-//! it ([`ValueTable`]), whatever it is: a join's hash table becomes a bitmap.
+//! Row groups are tested column by column ([`ColumnTests`]), so that rows that fail one test cost the next one nothing.
+//! The tests that reject most rows for their time run first, except that tests which may fail on a row keep the order
+//! of the statement. Filters that joins and TopKs learn while the query runs are optional: while nearly all rows pass
+//! one, it is not evaluated. For a column of integers with known bounds, any test can be evaluated once for each
+//! integer between them ([`ValueTable`]), once more rows than that have been tested: a join's hash table becomes a
+//! bitmap.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,20 +31,20 @@ use parking_lot::Mutex;
 use super::filter::{ScanFilter, as_bools};
 use crate::rules::conditions::{all_of, parts};
 
-/// Rows that must have been asked about before it is judged how many pass.
+/// Rows that must have been tested before the share of passing rows is judged.
 const JUDGED_ROWS: u64 = 32 * 1024;
-/// An optional test that lets more than this share of them pass is left out...
+/// The share of passing rows above which an optional test is left out...
 const USELESS: f64 = 0.95;
-/// ...but for one row group in so many: what comes later in the table may be other data.
+/// ...except for one row group in this many, because later parts of the table may have other data.
 const TRIED_AGAIN: u64 = 16;
-/// The rank of a test that nothing is known of: two nanoseconds a row, of which half pass.
+/// The rank of a test that is not measured yet: two nanoseconds per row, of which half pass.
 const UNKNOWN_RANK: f64 = 4.0;
-/// Numbers that a table has at most; it takes an eighth of a byte for each.
+/// The most integers that a table covers; it takes an eighth of a byte for each.
 const TABLE_VALUES: u64 = 1 << 24;
-/// Numbers that are asked about at a time while a table is made.
+/// Integers that are tested at a time while a table is made.
 const TABLE_STEP: usize = 8192;
 
-/// A conjunction of predicates over stored columns, as row groups are asked.
+/// A conjunction of predicates over stored columns, in the form in which row groups are tested.
 pub struct GroupFilter {
     tests: Vec<ColumnTest>,
     alone: Vec<Alone>,
@@ -57,33 +58,33 @@ impl fmt::Debug for GroupFilter {
     }
 }
 
-/// A predicate over one column, which is column 0 of what it is asked about.
+/// A predicate over one column, which is column 0 of the batches that it is evaluated on.
 struct Alone {
     predicate: Arc<dyn PhysicalExpr>,
     data_type: DataType,
-    /// Whoever made it does not count on it.
+    /// The operator that made the predicate does not rely on it.
     optional: bool,
-    /// It gives an answer for whatever value.
+    /// Evaluating it cannot fail for any value.
     never_fails: bool,
-    /// Least and greatest number that the column has, if it has numbers and that is known.
+    /// Least and greatest value of the column, if its values are integers and the bounds are known.
     bounds: Option<(i64, i64)>,
-    /// As the predicate stands now.
+    /// Measurements of the predicate in its current generation.
     now: Mutex<Arc<Standing>>,
 }
 
-/// A predicate between two changes of it.
+/// The measurements of a predicate between two changes of it.
 struct Standing {
     generation: u64,
-    /// It lets everything pass.
+    /// Whether the predicate lets every row pass.
     always: bool,
     asked: AtomicU64,
     passed: AtomicU64,
     nanoseconds: AtomicU64,
-    /// Row groups that it was left out of.
+    /// Row groups for which the test was left out.
     left_out: AtomicU64,
-    /// Rows that were not looked up.
+    /// Rows that were evaluated, rather than looked up in the table.
     evaluated: AtomicU64,
-    /// `None` until it pays, then the table, or that there can be none.
+    /// `None` until a table pays off; `Some(None)` if there can be none.
     table: Mutex<Option<Option<Arc<ValueTable>>>>,
 }
 
@@ -101,7 +102,8 @@ impl Standing {
         })
     }
 
-    /// Whether an optional test is not worth asking now.
+    /// Returns whether an optional test is left out for the next row group. Every [`TRIED_AGAIN`]th time, starts a new
+    /// measurement instead.
     fn is_left_out(&self) -> bool {
         if self.always {
             return true;
@@ -118,7 +120,7 @@ impl Standing {
         false
     }
 
-    /// Nanoseconds for each row that it turns away: what costs least of them is asked first.
+    /// Returns the nanoseconds per rejected row: tests with the least run first.
     fn rank(&self) -> f64 {
         let asked = self.asked.load(Ordering::Relaxed) as f64;
         let turned_away = asked - self.passed.load(Ordering::Relaxed) as f64;
@@ -128,7 +130,7 @@ impl Standing {
         }
     }
 
-    /// Share of rows that pass; `None` before that is known.
+    /// Returns the share of rows that pass; `None` until [`JUDGED_ROWS`] rows have been tested.
     fn share(&self) -> Option<f64> {
         let asked = self.asked.load(Ordering::Relaxed);
         (asked >= JUDGED_ROWS).then(|| self.passed.load(Ordering::Relaxed) as f64 / asked as f64)
@@ -136,15 +138,16 @@ impl Standing {
 }
 
 impl GroupFilter {
-    /// `predicates` are over the scan's table; `stored[i]` is the stored column behind its column `i`, `None` for those that are
-    /// made up, which no predicate may use. `bounds` tells least and greatest number of a column of the table.
+    /// Makes the filter; `None` if there is nothing to test. `predicates` are over the scan's table; `stored[i]` is the
+    /// stored column behind column `i` of the table, `None` for computed columns, which no predicate may use. `bounds`
+    /// returns the least and the greatest value of a column of the table.
     pub fn try_new(
         predicates: &[Arc<dyn PhysicalExpr>],
         stored: &[Option<usize>],
         table: &Schema,
         bounds: impl Fn(usize) -> Option<(i64, i64)>,
     ) -> DfResult<Option<Self>> {
-        // Of each column its predicates that are the same at any time; they are asked together.
+        // For each column, its predicates that do not change while the query runs. They are evaluated together.
         let mut plain: Vec<(usize, Vec<Arc<dyn PhysicalExpr>>)> = Vec::new();
         let mut single: Vec<(usize, Arc<dyn PhysicalExpr>)> = Vec::new();
         let mut rest = Vec::new();
@@ -180,12 +183,12 @@ impl GroupFilter {
         Ok((!filter.tests.is_empty() || filter.rest.is_some()).then_some(filter))
     }
 
-    /// Its questions about one column each; `None` if there are none.
+    /// Returns the tests of one column each; `None` if there are none.
     pub fn tests(&self) -> Option<&dyn ColumnTests> {
         (!self.tests.is_empty()).then_some(self as _)
     }
 
-    /// What it asks about several columns at once.
+    /// Returns the predicates over several columns.
     pub fn rest(&self) -> Option<&ScanFilter> {
         self.rest.as_ref()
     }
@@ -219,7 +222,7 @@ impl Alone {
         Standing::new(generation, always)
     }
 
-    /// The predicate as it stands now.
+    /// Returns the measurements of the predicate, new ones if it has changed.
     fn now(&self) -> Arc<Standing> {
         let mut now = self.now.lock();
         if now.generation != snapshot_generation(&self.predicate) {
@@ -235,12 +238,12 @@ impl Alone {
         Ok(passed)
     }
 
-    /// The table of the predicate, made when as many rows have been asked about one by one as it has numbers: so it never
-    /// costs more than what was spent already.
+    /// Returns the table of the predicate. It is made once as many rows have been evaluated as it covers integers, so
+    /// it never costs more than was spent already.
     fn table(&self, standing: &Standing, rows: usize) -> Option<Arc<ValueTable>> {
         let (least, greatest) = self.bounds?;
         let width = greatest.checked_sub(least)?.checked_add(1).filter(|w| (1..=TABLE_VALUES as i64).contains(w))?;
-        // Whoever comes while it is made does without.
+        // Callers that come while the table is being made evaluate the predicate.
         let mut made = standing.table.try_lock()?;
         if let Some(table) = &*made {
             return table.clone();
@@ -253,7 +256,8 @@ impl Alone {
         table
     }
 
-    /// `None` if the predicate fails for some number, which the column need not have.
+    /// Evaluates the predicate for each integer of the range. `None` if it fails for one of them, which the column need
+    /// not have.
     fn tabulated(&self, first: i64, count: usize) -> Option<Arc<ValueTable>> {
         let mut bits = BooleanBufferBuilder::new(count);
         for start in (0..count).step_by(TABLE_STEP) {
@@ -279,7 +283,7 @@ impl ColumnTests for GroupFilter {
         let (free, fixed): (Vec<_>, Vec<_>) = asked.partition(|(_, a)| a.never_fails);
         let mut free: Vec<(f64, usize)> = free.into_iter().map(|(i, a)| (a.now().rank(), i)).collect();
         free.sort_by(|a, b| a.0.total_cmp(&b.0));
-        // The others stay together, where the first of them belongs.
+        // The tests that may fail stay together, at the rank of the first of them.
         let first = fixed.first().map_or(f64::MAX, |(_, a)| a.now().rank());
         let (before, behind) = free.split_at(free.partition_point(|(rank, _)| *rank <= first));
         let places = |tests: &[(f64, usize)]| tests.iter().map(|(_, i)| *i).collect::<Vec<_>>();
@@ -309,7 +313,8 @@ impl ColumnTests for GroupFilter {
     }
 }
 
-/// Whether a predicate is made of comparisons with constants only.
+/// Returns whether a predicate consists only of comparisons, LIKE, IN, IS NULL and logic over columns and constants,
+/// which cannot fail.
 fn never_fails(predicate: &Arc<dyn PhysicalExpr>) -> bool {
     let plain = |e: &Arc<dyn PhysicalExpr>| {
         let compares = |b: &BinaryExpr| b.op().supports_propagation() || b.op().is_logic_operator();
@@ -325,7 +330,7 @@ fn never_fails(predicate: &Arc<dyn PhysicalExpr>) -> bool {
     !predicate.exists(|e| Ok(!plain(e))).unwrap_or(true)
 }
 
-/// What a value must contain for `column LIKE '%text%'`.
+/// Returns the text that a value must contain to meet `column LIKE '%text%'`; `None` for other predicates.
 fn contained(predicate: &Arc<dyn PhysicalExpr>) -> Option<Vec<u8>> {
     let like = predicate.downcast_ref::<LikeExpr>()?;
     like.expr().downcast_ref::<Column>()?;

@@ -34,14 +34,14 @@ use super::bare::{BareFilter, bare_array};
 use super::filter::{ScanFilter, take_filters};
 use super::{PoolMemory, leaf, profile};
 
-/// Bytes a worker reads at a time: a block and what is built from it stay in the L2 cache, and the memory of a scan is
-/// a few of these per worker.
+/// Bytes that a worker reads at a time. A block and the arrays that are built from it stay in the L2 cache, and the
+/// memory of a scan is a few blocks per worker.
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// A scan gets another worker for each so many bytes.
+/// Bytes of files per worker: a scan gets another worker for each.
 const BYTES_PER_WORKER: u64 = 1 << 20;
 
-/// A file of a text table and what its directory says.
+/// A file of a text table and the partition values that its directory gives it.
 #[derive(Debug, Clone)]
 pub struct TextScanFile {
     /// The file.
@@ -59,33 +59,33 @@ pub struct TextScanSpec {
     pub file_schema: SchemaRef,
     /// Columns of the table: those of the files, then those of the partitions.
     pub table_schema: SchemaRef,
-    /// How values that do not fit are treated.
+    /// How values are treated that do not fit their column.
     pub bad_value: BadValue,
-    /// How broken UTF-8 is treated.
+    /// How invalid UTF-8 is treated.
     pub invalid_utf8: InvalidUtf8,
-    /// Views into the blocks, or dense copies.
+    /// Whether strings are views into the blocks or dense copies.
     pub strings: Strings,
     /// The files, in reading order.
     pub files: Arc<[TextScanFile]>,
-    /// `None`: by each file's name.
+    /// Compression of all files; `None`: by each file's name.
     pub compression: Option<Compression>,
-    /// `None`: nothing of the above is a guess.
+    /// `Some` if the dialect or the columns were guessed from a sample.
     pub guess: Option<TextGuess>,
 }
 
-/// What is known of CSV files from a sample of them only.
+/// Properties of CSV files that were guessed from a sample of them.
 #[derive(Debug, Clone)]
 pub struct TextGuess {
-    /// How they are written, for EXPLAIN.
+    /// The guessed dialect, for EXPLAIN.
     pub written: String,
     /// Columns of the files whose types are guesses.
     pub columns: Vec<usize>,
-    /// What the headers of files must name that nobody has looked at.
+    /// Names that must be in the headers of the files that were not sampled.
     pub header: Option<Arc<Header>>,
 }
 
 impl TextScanSpec {
-    /// The error with a way out where a value does not fit a type that is a guess.
+    /// Adds a way out to the error of a value that does not fit a guessed type. Other errors stay unchanged.
     fn with_way_out(&self, error: TextError) -> TextError {
         let (Some(guess), Dialect::Csv(csv), TextKind::BadValue) = (&self.guess, &self.dialect, error.kind) else {
             return error;
@@ -108,13 +108,13 @@ pub struct TextScanExec {
     fetch: Option<usize>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
-    /// Made by the first partition that runs, shared by all. An error is kept: each partition reports it.
+    /// Made by the first partition that runs, and shared by all. An error is kept, and each partition reports it.
     queue: OnceLock<std::result::Result<Arc<ScanQueue>, EngineError>>,
     reads: Arc<FileReads>,
 }
 
 impl TextScanExec {
-    /// A scan that returns `projection` (indexes into the table's columns) with at most `workers` partitions.
+    /// Makes a scan that returns `projection` (indexes into the table's columns) with at most `workers` partitions.
     pub fn new(spec: Arc<TextScanSpec>, projection: Vec<usize>, fetch: Option<usize>, workers: usize) -> Self {
         let schema = Arc::new(spec.table_schema.project(&projection).expect("projection is within the table"));
         let bytes: u64 = spec.files.iter().map(|f| f.entry.len).sum();
@@ -146,7 +146,7 @@ impl TextScanExec {
         }
     }
 
-    /// For each output column its column in the file, `None` for partition columns.
+    /// Returns for each output column its index among the file's columns, `None` for partition columns.
     fn file_columns(&self) -> Vec<Option<usize>> {
         let n = self.spec.file_schema.fields().len();
         self.projection.iter().map(|&i| (i < n).then_some(i)).collect()
@@ -274,7 +274,8 @@ impl ExecutionPlan for TextScanExec {
     fn statistics_from_inputs(&self, _inputs: &[Arc<Statistics>], _args: &StatisticsArgs) -> Result<Arc<Statistics>> {
         let mut statistics = Statistics::new_unknown(&self.schema());
         let bytes: u64 = self.spec.files.iter().map(|f| f.entry.len).sum();
-        // Joins are ordered by size; without any figure a 10 GB file would be as good a build side as a 1 KB one.
+        // Joins are ordered by size; without a row count, a 10 GB file would be as good a build side as a 1 KB one. So
+        // estimate 16 bytes per column.
         let row_bytes = 16 * self.spec.file_schema.fields().len().max(1) as u64;
         let rows = (bytes / row_bytes) as usize;
         statistics.num_rows = Precision::Inexact(self.fetch.map_or(rows, |n| n.min(rows)));
@@ -345,8 +346,8 @@ impl Stream for TextScanStream {
         if self.ended {
             return Poll::Ready(None);
         }
-        // A batch is a few hundred microseconds of work; the budget lets other streams of this thread, and
-        // cancellation, in between.
+        // A batch is a few hundred microseconds of work. The budget gives other streams of this thread, and
+        // cancellation, a chance between batches.
         let coop = std::task::ready!(tokio::task::coop::poll_proceed(cx));
         coop.made_progress();
         let next = self.next().transpose();
@@ -363,7 +364,7 @@ impl RecordBatchStream for TextScanStream {
     }
 }
 
-/// The table's schema: file columns, then partition columns.
+/// Returns the table's schema: file columns, then partition columns.
 pub fn table_schema(file: &Schema, partition: &[arrow::datatypes::FieldRef]) -> SchemaRef {
     let fields: Vec<_> = file.fields().iter().cloned().chain(partition.iter().cloned()).collect();
     Arc::new(Schema::new(fields))

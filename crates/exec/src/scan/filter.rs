@@ -1,4 +1,4 @@
-//! DataFusion predicates evaluated inside a scan, before the other columns of a row are built.
+//! DataFusion predicates that are evaluated inside a scan, before the other columns of a row are built.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use datafusion::physical_plan::filter_pushdown::{ChildPushdownResult, FilterPush
 use datafusion::physical_plan::projection::ProjectionExec;
 use dipper_text::scan::RowFilter;
 
-/// A conjunction of predicates over stored columns. Dynamic filters (a TopK's threshold, a join's key range) are
-/// evaluated as they stand at each batch.
+/// A conjunction of predicates over stored columns. For each batch, dynamic filters (a TopK's threshold, a join's key
+/// range) are evaluated in their current form.
 #[derive(Debug)]
 pub struct ScanFilter {
     predicates: Vec<Arc<dyn PhysicalExpr>>,
@@ -25,10 +25,9 @@ pub struct ScanFilter {
 }
 
 impl ScanFilter {
-    /// `predicates` are over the scan's output; `file_columns[i]` is the stored column behind output column `i`, `None`
-    /// for those that are made up (partition columns, row addresses), which no predicate may use.
-    ///
-    /// Returns `None` when there is nothing to test.
+    /// Makes a filter; `None` if there is nothing to test. `predicates` are over the scan's output; `file_columns[i]`
+    /// is the stored column behind output column `i`, `None` for computed columns (partition columns, row addresses),
+    /// which no predicate may use.
     pub fn try_new(
         predicates: &[Arc<dyn PhysicalExpr>],
         file_columns: &[Option<usize>],
@@ -55,12 +54,12 @@ impl ScanFilter {
         Ok(Some(ScanFilter { predicates, columns }))
     }
 
-    /// Stored columns that [`keep`](Self::keep) needs, ascending.
+    /// Returns the stored columns that [`keep`](Self::keep) needs, ascending.
     pub fn columns(&self) -> &[usize] {
         &self.columns
     }
 
-    /// One bool a row; `batch` has exactly the columns of [`columns`](Self::columns).
+    /// Returns one bool per row; `batch` has exactly the columns of [`columns`](Self::columns).
     pub fn keep(&self, batch: &RecordBatch) -> datafusion::error::Result<BooleanArray> {
         assert_eq!(batch.num_columns(), self.columns.len(), "a filter is given the columns that it asked for");
         let mut keep: Option<BooleanArray> = None;
@@ -97,7 +96,7 @@ pub(super) fn as_bools(value: &ArrayRef) -> datafusion::error::Result<BooleanArr
     }
 }
 
-/// Whether the scan can evaluate the predicate: it uses only stored columns.
+/// Returns whether the scan can evaluate the predicate: it uses at least one column, and only stored ones.
 fn accepts(predicate: &Arc<dyn PhysicalExpr>, output: &Schema, file_columns: &[Option<usize>]) -> bool {
     let columns = collect_columns(predicate);
     !columns.is_empty()
@@ -108,8 +107,8 @@ fn accepts(predicate: &Arc<dyn PhysicalExpr>, output: &Schema, file_columns: &[O
         })
 }
 
-/// The predicates, which are over a scan's output, over the columns of its table: `projection[i]` is output column `i`. So they
-/// stay when columns that only they use leave the output.
+/// Rewrites predicates over a scan's output as predicates over the columns of its table, where `projection[i]` is the
+/// column behind output column `i`. Predicates then stay valid when columns that only they use leave the output.
 pub fn over_table(
     predicates: Vec<Arc<dyn PhysicalExpr>>,
     projection: &[usize],
@@ -125,8 +124,8 @@ pub fn over_table(
     moved.collect()
 }
 
-/// The places in a scan's output of the columns that a projection is made of; `None` if it computes or renames anything,
-/// or names a column twice.
+/// Returns the indexes in a scan's output of the columns that a projection picks; `None` if it computes or renames
+/// anything, or names a column twice.
 pub fn narrowed(projection: &ProjectionExec) -> Option<Vec<usize>> {
     let mut places = Vec::new();
     for e in projection.expr() {
@@ -139,8 +138,8 @@ pub fn narrowed(projection: &ProjectionExec) -> Option<Vec<usize>> {
     Some(places)
 }
 
-/// What a scan answers to filters that are pushed down: it takes those over stored columns. `taken` are its own, to which
-/// they are added; true if there were any.
+/// Answers filters that are pushed down to a scan: it takes those over stored columns. They are added to `taken`, the
+/// scan's own filters; the returned flag says whether there were any.
 pub fn take_filters(
     pushed: ChildPushdownResult,
     fetch: Option<usize>,
@@ -151,7 +150,8 @@ pub fn take_filters(
     let before = taken.len();
     let mut answers = Vec::with_capacity(pushed.parent_filters.len());
     for parent in pushed.parent_filters {
-        // A limit counts rows after the filters known then; a filter that comes later would be counted wrongly.
+        // A limit counts rows after the filters that are known then, so a filter that is added later would be applied
+        // after the limit.
         if fetch.is_none() && accepts(&parent.filter, output, stored) {
             taken.push(parent.filter);
             answers.push(PushedDown::Yes);

@@ -1,4 +1,4 @@
-//! What the plan nodes of all scans do alike.
+//! Shared parts of the plan nodes of all scans.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
 use datafusion::physical_plan::{ExecutionPlan, Partitioning, PlanProperties};
 
-/// Properties of a scan that returns `schema`: it yields by itself, and its rows come in no order.
+/// Returns the plan properties of a scan with this schema: it yields by itself, and its rows come in no order.
 pub fn properties(schema: SchemaRef, partitioning: Partitioning) -> Arc<PlanProperties> {
     let properties = PlanProperties::new(
         EquivalenceProperties::new(schema),
@@ -21,7 +21,7 @@ pub fn properties(schema: SchemaRef, partitioning: Partitioning) -> Arc<PlanProp
     Arc::new(properties.with_scheduling_type(SchedulingType::Cooperative))
 }
 
-/// `ExecutionPlan::apply_expressions` over the scan's filters.
+/// Implements `ExecutionPlan::apply_expressions` over the scan's filters.
 pub fn visit(
     predicates: &[Arc<dyn PhysicalExpr>],
     f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
@@ -34,7 +34,10 @@ pub fn visit(
     Ok(TreeNodeRecursion::Continue)
 }
 
-/// `ExecutionPlan::with_new_children` of a node that has none.
+/// Implements `ExecutionPlan::with_new_children` for a node without children.
+///
+/// # Errors
+/// `Internal` if `children` is not empty.
 pub fn without_inputs(
     scan: Arc<dyn ExecutionPlan>,
     children: &[Arc<dyn ExecutionPlan>],
@@ -45,7 +48,7 @@ pub fn without_inputs(
     Ok(scan)
 }
 
-/// Filters and limit as EXPLAIN shows them behind what else a scan says of itself.
+/// Writes filters and limit for EXPLAIN, after the other properties of a scan.
 pub fn show(f: &mut fmt::Formatter, predicates: &[Arc<dyn PhysicalExpr>], fetch: Option<usize>) -> fmt::Result {
     for (i, predicate) in predicates.iter().enumerate() {
         f.write_str(if i == 0 { ", predicate=" } else { " AND " })?;

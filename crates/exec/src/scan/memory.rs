@@ -1,16 +1,16 @@
-//! Long records of text in the budget of memory.
+//! Charges the memory of long text records to the memory budget.
 
 use std::sync::Arc;
 
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use dipper_text::Memory;
 
-/// A scan's share of a pool. What it holds is given back when it is dropped.
+/// A scan's reservation in a memory pool. Dropping it frees the reserved bytes.
 #[derive(Debug)]
 pub struct PoolMemory(MemoryReservation);
 
 impl PoolMemory {
-    /// Nothing of the pool yet; `name` is whom its errors name as a holder.
+    /// Registers an empty reservation. `name` is the consumer that errors of the pool mention.
     pub fn of(pool: &Arc<dyn MemoryPool>, name: &str) -> Arc<dyn Memory> {
         Arc::new(PoolMemory(MemoryConsumer::new(name).register(pool)))
     }

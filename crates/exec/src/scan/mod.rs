@@ -1,10 +1,11 @@
-//! How files and native tables are scanned inside a DataFusion plan.
+//! Scans of text, Parquet and native files inside a DataFusion plan.
 //!
-//! - `exec.rs`: text files · `parquet.rs`: Parquet files of others
-//! - `worker.rs`: how row groups are worked through · `prune.rs`: which are left out · `filter.rs`: filters inside scans,
-//!   `column_tests.rs`: those of row groups, a column at a time
+//! - `exec.rs`: text files · `parquet.rs`: Parquet files that others wrote
+//! - `worker.rs`: how row groups are read and decoded · `prune.rs`: row groups and pages that are left out ·
+//!   `filter.rs`: filters inside scans, `column_tests.rs`: filters of row groups, one column at a time
 //! - `bare.rs`: nested columns as plans compare them
-//! - `morsels.rs`: what workers take of Parquet files · `leaf.rs`: what all their plan nodes do alike · `profile.rs`: what scans say of themselves
+//! - `morsels.rs`: the morsels of Parquet files · `leaf.rs`: shared parts of plan nodes · `profile.rs`: metrics of
+//!   scans
 //! - `memory.rs`: the memory of long records
 
 mod bare;

@@ -1,18 +1,18 @@
-//! What the workers of a scan of Parquet files take from each other: row groups, and parts of large ones.
+//! The queue of a scan of Parquet files: row groups, and parts of large ones.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use super::parquet::ParquetScanSpec;
 
-/// Rows of a morsel: row groups that are much larger and have a page index are split.
+/// Rows of a morsel. A row group of at least twice as many rows is split if it has a page index.
 const MORSEL_ROWS: usize = 128 << 10;
 
-/// Rows of a row group of a file.
+/// Rows of one row group of a file.
 #[derive(Debug, Clone, Copy)]
 pub struct FileMorsel {
     pub(super) file: u32,
     pub(super) group: u32,
-    /// From the first to the one behind the last; `None` for all.
+    /// First row, and the one after the last; `None` for all rows.
     pub(super) rows: Option<(u32, u32)>,
 }
 
@@ -26,7 +26,8 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// `few`: rows that are wanted at all.
+    /// Makes the queue. `few` is the LIMIT of a scan that reads only the first rows: then there is one task, which ends
+    /// with the row group that completes them.
     pub(super) fn new(spec: &ParquetScanSpec, few: Option<usize>) -> Self {
         let mut all = Vec::new();
         for (file, i) in spec.files.iter().zip(0..) {

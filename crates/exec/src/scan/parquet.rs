@@ -1,4 +1,4 @@
-//! [`ParquetScanExec`]: the plan node that reads Parquet files of others, by the same code that reads native tables.
+//! [`ParquetScanExec`]: the plan node that reads Parquet files of others, with the same code that reads native tables.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -39,22 +39,22 @@ use super::worker::{ScanMetrics, ScanRun, Worker, depth, first_rows, rows_of};
 use super::{GroupFilter, ScanFilter, narrowed, over_table, profile, take_filters};
 use crate::io::ScanRequests;
 
-/// A scan of so many rows reads just them, one request after the other.
+/// The largest LIMIT for which a scan reads only the wanted rows, one request after the other.
 const FEW_ROWS: usize = 8192;
 
-/// A file of a table and what its directory or the table's metadata say of it.
+/// A file of a table, and what its directory or the table's metadata say of it.
 #[derive(Clone)]
 pub struct ParquetScanFile {
     /// The open file.
     pub reader: Arc<ObjectReader>,
-    /// What the table wants of it.
+    /// The table's columns as they are in this file.
     pub columns: Arc<ForeignSchema>,
     /// Values of the table's partition columns.
     pub partition: Arc<[ScalarValue]>,
-    /// Numbers of its rows that are deleted.
+    /// Numbers of the deleted rows in the file.
     pub deleted: Option<Arc<RoaringBitmap>>,
-    /// Nested columns that are read as the file has them: their place among the files' columns, and how the table's are
-    /// made of them.
+    /// Nested columns that are read as they are in the file: index among the files' columns, how the table's value is
+    /// made of the file's, and the field of the table.
     pub shapes: Arc<[(usize, Shape, FieldRef)]>,
 }
 
@@ -65,12 +65,12 @@ impl fmt::Debug for ParquetScanFile {
 }
 
 impl ParquetScanFile {
-    /// A file whose rows all count, and which has the table's columns as they are.
+    /// Makes a file without deleted rows whose columns have the shapes of the table's.
     pub fn new(reader: Arc<ObjectReader>, columns: Arc<ForeignSchema>, partition: Arc<[ScalarValue]>) -> Self {
         ParquetScanFile { reader, columns, partition, deleted: None, shapes: Arc::default() }
     }
 
-    /// Deleted rows of a row group, counted from its first one, ascending.
+    /// Returns the deleted rows of a row group, counted from its first row, ascending.
     pub(super) fn deleted_in(&self, group: usize) -> impl Iterator<Item = usize> {
         let (_, first) = self.reader.group_segment(group);
         let end = first.saturating_add(self.reader.group_rows(group) as u32);
@@ -78,7 +78,8 @@ impl ParquetScanFile {
         deleted.into_iter().flatten().map(move |row| (row - first) as usize)
     }
 
-    /// The first rows of a row group of which `wanted` are not deleted, if there are so many.
+    /// Returns how many first rows of a row group contain `wanted` rows that are not deleted, or all its rows if it has
+    /// fewer.
     fn first_with(&self, group: usize, wanted: usize) -> usize {
         let (mut end, mut left) = (0, wanted);
         for row in self.deleted_in(group) {
@@ -90,13 +91,13 @@ impl ParquetScanFile {
         end.saturating_add(left).min(self.reader.group_rows(group))
     }
 
-    /// The file for one more reading of what came damaged: an answer of its store can be wrong where the file is not, and the
-    /// data cache would keep it.
+    /// Returns a reader that reads damaged data once more from the store itself; `None` if the error is no damage. An
+    /// answer of the store can be wrong where the file is not, and the data cache would keep it.
     fn anew(&self, e: &SegmentError) -> Option<Arc<ObjectReader>> {
         if !e.is_damage() {
             return None;
         }
-        // What was noted as it was read, and what follows from its footer, may be wrong.
+        // Distrust the open reader, too: its footer, and what was cached from it, may be wrong.
         self.reader.distrust();
         self.reader.anew()
     }
@@ -107,24 +108,24 @@ impl ParquetScanFile {
 pub struct ParquetScanSpec {
     /// The files, in the order of the table.
     pub files: Vec<ParquetScanFile>,
-    /// Columns of the files, as the table types them.
+    /// Columns of the files, with the types of the table.
     pub file_schema: SchemaRef,
     /// Columns of the table: those of the files, then those of the partitions.
     pub table_schema: SchemaRef,
-    /// Of the table's columns.
+    /// Statistics of the table's columns.
     pub statistics: Statistics,
-    /// Requests take long to begin.
+    /// Whether the files are in object storage, where each request has a high latency.
     pub remote: bool,
     /// The requests of the scan.
     pub requests: ScanRequests,
 }
 
-/// Rows that are being decoded.
+/// The origin of rows that are being decoded.
 #[derive(Debug)]
 struct Opened {
-    /// Place of the file.
+    /// Index of the file.
     file: u32,
-    /// Whether they were asked of the store itself, because they came damaged.
+    /// Whether they were read again from the store itself because they were damaged.
     anew: bool,
 }
 
@@ -132,9 +133,9 @@ struct Opened {
 #[derive(Debug)]
 pub struct ParquetScanExec {
     spec: Arc<ParquetScanSpec>,
-    /// Columns of the table to return.
+    /// The returned columns, by their indexes in the table.
     projection: Vec<usize>,
-    /// Over the table's columns.
+    /// Filters over the table's columns.
     predicates: Vec<Arc<dyn PhysicalExpr>>,
     fetch: Option<usize>,
     properties: Arc<PlanProperties>,
@@ -146,7 +147,7 @@ pub struct ParquetScanExec {
 }
 
 impl ParquetScanExec {
-    /// A scan that returns `projection` with at most `workers` partitions.
+    /// Makes a scan that returns the columns `projection` with at most `workers` partitions. `fetch` is the LIMIT.
     pub fn new(
         spec: Arc<ParquetScanSpec>,
         projection: Vec<usize>,
@@ -185,7 +186,7 @@ impl ParquetScanExec {
         }
     }
 
-    /// The same with other columns of the table.
+    /// Returns this scan with other columns of the table.
     fn returning(&self, projection: Vec<usize>) -> DfResult<Self> {
         let schema = Arc::new(self.spec.table_schema.project(&projection)?);
         let properties = leaf::properties(schema, self.properties.partitioning.clone());
@@ -193,13 +194,14 @@ impl ParquetScanExec {
         Ok(ParquetScanExec { projection, properties, ..same })
     }
 
-    /// For each output column its place among the files' columns, `None` for partition columns.
+    /// Returns for each output column its index among the files' columns, `None` for partition columns.
     fn file_columns(&self) -> Vec<Option<usize>> {
         let n = self.spec.file_schema.fields().len();
         self.projection.iter().map(|&i| (i < n).then_some(i)).collect()
     }
 
-    /// The same, but `None` also for columns that filters cannot be asked about, because they are not what is read.
+    /// Like [`file_columns`](Self::file_columns), but also `None` for columns that a file stores in another shape,
+    /// because filters cannot be evaluated on the values that are read.
     fn filter_columns(&self) -> Vec<Option<usize>> {
         let shaped = |column: &usize| self.spec.files.iter().any(|f| f.shapes.iter().any(|(of, ..)| of == column));
         self.file_columns().into_iter().map(|column| column.filter(|column| !shaped(column))).collect()
@@ -316,7 +318,7 @@ impl ExecutionPlan for ParquetScanExec {
                 Precision::Inexact(n) => Precision::Inexact(n.min(fetch)),
                 Precision::Absent => Precision::Inexact(fetch),
             };
-            // Bounds and counts are those of all rows.
+            // Bounds and counts are those of all rows, so they are inexact under a LIMIT.
             let rows = statistics.num_rows;
             statistics = statistics.to_inexact();
             statistics.num_rows = rows;
@@ -356,13 +358,13 @@ impl ExecutionPlan for ParquetScanExec {
     }
 }
 
-/// What all workers of a running scan share.
+/// State that all workers of a running scan share.
 #[derive(Debug)]
 struct Run {
     spec: Arc<ParquetScanSpec>,
     queue: Arc<Queue>,
     projection: Vec<usize>,
-    /// Places of wanted columns among the files'.
+    /// Indexes of the returned columns among the files'.
     columns: Vec<usize>,
     schema: SchemaRef,
     filter: Option<GroupFilter>,
@@ -372,7 +374,7 @@ struct Run {
 }
 
 impl Run {
-    /// Bytes of a morsel's wanted columns, as stored, about.
+    /// Estimates the stored bytes of the wanted columns of a morsel.
     fn morsel_bytes(&self) -> u64 {
         let mut bytes = 0;
         for file in &self.spec.files {
@@ -384,7 +386,7 @@ impl Run {
         bytes / self.queue.tasks.len().max(1) as u64
     }
 
-    /// A morsel by a reader of its file, as [`ScanRun::open`] gives it.
+    /// Opens a morsel with a given reader of its file, for [`ScanRun::open`].
     async fn begin(
         &self,
         reader: &ObjectReader,
@@ -431,7 +433,7 @@ impl Run {
         Ok(rows.map(|rows| (rows.rows_left() > 0).then_some((opened, rows))))
     }
 
-    /// Rows of a row group that pass the filter.
+    /// Reads the rows of a row group that pass the filter.
     async fn read(
         &self,
         reader: &ObjectReader,
@@ -446,7 +448,7 @@ impl Run {
     }
 }
 
-/// One bit a row, those from `start` to `end` set.
+/// Returns one bit per row, with those from `start` up to `end` set.
 fn stretch(start: usize, end: usize, total: usize) -> BooleanBuffer {
     let mut rows = BooleanBufferBuilder::new(total);
     rows.append_n(start, false);
@@ -467,7 +469,7 @@ impl ScanRun for Run {
     async fn open(&self, morsel: FileMorsel, metrics: &ScanMetrics) -> Result<Option<(Opened, GroupScan)>> {
         let reader = &self.spec.files[morsel.file as usize].reader;
         let opened = match self.begin(reader, morsel, metrics).await? {
-            // What that index left out may be wanted.
+            // Rows that the wrong index ruled out may be wanted.
             Err(SegmentError::Misindexed { .. }) => self.begin(&reader.without_index(), morsel, metrics).await?,
             opened => opened,
         };
@@ -485,12 +487,13 @@ impl ScanRun for Run {
         let anew = file.anew(&e).filter(|_| !opened.anew);
         let Some(anew) = anew else { return Err(e.into()) };
         opened.anew = true;
-        // Without the filter, which said that these pass: while the query runs it learns, and may say something else now.
+        // Read without the filter, which these rows have passed: it learns while the query runs, and may reject them by
+        // then.
         let scan = Scan { rows: Some(&rest), io: Some(&self.io), ..Scan::new(file.columns.as_ref(), &self.columns) };
         Ok(anew.scan_group(group, &scan, None).await?)
     }
 
-    /// Values of partition columns are added, nested columns made into what the table has.
+    /// Adds the values of partition columns, and converts nested columns to the shapes of the table.
     fn output(&self, opened: &Opened, batch: RecordBatch) -> Result<RecordBatch> {
         let file = &self.spec.files[opened.file as usize];
         let rows = batch.num_rows();
@@ -519,11 +522,11 @@ impl ScanRun for Run {
     }
 }
 
-/// A row group of a file.
+/// Statistics of a row group of a file.
 struct ForeignZones<'a> {
     reader: &'a ObjectReader,
     group: usize,
-    /// The files' columns as the table has them.
+    /// The files' columns with the types of the table.
     schema: &'a SchemaRef,
     columns: &'a ForeignSchema,
 }
@@ -553,7 +556,7 @@ impl Zones for ForeignZones<'_> {
         at.map(|at| self.reader.page_starts(self.group, self.columns.id(at))).unwrap_or_default()
     }
 
-    /// Filters of others are not read: they lie apart from the footer, and would cost a request each.
+    /// Bloom filters of files of others are not read: they lie apart from the footer, and would cost a request each.
     fn bloom(&self, _column: &str) -> Option<Sbbf> {
         None
     }

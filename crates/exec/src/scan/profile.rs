@@ -1,22 +1,22 @@
-//! What scans say of themselves: counters with stable names beside DataFusion's own, and a sentence on the whole plan.
+//! Metrics of scans: counters with stable names beside DataFusion's own, and a sentence on the whole plan.
 //!
 //! | metric | meaning |
 //! |---|---|
 //! | `row_groups_read`, `row_groups_pruned` | row groups that were read, and that bounds or Bloom filters ruled out |
-//! | `pages_pruned` | stretches between page borders that bounds ruled out in row groups that were read |
-//! | `pages_skipped` | pages that were not read because no row of theirs was wanted |
-//! | `rows_scanned` | rows of the rest, before filters |
-//! | `bytes_scanned` | of text files: what was read of them |
-//! | `requests`, `bytes_fetched` | calls of the store and what they brought, indexes included; the data cache may answer them |
-//! | `index_requests`, `index_bytes` | those for footers and indexes |
-//! | `store_requests`, `store_bytes` | requests that object storage answered, footers that are read for the plan included |
-//! | `cache_hits`, `cache_misses` | reads that the data cache had all or a part of, and those of which it lacked something |
-//! | `cache_memory_bytes`, `cache_disk_bytes` | bytes that it had in memory, and on local disk |
-//! | `requests_hedged`, `requests_retried` | requests sent again because they were slow, or failed |
-//! | `request_time_min`, `_median`, `_p99`, `_max` | how long requests took; which of them are known depends on the reader |
-//! | `pages_from_memory`, `bytes_from_memory` | pages that were in the cache of unpacked pages |
-//! | `io_wait_time` | time in which workers had nothing to decode, all workers together |
-//! | `elapsed_compute` | time in which they decoded and filtered |
+//! | `pages_pruned` | runs of rows between page borders that bounds ruled out, in row groups that were read |
+//! | `pages_skipped` | pages that were not read because none of their rows was wanted |
+//! | `rows_scanned` | rows of the other pages, before filters |
+//! | `bytes_scanned` | bytes that were read of text files |
+//! | `requests`, `bytes_fetched` | reads, and their bytes, indexes included; the data cache may answer them |
+//! | `index_requests`, `index_bytes` | reads, and their bytes, of footers and indexes |
+//! | `store_requests`, `store_bytes` | requests that object storage answered, and their bytes, also for the plan |
+//! | `cache_hits`, `cache_misses` | reads that the data cache answered wholly or partly, and those that it did not |
+//! | `cache_memory_bytes`, `cache_disk_bytes` | bytes that the data cache had in memory, and on local disk |
+//! | `requests_hedged`, `requests_retried` | requests that were sent again because they were slow, or failed |
+//! | `request_time_min`, `_median`, `_p99`, `_max` | duration of requests; a reader gives some of the four |
+//! | `pages_from_memory`, `bytes_from_memory` | pages that were in the cache of decompressed pages |
+//! | `io_wait_time` | time in which workers had nothing to decode, summed over all workers |
+//! | `elapsed_compute` | time in which workers decoded and filtered |
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ use dipper_cache::{CacheStats, IoContext, IoCounts as RemoteCounts, Populate};
 use dipper_node::files::reads::FileReads;
 use dipper_store::segment::IoCounts;
 
-/// Adds what a scan has read, and what object storage and its cache did for it.
+/// Adds the counters of a scan's reads, and of what object storage and its cache did for them.
 pub fn add(all: &mut MetricsSet, io: &IoCounts, remote: &RemoteCounts) {
     count(all, "requests", io.requests);
     count(all, "bytes_fetched", io.bytes);
@@ -46,7 +46,7 @@ pub fn add(all: &mut MetricsSet, io: &IoCounts, remote: &RemoteCounts) {
     }
 }
 
-/// Adds what a scan of text files in a bucket has read.
+/// Adds the counters of a scan of text files in object storage.
 pub fn add_files(all: &mut MetricsSet, reads: &FileReads) {
     count(all, "requests", reads.requests());
     count(all, "bytes_fetched", reads.bytes());
@@ -55,7 +55,7 @@ pub fn add_files(all: &mut MetricsSet, reads: &FileReads) {
     time(all, "io_wait_time", reads.waited());
 }
 
-/// Adds what object storage and its cache did, where they were asked.
+/// Adds the counters of object storage and its cache, unless all are 0.
 fn add_remote(all: &mut MetricsSet, remote: &RemoteCounts) {
     if *remote == RemoteCounts::default() {
         return;
@@ -68,7 +68,7 @@ fn add_remote(all: &mut MetricsSet, remote: &RemoteCounts) {
     count(all, "cache_disk_bytes", remote.disk_hit_bytes);
 }
 
-/// What a scan of text files has read, from wherever it came.
+/// Name of the metric for the bytes that a scan of text files has read, from the store or from disk.
 pub const BYTES_SCANNED: &str = "bytes_scanned";
 
 /// Adds a counter.
@@ -84,20 +84,21 @@ fn time(all: &mut MetricsSet, name: &'static str, took: Duration) {
     all.push(Arc::new(Metric::new(MetricValue::Time { name: name.into(), time }, None)));
 }
 
-/// All scans of a plan together.
+/// The metrics of all scans of a plan together.
 #[derive(Debug, Default)]
 struct Sum {
-    /// Scans that count their reads.
+    /// Number of scans that count their reads.
     scans: usize,
     requests: u64,
     bytes: u64,
     memory_bytes: u64,
-    /// Bytes of local text files that were scanned, if any were: they are read by the workers themselves.
+    /// Bytes of local text files that were scanned, `None` if none were. The workers themselves read those files,
+    /// without counting reads.
     text_bytes: Option<u64>,
     wait: u64,
     work: u64,
     p99: u64,
-    /// The operator that computed longest, and how long, in nanoseconds.
+    /// The operator that computed longest, and its nanoseconds.
     slowest: Option<(String, u64)>,
     total: u64,
 }
@@ -139,32 +140,33 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// What a LIST or PUT costs, in tenths of a GET: at AWS 0.005 dollars a thousand and 0.0004.
+/// Price of a LIST or PUT in tenths of the price of a GET: AWS takes $0.005 and $0.0004 per thousand.
 const WRITE_PRICE_TENTHS: u64 = 125;
 
-/// Dollars that requests cost where a million GETs cost so many cents. Deletions are free.
+/// Returns the price of requests in dollars, if a million GETs cost `cents`. Deletions are free.
 fn dollars(remote: &RemoteCounts, cents: u64) -> f64 {
     let tenths = remote.requests * 10 + (remote.lists + remote.puts) * WRITE_PRICE_TENTHS;
-    // A cent for a million is 10 nanodollars for one.
+    // A cent per million is 10 nanodollars each.
     (tenths * cents) as f64 / 1e9
 }
 
-/// What an executed statement asked of object storage and its cache.
+/// The requests of an executed statement to object storage, and its cache.
 pub struct Remote<'a> {
-    /// What it read.
+    /// Counters of the statement's reads.
     pub counts: RemoteCounts,
-    /// How it used the cache.
+    /// How the statement used the cache.
     pub context: &'a IoContext,
-    /// The cache, now.
+    /// State of the cache after the statement.
     pub cache: CacheStats,
-    /// Price of a million GETs.
+    /// Price of a million GETs, in cents.
     pub cents: u64,
 }
 
-/// Where the time of an executed plan went, in a sentence: whether it was cold, why, what that cost, what took longest.
+/// Says in a sentence where the time of an executed plan went: whether it was cold, why, what that cost, and which
+/// operator took longest.
 ///
-/// *Hot* is what needed no read: all was in memory as it is used. *Warm* is what object storage had nothing to give for, or
-/// less than the caches had before; else it was *cold*.
+/// A plan is *hot* if it needed no read, because everything was in memory in decompressed form. It is *warm* if object
+/// storage gave nothing, or fewer bytes than the caches had before. Otherwise it is *cold*.
 pub fn verdict(plan: &dyn ExecutionPlan, remote: &Remote<'_>) -> String {
     let mut sum = Sum::default();
     gather(plan, &mut sum);
@@ -187,7 +189,7 @@ fn told(sum: &Sum, remote: &Remote<'_>) -> String {
     format!("{out}; {longest}")
 }
 
-/// Of a database or files on local disk.
+/// Describes the reads of a database or of files on the local disk.
 fn local(sum: &Sum) -> String {
     let text = sum.text_bytes.map(|bytes| format!("{} of text were read from files", size(bytes)));
     match (sum.scans, text) {
@@ -217,11 +219,12 @@ fn of_bucket(sum: &Sum, remote: &Remote<'_>) -> String {
     let cached = counts.memory_hit_bytes + counts.disk_hit_bytes;
     let cost = dollars(counts, remote.cents);
     let beside = format!("{} LISTs and {} PUTs beside it, ${cost:.7} in all", counts.lists, counts.puts);
-    // Files on local disk: the bucket was only asked what the newest state is.
+    // The files are on the local disk: the bucket was only asked for the newest state.
     if counts.requests == 0 && cached == 0 && (sum.requests > 0 || sum.scans == 0) {
         return format!("{}; {beside}", local(sum));
     }
-    // What the statement brought itself, to find the columns of a text file, say, was not there before.
+    // Bytes that the statement itself brought to the cache were not there before, for example to find the columns of a
+    // text file.
     let had = cached.saturating_sub(counts.fill_bytes).max(sum.memory_bytes);
     let word = match (counts.request_bytes, cached) {
         (0, 0) => "hot",
@@ -249,7 +252,7 @@ fn of_bucket(sum: &Sum, remote: &Remote<'_>) -> String {
     out
 }
 
-/// Why bytes came from object storage.
+/// Returns the reason why bytes came from object storage.
 fn why_cold(remote: &Remote<'_>) -> &'static str {
     let (counts, cache) = (&remote.counts, &remote.cache);
     match (counts.miss_bytes, counts.fill_bytes) {

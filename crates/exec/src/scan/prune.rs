@@ -1,4 +1,4 @@
-//! Which row groups and pages can hold rows that pass a filter.
+//! Pruning: which row groups and pages can hold rows that pass a filter.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -20,39 +20,40 @@ use parquet::bloom_filter::Sbbf;
 
 use crate::rules::conditions::first_parts;
 
-/// What a scan must read of a row group.
+/// The rows of a row group that a scan must read.
 #[derive(Debug)]
 pub enum Kept {
     /// No row.
     Nothing,
-    /// Each row.
+    /// All rows.
     All,
-    /// One bit a row; the number of stretches between page borders that were left out.
+    /// One bit per row, and the number of runs of rows between page borders that were ruled out.
     Rows(BooleanBuffer, usize),
 }
 
-/// Leaves out row groups, and pages of them, whose bounds say that no row passes.
+/// Rules out row groups and pages whose bounds show that no row passes.
 #[derive(Debug)]
 pub struct GroupPruner {
     filter: Option<Arc<dyn PhysicalExpr>>,
-    /// The scan's output, which the filter's columns are of.
+    /// Schema that the filter's columns refer to.
     schema: SchemaRef,
-    /// Dynamic filters change while the scan runs: the predicate is made anew when they do.
+    /// The pruning predicate and the generation of the filter that it was built from. Dynamic filters change while the
+    /// scan runs; then it is built again.
     made: Option<(u64, Option<Arc<PruningPredicate>>)>,
 }
 
 impl GroupPruner {
-    /// The pruner of a scan with this output, by these predicates.
+    /// Makes the pruner for these predicates, which are over `schema`.
     pub fn new(predicates: &[Arc<dyn PhysicalExpr>], schema: &SchemaRef) -> Self {
         GroupPruner { filter: first_parts(predicates), schema: Arc::clone(schema), made: None }
     }
 
-    /// The question about bounds as the filter stands now; `None` if it says nothing about them.
+    /// Returns the pruning predicate for the filter in its current form; `None` if bounds cannot rule anything out.
     pub fn predicate(&mut self) -> Option<Arc<PruningPredicate>> {
         let filter = self.filter.as_ref()?;
         let generation = snapshot_generation(filter);
         if self.made.as_ref().is_none_or(|(made, _)| *made != generation) {
-            // What cannot be put as a question about bounds prunes nothing.
+            // A filter that cannot be expressed over bounds prunes nothing.
             let builder = PruningPredicateBuilder::new().with_file_schema(Arc::clone(&self.schema));
             let predicate = builder.try_build(Arc::clone(filter)).ok();
             self.made = Some((generation, predicate.filter(|p| !p.always_true()).map(Arc::new)));
@@ -61,14 +62,16 @@ impl GroupPruner {
     }
 }
 
-/// Columns of floating point whose NaN is told from their other values; each of them takes three times as many questions.
+/// The most floating-point columns for which rows with NaN are considered apart from others. Each of them triples the
+/// number of evaluations.
 const TOLD_APART: usize = 2;
 
-/// Which containers can hold rows that pass, whatever of them is NaN.
+/// Returns which containers can hold rows that pass, also if some values are NaN.
 ///
-/// Bounds of floating point are those of the other values, but NaN is compared like them: as the greatest value, and with a
-/// sign as the least one. A row is NaN in a column or is not, so bounds are known of either kind of rows, and what no kind
-/// can pass is left out.
+/// Bounds of floating-point columns leave out NaN, but comparisons treat NaN as the greatest value, and NaN with a sign
+/// as the least one. A value either is NaN, with or without a sign, or it lies within the bounds. So the predicate is
+/// evaluated for each of these cases, and a container is ruled out if no case can pass. With more than [`TOLD_APART`]
+/// floating-point columns, their bounds count as unknown.
 fn prune(predicate: &PruningPredicate, statistics: &dyn PruningStatistics) -> Result<Vec<bool>> {
     let mut floats: Vec<(&str, &DataType)> = Vec::new();
     let columns = collect_columns(predicate.orig_expr());
@@ -103,7 +106,7 @@ fn prune(predicate: &PruningPredicate, statistics: &dyn PruningStatistics) -> Re
     Ok(kept)
 }
 
-/// NaN with a sign; NULL for types whose NaN is not made here.
+/// Returns NaN with a sign; NULL for types whose NaN is not made here.
 fn nan(data_type: &DataType, sign: f64) -> ScalarValue {
     match data_type {
         DataType::Float32 => ScalarValue::Float32(Some(f32::NAN.copysign(sign as f32))),
@@ -112,7 +115,7 @@ fn nan(data_type: &DataType, sign: f64) -> ScalarValue {
     }
 }
 
-/// Statistics in which some columns have one value in all rows; NULL for a value that is not known.
+/// Statistics in which some columns have one given value in all rows; NULL stands for an unknown value.
 struct WithValues<'a> {
     statistics: &'a dyn PruningStatistics,
     values: &'a [(&'a str, ScalarValue)],
@@ -141,7 +144,7 @@ impl PruningStatistics for WithValues<'_> {
     fn null_counts(&self, column: &Column) -> Option<ArrayRef> {
         match self.value(column) {
             None => self.statistics.null_counts(column),
-            // What has the value is not NULL.
+            // A column with one given value has no NULL.
             Some(value) => (value.null_count() == 0).then(|| Arc::new(UInt64Array::from(vec![0; value.len()])) as _),
         }
     }
@@ -155,7 +158,7 @@ impl PruningStatistics for WithValues<'_> {
     }
 }
 
-/// The rows of a row group that can pass.
+/// Returns the rows of a row group that can pass.
 pub fn keeps(predicate: &PruningPredicate, zones: &dyn Zones) -> Result<Kept> {
     let group = GroupBounds { zones, known: Mutex::default() };
     let kept = prune(predicate, &group)?;
@@ -163,7 +166,7 @@ pub fn keeps(predicate: &PruningPredicate, zones: &dyn Zones) -> Result<Kept> {
     if !kept[0] {
         return Ok(Kept::Nothing);
     }
-    // Columns have their own page borders: the stretches between the borders of all of them are asked about.
+    // Columns have different page borders: test the runs of rows between the borders of all of them.
     let columns = collect_columns(predicate.orig_expr());
     let mut starts: Vec<usize> = columns.iter().flat_map(|c| zones.page_starts(c.name())).collect();
     starts.push(0);
@@ -192,28 +195,28 @@ pub fn keeps(predicate: &PruningPredicate, zones: &dyn Zones) -> Result<Kept> {
     Ok(Kept::Rows(rows.finish(), pruned))
 }
 
-/// What is known of the values of one row group's columns.
+/// Statistics of the columns of one row group.
 pub trait Zones {
-    /// Rows of the row group.
+    /// Returns the number of rows of the row group.
     fn rows(&self) -> usize;
-    /// Bounds of the row group.
+    /// Returns the bounds of a column in the row group.
     fn group(&self, column: &str) -> Option<ZoneStats>;
-    /// Bounds of its pages.
+    /// Returns the bounds of each page of a column.
     fn pages(&self, column: &str) -> Option<ZoneStats>;
-    /// First rows of its pages.
+    /// Returns the first row of each page of a column.
     fn page_starts(&self, column: &str) -> Vec<usize>;
-    /// The Bloom filter of the row group.
+    /// Returns the Bloom filter of a column in the row group.
     fn bloom(&self, column: &str) -> Option<Sbbf>;
 }
 
-/// Statistics by column, asked for three times each.
+/// Statistics by column name. They are kept because the predicate asks three times for each.
 type KnownZones = Mutex<HashMap<String, Option<ZoneStats>>>;
 
 fn known(all: &KnownZones, column: &Column, find: impl FnOnce() -> Option<ZoneStats>) -> Option<ZoneStats> {
     all.lock().entry(column.name.clone()).or_insert_with(find).clone()
 }
 
-/// One row group's statistics as the pruning predicate asks for them.
+/// The statistics of one row group in the form in which a pruning predicate asks for them.
 struct GroupBounds<'a> {
     zones: &'a dyn Zones,
     known: KnownZones,
@@ -252,10 +255,10 @@ impl PruningStatistics for GroupBounds<'_> {
     }
 }
 
-/// The statistics of pages, laid out over the stretches between all columns' page borders.
+/// The statistics of pages, spread over the runs of rows between all columns' page borders.
 struct PageBounds<'a> {
     zones: &'a dyn Zones,
-    /// First rows of the stretches; the first is 0.
+    /// First row of each run; the first is 0.
     starts: &'a [usize],
     known: KnownZones,
 }
@@ -292,7 +295,7 @@ impl PruningStatistics for PageBounds<'_> {
         self.starts.len()
     }
 
-    /// Of a page without NULLs, and of one with nothing else, each part is known.
+    /// The count in a part of a page is known only if the page has no NULL, or nothing but NULL.
     fn null_counts(&self, column: &Column) -> Option<ArrayRef> {
         let stats = self.stats(column)?;
         let ends = self.starts.iter().skip(1).copied().chain([self.zones.rows()]);
@@ -315,7 +318,7 @@ impl PruningStatistics for PageBounds<'_> {
     }
 }
 
-/// Whether a column with this filter surely does not have the value. Integers are hashed as Parquet stores them.
+/// Returns whether a column with this Bloom filter surely lacks the value. Integers are hashed as Parquet stores them.
 fn excludes(bloom: &Sbbf, value: &ScalarValue) -> bool {
     match value {
         ScalarValue::Int8(Some(v)) => !bloom.check(&i32::from(*v)),

@@ -1,4 +1,5 @@
-//! The workers of a scan: each has several row groups under way, so that bytes of the next ones come while one is decoded.
+//! The workers of a scan. Each has several row groups in flight, so that the bytes of the next ones arrive while one is
+//! decoded.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -22,14 +23,14 @@ use tokio::task::JoinHandle;
 
 use super::prune::Kept;
 
-/// Row groups that a worker has under way on local disk: the next one is read while one is decoded.
+/// Row groups that a worker has in flight on the local disk: the next one is read while one is decoded.
 const DEPTH_LOCAL: usize = 2;
-/// The same on object storage, where a request takes long to begin.
+/// Row groups that a worker has in flight on object storage, where the latency of a request is high.
 const DEPTH_REMOTE: usize = 24;
-/// Bytes, as stored, that the workers of a scan have under way together.
+/// Stored bytes that the workers of a scan have in flight together.
 const UNDER_WAY_BYTES: u64 = 192 << 20;
 
-/// Counters of a scan beside those of its reads.
+/// Counters of a scan besides those of its reads.
 #[derive(Debug, Clone)]
 pub struct ScanMetrics {
     groups_read: Count,
@@ -39,7 +40,7 @@ pub struct ScanMetrics {
 }
 
 impl ScanMetrics {
-    /// The counters of one partition of a scan.
+    /// Registers the counters of one partition of a scan.
     pub fn new(set: &ExecutionPlanMetricsSet, partition: usize) -> Self {
         let counter = |name: &'static str| MetricBuilder::new(set).counter(name, partition);
         ScanMetrics {
@@ -51,30 +52,31 @@ impl ScanMetrics {
     }
 }
 
-/// What all workers of a running scan share.
+/// A running scan, shared by all its workers.
 pub trait ScanRun: Send + Sync + 'static {
-    /// What a worker takes at a time from a task.
+    /// The piece of a task that a worker opens at a time.
     type Morsel: Copy + Send + 'static;
-    /// What is needed of a morsel while it is decoded.
+    /// State that is kept for a morsel while it is decoded.
     type Tag: Send + 'static;
 
-    /// The next task: morsels that one worker takes one after the other.
+    /// Returns the next task: morsels that one worker takes one after the other. `None` if all are taken.
     fn take(&self) -> Option<VecDeque<Self::Morsel>>;
 
-    /// Fetches a morsel, filters it, and leaves the rest to be decoded. `None` if no row can pass.
+    /// Fetches and filters a morsel, and leaves its remaining rows to be decoded. `None` if no row can pass.
     fn open(
         &self,
         morsel: Self::Morsel,
         metrics: &ScanMetrics,
     ) -> impl Future<Output = Result<Option<(Self::Tag, GroupScan)>>> + Send;
 
-    /// A decoded batch as the plan wants it.
+    /// Converts a decoded batch to the schema of the plan.
     fn output(&self, tag: &Self::Tag, batch: RecordBatch) -> Result<RecordBatch>;
 
-    /// The rows `rest` of a row group, which could not be decoded, read once more where they may come sound.
+    /// Reads the rows `rest` of a row group, whose decoding failed with `e`, once more from where they may be
+    /// undamaged.
     ///
     /// # Errors
-    /// `e`, where that is no use.
+    /// `e` if another attempt is of no use; this is what the default implementation returns.
     fn again(
         &self,
         _tag: &mut Self::Tag,
@@ -85,11 +87,11 @@ pub trait ScanRun: Send + Sync + 'static {
         std::future::ready(Err(e.into()))
     }
 
-    /// LIMIT, and the rows handed out so far.
+    /// Returns the LIMIT, and the number of rows handed out so far; `None` without a LIMIT.
     fn limit(&self) -> Option<(u64, &AtomicU64)>;
 }
 
-/// Morsels that each of `workers` has under way. `bytes` is what one has about, as stored.
+/// Returns how many morsels each of `workers` has in flight. `bytes` are the estimated stored bytes of one morsel.
 pub fn depth(io: &ScanIo, remote: bool, bytes: u64, workers: usize) -> usize {
     if io.is_serial() || io.wants_few() {
         return 1;
@@ -98,7 +100,8 @@ pub fn depth(io: &ScanIo, remote: bool, bytes: u64, workers: usize) -> usize {
     ((UNDER_WAY_BYTES / bytes.max(1)) as usize / workers.max(1)).clamp(1, most)
 }
 
-/// What a row group's pages and LIMIT leave of it, and what is counted of that. `None` if nothing.
+/// Returns the rows of a row group that pages leave, `Some(None)` for all of them, and updates the counters. `None` if
+/// no row is left.
 pub fn rows_of(kept: Kept, io: &ScanIo, total: usize, metrics: &ScanMetrics) -> Option<Option<BooleanBuffer>> {
     let whole = |rows: &BooleanBuffer| rows.len() == total;
     assert!(!matches!(&kept, Kept::Rows(rows, _) if !whole(rows)), "one bit for each row of the row group");
@@ -118,7 +121,7 @@ pub fn rows_of(kept: Kept, io: &ScanIo, total: usize, metrics: &ScanMetrics) -> 
     Some(rows)
 }
 
-/// The first rows of a morsel, one bit each; `None` for all.
+/// Returns one bit per row with the first `wanted` rows of a row group set; `None` for all rows.
 pub fn first_rows(wanted: usize, total: usize) -> Option<BooleanBuffer> {
     (wanted < total).then(|| {
         let mut rows = BooleanBufferBuilder::new(total);
@@ -128,7 +131,7 @@ pub fn first_rows(wanted: usize, total: usize) -> Option<BooleanBuffer> {
     })
 }
 
-/// One partition of a scan.
+/// The worker of one partition of a scan.
 pub struct Worker<R: ScanRun> {
     run: Arc<R>,
     metrics: ScanMetrics,
@@ -136,15 +139,15 @@ pub struct Worker<R: ScanRun> {
     task: VecDeque<R::Morsel>,
     pending: FuturesUnordered<Opening<R>>,
     open: Option<(R::Tag, GroupScan)>,
-    /// Nanoseconds that tasks of their own have computed for it.
+    /// Nanoseconds that separate tasks have computed for this worker.
     elsewhere: Arc<AtomicU64>,
 }
 
 type Opening<R> = BoxFuture<'static, Result<Option<(<R as ScanRun>::Tag, GroupScan)>>>;
 
 impl<R: ScanRun> Worker<R> {
-    /// A worker with `depth` morsels under way. With `early`, its first ones are begun now, before the plan asks for rows:
-    /// inputs of joins are asked one after the other, and each would wait for its own first bytes.
+    /// Makes a worker with `depth` morsels in flight. With `early`, the first ones start before the plan asks for rows:
+    /// inputs of joins are polled one after the other, and each would wait for its own first bytes.
     pub fn new(run: Arc<R>, metrics: ScanMetrics, depth: usize, early: Option<&Handle>) -> Self {
         let (task, pending) = (VecDeque::new(), FuturesUnordered::new());
         let elsewhere = Arc::new(AtomicU64::new(0));
@@ -179,7 +182,7 @@ impl<R: ScanRun> Worker<R> {
         }
     }
 
-    /// The next batch; `None` when all row groups are taken.
+    /// Returns the next batch; `None` when all row groups are taken, or the LIMIT is reached.
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             preempt::yield_point();
@@ -200,7 +203,7 @@ impl<R: ScanRun> Worker<R> {
                         continue;
                     }
                 };
-                // Decoding was one piece of work, what is done with the rows is another.
+                // Decoding is one piece of work, processing the rows is another: yield in between.
                 preempt::yield_point();
                 let batch = run.output(tag, batch)?;
                 let Some((most, done)) = run.limit() else { return Ok(Some(batch)) };
@@ -217,7 +220,7 @@ impl<R: ScanRun> Worker<R> {
         }
     }
 
-    /// Its batches, timed.
+    /// Turns the worker into the stream of its batches, and measures the time.
     pub fn batches(self, baseline: BaselineMetrics) -> impl Stream<Item = DfResult<RecordBatch>> {
         let (busy, waited) = (baseline.elapsed_compute().clone(), self.metrics.io_wait.clone());
         let elsewhere = Arc::clone(&self.elsewhere);
@@ -234,7 +237,7 @@ impl<R: ScanRun> Worker<R> {
     }
 }
 
-/// Ends its task when it is dropped.
+/// A task that is aborted when this handle is dropped.
 #[derive(Debug)]
 pub struct Aborting<T>(pub JoinHandle<T>);
 
@@ -244,7 +247,7 @@ impl<T> Drop for Aborting<T> {
     }
 }
 
-/// Counts the time in which a future computes.
+/// Measures the time in which a future computes.
 struct Counted<F> {
     inner: F,
     nanos: Arc<AtomicU64>,
@@ -261,13 +264,13 @@ impl<F: Future + Unpin> Future for Counted<F> {
     }
 }
 
-/// Tells the time in which a stream worked from that in which it waited.
+/// Measures separately the time in which a stream computed and the time in which it waited.
 struct Timed<S> {
     inner: Pin<Box<S>>,
     busy: Time,
     waited: Time,
     since: Option<Instant>,
-    /// What is computed for it in other tasks, and how much of that is in `busy`.
+    /// Nanoseconds computed for the stream in other tasks, and how many of them are in `busy` already.
     elsewhere: Arc<AtomicU64>,
     counted: u64,
 }
