@@ -1,16 +1,17 @@
-//! The memory that all statements of a process share. Whoever limits memory says in its errors how to raise the limit, because
-//! operators pass on nothing but the text.
+//! The memory pool that all statements of a process share. Errors of a memory limit say how to raise it; each limit
+//! adds that to the text itself, because operators pass on nothing but the text of an error.
 
 use std::fmt;
 
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
 
-/// A pool that is as large as `--memory` allows.
+/// A memory pool of the size that `--memory` sets. Its errors name that option.
 #[derive(Debug)]
 pub struct Budget<P>(pub P);
 
-/// The error of a limit, with what raises the limit. The kind stays, by which operators know that they have to spill.
+/// Adds to the text of a `ResourcesExhausted` error the option or property (`way`) that raises the limit. The error's
+/// variant stays, because operators recognise by it that they have to spill. Other errors are returned unchanged.
 pub fn raised_by(error: DataFusionError, way: &str) -> DataFusionError {
     match error {
         DataFusionError::ResourcesExhausted(why) => DataFusionError::ResourcesExhausted(format!("{why}; raise {way}")),

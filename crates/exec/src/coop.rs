@@ -1,11 +1,11 @@
-//! Joins that make many rows of few, or none of many, give way to whoever wants to stop them.
+//! Joins and planner rules that run for long without yielding stop when their statement ends, and let other tasks run.
 //!
-//! A task is stopped where it yields. DataFusion lets leaves yield; a join reads few batches of them and can make millions
-//! of its own, all in one turn, while the operators above take them at once. So it yields by itself, after as many batches
-//! as a leaf would. A join whose condition no pair meets makes no batch at all and has nowhere to yield: its condition looks
-//! whether the statement still [runs](Run), and fails if it does not. So do the planner's rules, and functions when they are
-//! asked for their types: a plan is made in one turn, too. And once its turn has taken [long](TURN), it lets another thread do
-//! what else waits for this one.
+//! A task can be stopped only where it yields. DataFusion makes the leaves of a plan yield. A join may read few batches
+//! of its inputs and produce millions of its own in one turn, while the operators above take them at once; so
+//! [`GiveWay`] makes joins yield after as many batches as a leaf would. A join whose condition no pair meets produces
+//! no batch at all and has nowhere to yield: its condition checks whether the statement still [runs](Run), and fails if
+//! it does not. Planner rules and the type computations of functions check it too, because a plan is also made in one
+//! turn. Once a turn has taken longer than [`TURN`], another thread takes over the tasks that wait for this one.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -42,8 +42,9 @@ use tokio::task::block_in_place;
 use crate::rules::reports::with_reports;
 use crate::rules::reread::with_left_reread;
 
-/// Puts [`CooperativeExec`] above joins and UNNEST, and [`WhileItRuns`] around the conditions of joins. Nested loop joins may
-/// [read](crate::rules::reread) their left side again, and hash joins [report](crate::rules::reports) for partitions that nobody wants.
+/// Puts [`CooperativeExec`] above joins and UNNEST, and [`WhileItRuns`] around the conditions of joins. Lets nested
+/// loop joins [read](crate::rules::reread) their left side again, and makes hash joins [report](crate::rules::reports)
+/// for partitions that nobody polls.
 #[derive(Debug)]
 pub struct GiveWay;
 
@@ -88,11 +89,11 @@ fn watched(filter: &JoinFilter) -> JoinFilter {
     JoinFilter::new(condition, filter.column_indices().to_vec(), Arc::clone(filter.schema()))
 }
 
-/// A condition that is an error once nobody waits for its statement.
+/// A join condition that fails once nobody waits for its statement.
 #[derive(Debug, Eq)]
 struct WhileItRuns(Arc<dyn PhysicalExpr>);
 
-// Derived, it would move what it compares.
+// Written by hand: the derived implementation would move the values that it compares.
 impl PartialEq for WhileItRuns {
     fn eq(&self, other: &Self) -> bool {
         self.0.eq(&other.0)
@@ -145,7 +146,7 @@ impl PhysicalExpr for WhileItRuns {
     }
 }
 
-/// Rules that stop at the next node of a plan which nobody waits for any more.
+/// Wraps optimizer rules so that they fail at the next plan node once nobody waits for the statement.
 pub fn while_wanted(rules: Vec<Arc<dyn OptimizerRule + Send + Sync>>) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     rules.into_iter().map(|rule| Arc::new(WhileWanted(rule)) as Arc<dyn OptimizerRule + Send + Sync>).collect()
 }
@@ -168,7 +169,8 @@ impl OptimizerRule for WhileWanted {
     }
 }
 
-/// The same for rules of the analyzer, each of which goes through the whole plan at once.
+/// Wraps an analyzer rule so that it fails before it starts if nobody waits for the statement. An analyzer rule visits
+/// the whole plan in one call, so there is no later check.
 pub fn analyzed_while_wanted(rule: Arc<dyn AnalyzerRule + Send + Sync>) -> Arc<dyn AnalyzerRule + Send + Sync> {
     Arc::new(AnalyzedWhileWanted(rule))
 }
@@ -187,7 +189,7 @@ impl AnalyzerRule for AnalyzedWhileWanted {
     }
 }
 
-/// Error once nobody waits for the work of this task. Lets others have the CPU, too.
+/// Fails if nobody waits for the work of this task any more. Otherwise offers the CPU to other threads first.
 pub fn still_wanted() -> Result<()> {
     preempt::yield_point();
     match has_ended() {
@@ -196,7 +198,7 @@ pub fn still_wanted() -> Result<()> {
     }
 }
 
-/// Whether nobody waits for the work of this task any more.
+/// Returns whether nobody waits for the work of this task any more.
 pub fn has_ended() -> bool {
     ENDED.try_with(|ended| ended.load(Ordering::Relaxed)).unwrap_or(false)
 }
@@ -205,22 +207,22 @@ tokio::task_local! {
     static ENDED: Arc<AtomicBool>;
 }
 
-/// A turn that takes longer keeps other statements waiting.
+/// The longest turn of a task that does not keep other statements waiting noticeably.
 const TURN: Duration = Duration::from_millis(20);
 
 thread_local! {
-    /// When the turn of the task that this thread runs began.
+    /// When the current turn of the task on this thread began.
     static BEGUN: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// Whether the task's turn has taken so long that the thread's other tasks should go to another thread. Handing them over
-/// may fail where the work is shorter than another thread needs to wake up, so it is tried until the turn ends; once they
-/// are gone it costs next to nothing.
+/// Returns whether the task's turn has taken so long that the thread's other tasks should go to another thread. Handing
+/// them over may fail where the work is shorter than the time another thread needs to wake up, so it is tried until the
+/// turn ends; once the tasks are gone, it costs next to nothing.
 fn is_long() -> bool {
     BEGUN.get().is_some_and(|begun| begun.elapsed() > TURN) && is_one_of_many()
 }
 
-/// Does a part of a turn; if the turn is long already, another thread does meanwhile what else waits for this one.
+/// Runs a part of a turn. If the turn is long already, another thread runs the tasks that wait for this one meanwhile.
 fn beside_others<R>(part: impl FnOnce() -> R) -> R {
     match is_long() {
         true => block_in_place(part),
@@ -228,7 +230,8 @@ fn beside_others<R>(part: impl FnOnce() -> R) -> R {
     }
 }
 
-/// Work whose turns are long from the first on, where `is_long`: another thread does meanwhile what else waits for this one.
+/// Wraps work whose turns are long from the start, if `is_long`: during each turn another thread runs the tasks that
+/// wait for this one meanwhile.
 pub fn at_length<F: Future>(is_long: bool, work: F) -> impl Future<Output = F::Output> + use<F> {
     let mut work = Box::pin(work);
     poll_fn(move |context| match is_long && is_one_of_many() {
@@ -237,12 +240,12 @@ pub fn at_length<F: Future>(is_long: bool, work: F) -> impl Future<Output = F::O
     })
 }
 
-/// Whether there are other threads for what this one cannot do.
+/// Returns whether the runtime has other threads that can take over the tasks of this one.
 fn is_one_of_many() -> bool {
     Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
 
-/// Notes when the turns of `work` begin.
+/// Records when each turn of `work` begins.
 fn in_turns<F: Future>(work: F) -> impl Future<Output = F::Output> + use<F> {
     let mut work = Box::pin(work);
     poll_fn(move |context| {
@@ -253,22 +256,22 @@ fn in_turns<F: Future>(work: F) -> impl Future<Output = F::Output> + use<F> {
     })
 }
 
-/// Work that somebody waits for, until this is dropped.
+/// A handle for work that somebody waits for. Dropping it tells the work that nobody waits any more.
 #[derive(Debug, Default)]
 pub struct Run(Arc<AtomicBool>);
 
 impl Run {
-    /// `work` and the tasks that it spawns through DataFusion see when the run ends.
+    /// Runs `work` so that it, and the tasks that it spawns through DataFusion, see when the run ends.
     pub fn scope<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
         in_turns(ENDED.scope(Arc::clone(&self.0), work))
     }
 
-    /// [`scope`](Self::scope) of a function: one that starts a plan, say, which may spawn tasks.
+    /// Like [`scope`](Self::scope), for a function: for example one that starts a plan, which may spawn tasks.
     pub fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
         ENDED.sync_scope(Arc::clone(&self.0), f)
     }
 
-    /// A function for another thread, which sees there when the run ends.
+    /// Wraps a function that will run on another thread, so that it sees there when the run ends.
     pub fn elsewhere<R, F: FnOnce() -> R>(&self, f: F) -> impl FnOnce() -> R + use<R, F> {
         let ended = Arc::clone(&self.0);
         move || ENDED.sync_scope(ended, f)
@@ -281,7 +284,7 @@ impl Drop for Run {
     }
 }
 
-/// The task that DataFusion is about to spawn, as part of the run of the task that spawns it.
+/// Makes a task that DataFusion is about to spawn part of the run of the task that spawns it.
 pub fn follow(task: BoxFuture<'static, Box<dyn Any + Send>>) -> BoxFuture<'static, Box<dyn Any + Send>> {
     match ENDED.try_with(Arc::clone) {
         Ok(ended) => Box::pin(in_turns(ENDED.scope(ended, task))),

@@ -1,4 +1,4 @@
-//! How much a plan reads and compares, as far as that is known before the plan runs.
+//! Estimates, before a plan runs, how many rows and bytes it reads and how many pairs its joins compare.
 
 use std::sync::Arc;
 
@@ -16,19 +16,19 @@ use datafusion::physical_plan::unnest::UnnestExec;
 
 use crate::native::NativeScanExec;
 
-/// How long a statement will run, as far as that is known beforehand.
+/// How long a statement is expected to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// A few keys, a few rows: over before another could wait for it.
+    /// A few keys or a few rows: it ends before another statement could wait for it.
     Tiny,
-    /// Some 50 ms of one core.
+    /// About 50 ms of one core.
     Short,
-    /// Longer, or not known.
+    /// Longer than that, or unknown.
     Long,
 }
 
 impl Class {
-    /// The class of a plan: by the rows that it reads, and the pairs of its joins.
+    /// Returns the class of a plan, from the rows that it reads and the pairs that its joins compare.
     pub fn of(plan: &Arc<dyn ExecutionPlan>) -> Self {
         match rows_at_most(plan) {
             Some(rows) if rows <= TINY_ROWS => Class::Tiny,
@@ -38,7 +38,7 @@ impl Class {
     }
 }
 
-/// Whether a plan reads files or segments, and not only what is in memory.
+/// Returns whether a plan reads files or segments, and not only rows in memory.
 pub fn reads_tables(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let children = plan.children();
     if !children.is_empty() {
@@ -50,20 +50,21 @@ pub fn reads_tables(plan: &Arc<dyn ExecutionPlan>) -> bool {
     !in_memory && !plan.is::<PlaceholderRowExec>() && !plan.is::<EmptyExec>()
 }
 
-/// Rows that a tiny plan reads and compares at most.
+/// The largest number of rows that a tiny plan reads and compares.
 const TINY_ROWS: u64 = 1 << 14;
-/// Rows that a short plan reads and compares at most.
+/// The largest number of rows that a short plan reads and compares.
 const SHORT_ROWS: u64 = 1 << 20;
-/// Bytes that it reads at most, as they are stored.
+/// The largest number of stored bytes that a tiny or short plan reads.
 const SHORT_BYTES: u64 = 64 << 20;
 
-/// Rows that a plan handles at most in any of its parts. `None`: it is not known, or the bytes are many.
+/// Returns the largest number of rows that any part of a plan can handle. `None` if it is unknown, or if a leaf reads
+/// more than [`SHORT_BYTES`].
 fn rows_at_most(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
     let children = plan.children();
     if children.is_empty() {
         return rows_of_leaf(plan);
     }
-    // These make any number of rows.
+    // These operators can produce any number of rows.
     if plan.is::<UnnestExec>() || plan.is::<RecursiveQueryExec>() {
         return None;
     }

@@ -1,4 +1,4 @@
-//! What a statement reads from remote stores, and how it uses the data cache.
+//! Requests of statements to remote stores, their counters, and their use of the data cache.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -11,24 +11,25 @@ use object_store::Extensions;
 
 use crate::coop;
 
-/// What makes the data cache forget an object and ask the store, on requests for bytes that came damaged.
+/// Returns the request extensions that make the data cache forget an object and ask the store again. They are for bytes
+/// that arrived damaged.
 pub fn anew() -> Extensions {
     let mut extensions = Extensions::new();
     extensions.insert(Anew);
     extensions
 }
 
-/// The requests of one scan.
+/// The requests of one scan: what they carry and what they cost.
 #[derive(Debug, Clone, Default)]
 pub struct ScanRequests {
-    /// What the layers of a store look for in each.
+    /// Extensions of each request, which the layers of a store look for.
     pub extensions: Extensions,
-    /// What they did for them.
+    /// Counters of what those layers did for the requests.
     pub stats: Arc<IoStats>,
 }
 
 impl ScanRequests {
-    /// Those of a scan that this session plans.
+    /// Makes the requests of a scan that this session plans.
     pub fn of(state: &dyn Session) -> Self {
         let mut requests = ScanRequests::default();
         if let Some(io) = state.config().get_extension::<IoContext>() {
@@ -38,7 +39,7 @@ impl ScanRequests {
     }
 }
 
-/// Tasks that DataFusion spawns run in the context of the task that spawned them, and end with it.
+/// Makes tasks that DataFusion spawns run in the context of the task that spawned them, and end with it.
 struct Follow;
 
 impl JoinSetTracer for Follow {
@@ -61,8 +62,8 @@ impl JoinSetTracer for Follow {
     }
 }
 
-/// Makes tasks that DataFusion spawns inherit [`IoContext::current`] and their [run](coop::Run), in this process.
+/// Makes tasks that DataFusion spawns in this process inherit [`IoContext::current`] and their [run](coop::Run).
 pub fn follow_spawned_tasks() {
-    // Fails if it was done before, for another engine.
+    // Setting the tracer fails if another engine of this process has set it before.
     let _ = set_join_set_tracer(&Follow);
 }

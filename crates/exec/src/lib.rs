@@ -1,4 +1,4 @@
-//! How plans run: scans, rules over plans, and what running statements do to one another.
+//! Execution of plans: scans, rules over plans, and how running statements affect one another.
 //!
 //! | module | question it answers |
 //! |---|---|
@@ -15,7 +15,8 @@
 //!
 //! Invariant: each rule keeps the rows of a plan; a test beside it shows rows that are wrong without the rule.
 //!
-//! This crate must not know sessions, catalogs, HTTP and MySQL; of users it knows the limits of their statements.
+//! This crate must not know sessions, catalogs, HTTP and MySQL; all that it knows of users are the limits of their
+//! statements.
 
 pub mod budget;
 pub mod coop;

@@ -1,12 +1,15 @@
-//! Work on other threads than the client's, which ends with its statement.
+//! Runs work of a statement on other threads than the client's, and ends it with its statement.
 
 use dipper_cache::IoContext;
 use dipper_node::error::{EngineError, ErrorKind, Result};
 
 use crate::coop::Run;
 
-/// Runs `work` on these threads of the engine; it is cancelled when the returned future is dropped. A panic is an error of
-/// this statement only.
+/// Runs `work` on the threads of the runtime `cpu`, and cancels it when the returned future is dropped.
+///
+/// # Errors
+/// Errors of `work`; `Internal` if it panics, so that a panic fails this statement only; `Killed` if the runtime shuts
+/// down.
 pub async fn on_cpu<T: Send + 'static>(
     cpu: &tokio::runtime::Handle,
     work: impl Future<Output = Result<T>> + Send + 'static,
@@ -29,13 +32,13 @@ pub async fn on_cpu<T: Send + 'static>(
     }
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 pub fn panic_text(payload: &(dyn std::any::Any + Send)) -> &str {
     let text = payload.downcast_ref::<&str>().copied();
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
-/// The error of a statement that panicked; what the panic said is logged.
+/// Makes the error of a statement that panicked, and logs the panic's message.
 pub fn panicked(payload: &(dyn std::any::Any + Send)) -> EngineError {
     let what = panic_text(payload);
     tracing::error!(what, "a statement panicked");

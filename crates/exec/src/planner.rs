@@ -1,4 +1,5 @@
-//! Runs [`PickColumns`], columns of an input by their places, and [`ComputeColumns`], expressions of some of them.
+//! Physical plans of [`PickColumns`], which picks columns of its input by their indexes, and [`ComputeColumns`], which
+//! computes expressions over some of them. Wide select lists use both.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use dipper_sql::charter::compute::{ComputeColumns, Item, narrowed, simplified};
 use dipper_sql::charter::wide::PickColumns;
 use dipper_sql::functions::ask_for_copies;
 
-/// DataFusion's planner, which knows the nodes of the charter.
+/// DataFusion's planner, extended by the plan nodes of the charter.
 #[derive(Debug)]
 pub struct Planner;
 
@@ -66,7 +67,7 @@ impl ExtensionPlanner for Picks {
     }
 }
 
-/// Makes the columns of a [`ComputeColumns`].
+/// Makes the physical columns of a [`ComputeColumns`] node.
 struct Computing<'a> {
     planner: &'a dyn PhysicalPlanner,
     /// The input's schema.
@@ -86,7 +87,7 @@ impl Computing<'_> {
         let simplify = builder.with_query_execution_start_time(props.query_execution_start_time).build();
         let expr = ask_for_copies(simplified(item.expr.clone(), &simplify)?)?;
         let expr = self.planner.create_physical_expr(&expr, &schema, self.state, self.context)?;
-        // Columns of the expression are numbered as the input's are read.
+        // The expression was planned over the columns that it reads: map their indexes to those of the whole input.
         let expr = expr.transform_up(|e| {
             let place =
                 e.downcast_ref::<Column>().and_then(|c| Some((c.name().to_string(), *item.reads.get(c.index())?)));

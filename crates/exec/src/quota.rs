@@ -1,6 +1,6 @@
-//! What the statements of a user may take: how many run at once, and how much memory each has.
+//! Limits of a user's statements: how many run at once, and how much memory each has.
 //!
-//! Properties of the user's name set the limits (`SET PROPERTY`). Each process counts for itself.
+//! Properties of the user set the limits (`SET PROPERTY`). Each process counts for itself.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,23 +18,24 @@ use parking_lot::Mutex;
 
 use crate::budget::raised_by;
 
-/// Connections that a user may have at once.
+/// Property: connections that a user may have at once.
 pub const MAX_USER_CONNECTIONS: &str = "max_user_connections";
-/// Connections of a user that may run a statement at once, of those that admission counts.
+/// Property: connections of a user that may run a statement at once. Only statements that admission counts are counted.
 pub const MAX_QUERY_INSTANCES: &str = "max_query_instances";
 
-/// Seconds that a user's sessions begin with as `query_timeout`.
+/// Property: seconds; the initial `query_timeout` of the user's sessions.
 pub const QUERY_TIMEOUT: &str = "query_timeout";
 
-/// The least that plans make do with, as in StarRocks: with less, what is spilled is so little at a time that they never end.
+/// The least memory limit in bytes, as in StarRocks. With less, operators spill so little at a time that plans never
+/// end.
 pub const EXEC_MEM_MIN: u64 = 2 << 20;
 
-/// The number that was set for users of this name; `None` where there is no limit, for which 0 and -1 stand.
+/// Returns the limit that is set for a user; `None` if there is none, or if it is 0 or -1, which mean no limit.
 pub fn limit(accounts: &Accounts, user: &str, property: &str) -> Option<u64> {
     accounts.property(user, property)?.parse().ok().filter(|limit| *limit > 0)
 }
 
-/// MySQL's error for a user who has used up a limit (1226).
+/// Makes MySQL's error for a user who has used up a limit (1226).
 pub fn exceeded(user: &str, property: &str, limit: u64, way_out: &str) -> EngineError {
     EngineError {
         code: 1226,
@@ -54,7 +55,8 @@ pub fn exceeded(user: &str, property: &str, limit: u64, way_out: &str) -> Engine
 pub struct Counted(Arc<Mutex<HashMap<String, HashMap<u32, u32>>>>);
 
 impl Counted {
-    /// Counts a connection of a user. One that is counted already is not another. `None`: there are `most` already.
+    /// Counts a connection of a user. A connection that is counted already takes no further place. `None` if `most`
+    /// others are counted.
     pub fn count(&self, user: &str, connection: u32, most: Option<u64>) -> Option<Connected> {
         let mut all = self.0.lock();
         let own = all.entry(user.to_string()).or_default();
@@ -66,7 +68,7 @@ impl Counted {
     }
 }
 
-/// A place among the connections of a user, given back when it is dropped.
+/// A place among the counted connections of a user, given back when it is dropped.
 #[derive(Debug)]
 pub struct Connected {
     user: String,
@@ -90,7 +92,7 @@ impl Drop for Connected {
     }
 }
 
-/// What a statement may take.
+/// The limits of one statement.
 #[derive(Debug)]
 pub struct Quota {
     user: String,
@@ -100,7 +102,7 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// That of a statement of this user, out of the memory of `all`.
+    /// Makes the quota of a statement of this user. Its memory is also charged to the pool `all`.
     pub fn of(accounts: &Accounts, user: &str, connection: u32, all: &Arc<dyn MemoryPool>) -> Arc<Self> {
         let memory = limit(accounts, user, EXEC_MEM_LIMIT).map(|bytes| {
             let bytes = usize::try_from(bytes.max(EXEC_MEM_MIN)).unwrap_or(usize::MAX);
@@ -111,17 +113,17 @@ impl Quota {
         Arc::new(Quota { user: user.to_string(), connection, statements, memory })
     }
 
-    /// That of the statement which is planned and run under this state.
+    /// Returns the quota of the statement that is planned and run under this state.
     pub fn under(state: &SessionState) -> Option<Arc<Self>> {
         state.config().get_extension()
     }
 
-    /// The bytes that its plan may use; `None` for as many as there are.
+    /// Returns the bytes that the statement's plan may use; `None` if only the pool of all statements limits it.
     pub fn bytes(&self) -> Option<usize> {
         self.memory.as_ref().map(|memory| memory.bytes)
     }
 
-    /// The memory of its plan, out of that of `all`.
+    /// Returns the memory pool of the statement's plan: its own within `all`, or `all` itself.
     pub fn pool(&self, all: &Arc<dyn MemoryPool>) -> Arc<dyn MemoryPool> {
         match &self.memory {
             Some(own) => Arc::clone(own) as Arc<dyn MemoryPool>,
@@ -129,10 +131,10 @@ impl Quota {
         }
     }
 
-    /// A place among those who run a statement; `None` where their number is not limited.
+    /// Takes a place among the running statements of the user; `None` if their number is not limited.
     ///
     /// # Errors
-    /// The user runs as many as it may (1226).
+    /// `Resources` with code 1226 if the user runs as many statements as its property `max_query_instances` allows.
     pub fn begin(&self, running: &Counted) -> Result<Option<Connected>> {
         let Some(most) = self.statements else { return Ok(None) };
         match running.count(&self.user, self.connection, Some(most)) {
@@ -142,19 +144,19 @@ impl Quota {
     }
 }
 
-/// What a plan is run in. Its memory is the statement's [quota](Quota).
+/// Makes the context in which a plan runs. Its memory is limited by the statement's [quota](Quota).
 pub fn task_context(state: &SessionState) -> Arc<TaskContext> {
     let Some(memory) = Quota::under(state).and_then(|quota| quota.memory.clone()) else { return state.task_ctx() };
     let runtime = RuntimeEnv { memory_pool: memory, ..state.runtime_env().as_ref().clone() };
     Arc::new(TaskContext::from(state).with_runtime(Arc::new(runtime)))
 }
 
-/// A part of a pool that is one statement's, as large as its user may have it.
+/// The memory of one statement: a part of the pool `all`, as large as the user's property allows.
 #[derive(Debug)]
 struct StatementMemory {
     user: String,
     bytes: usize,
-    /// Fair among the operators of the statement, as `all` is among those of all statements.
+    /// Shared fairly by the operators of the statement, as `all` is by those of all statements.
     own: FairSpillPool,
     all: Arc<dyn MemoryPool>,
 }

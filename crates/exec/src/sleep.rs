@@ -1,4 +1,4 @@
-//! SLEEP(seconds), which waits without a thread, so that KILL and timeouts end it.
+//! SLEEP(seconds), which waits without occupying a thread, so that KILL and timeouts end it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use datafusion::common::{Result, exec_err, internal_err};
 use datafusion::logical_expr::async_udf::{AsyncScalarUDF, AsyncScalarUDFImpl};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 
-/// SLEEP: waits for each row and is true, as in Doris; NULL waits for nothing.
+/// The function SLEEP: waits for each row and returns TRUE, as in Doris. NULL waits for nothing and returns NULL.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Sleep {
     signature: Signature,
 }
 
-/// The function for the registry.
+/// Returns the function for the registry.
 pub fn udf() -> ScalarUDF {
     let signature = Signature::exact(vec![DataType::Float64], Volatility::Volatile);
     AsyncScalarUDF::new(Arc::new(Sleep { signature })).into_scalar_udf()

@@ -1,17 +1,18 @@
-//! Files of what does not fit in memory.
+//! Spill files.
 //!
-//! A repartitioning that has no memory writes a batch to a file and says in its queue that there is one. DataFusion puts
-//! many batches into a file, reads files in the order in which they were begun, and waits for the end of each. Two inputs
-//! that write at once begin two: then the reader waits for a batch in the first file while it lies in the second, and where
-//! all readers of the repartitioning wait so, nobody writes any more (datafusion#24883). Here each such batch has a file of
-//! its own ([`BATCHES_PER_FILE`]), which is complete before anybody is told of it.
+//! A repartitioning that has no memory left writes a batch to a file and announces it in its queue. DataFusion puts
+//! many batches into a file, reads files in the order in which they were begun, and waits for the end of each. Two
+//! inputs that write at the same time begin two files: the reader may then wait for a batch in the first file while it
+//! lies in the second, and if all readers of the repartitioning wait like this, nobody writes any more
+//! (datafusion#24883). Here each spilled batch has a file of its own ([`BATCHES_PER_FILE`]), which is complete before
+//! anybody is told of it.
 //!
-//! A file that cannot be written would be the first in that order for ever, and its reader would wait for a batch that
-//! nobody writes, and miss the error, which comes by another way. So such a file is written without an error, and who reads
-//! the file gets the error.
+//! A file that cannot be written would be the first in that order forever. Its reader would wait for a batch that
+//! nobody writes, and miss the error, which comes by another way. Therefore writing to a file of a repartitioning never
+//! fails, and the reader of the file gets the error.
 //!
-//! So there may be many files. DataFusion's keep a descriptor open for as long as they are there; these are open only while
-//! they are written or read.
+//! There may be many files. DataFusion's files keep a descriptor open for as long as they exist; these are open only
+//! while they are written or read.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -28,42 +29,42 @@ use parking_lot::Mutex;
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt;
 
-/// What `max_spill_file_size_bytes` is set to, so that a file takes one batch.
+/// Value for `max_spill_file_size_bytes` with which each file takes one batch.
 pub const BATCHES_PER_FILE: usize = 1;
 
-/// Bytes that may be spilled at once.
+/// Limit of the bytes in all spill files together.
 const SPILLED_MAX: u64 = 100 << 30;
 
-/// What DataFusion's repartitioning calls its files.
+/// The description that DataFusion's repartitioning gives its files.
 const OF_REPARTITIONING: &str = "SpillPool";
 
-/// Bytes that are read of a file at once.
+/// Bytes that one read of a file asks for.
 const READ_BYTES: usize = 128 << 10;
 
-/// Makes the files that statements of this process spill to.
+/// Creates the files to which statements of this process spill.
 pub struct SpillFiles {
-    /// The directory that was asked for; `None`: the system's for temporary files.
+    /// The configured directory; `None`: the system's for temporary files.
     parent: Option<PathBuf>,
-    /// Made with the first file.
+    /// Created with the first file.
     dir: Mutex<Option<Arc<TempDir>>>,
     made: AtomicU64,
     used: Arc<AtomicU64>,
-    /// Bytes that all files may have together.
+    /// Limit of the bytes in all files together.
     most: u64,
 }
 
 impl SpillFiles {
-    /// Files below `parent`, which is there.
+    /// Makes files below `parent`, which must exist.
     pub fn new(parent: Option<PathBuf>) -> Self {
         Self::with_most(parent, SPILLED_MAX)
     }
 
-    /// Files that have at most so many bytes together.
+    /// Makes files that have at most `most` bytes together.
     pub fn with_most(parent: Option<PathBuf>, most: u64) -> Self {
         SpillFiles { parent, dir: Mutex::default(), made: AtomicU64::new(0), used: Arc::default(), most }
     }
 
-    /// Removes the files, also those that are in use.
+    /// Removes the files, including those that are in use.
     pub fn remove(&self) {
         let Some(dir) = self.dir.lock().take() else { return };
         if let Err(e) = std::fs::remove_dir_all(dir.path()) {
@@ -97,7 +98,7 @@ impl TempFileFactory for SpillFiles {
     }
 }
 
-/// A file's bytes, counted among those of all.
+/// The size of a file, counted in the size of all files.
 struct Used {
     bytes: AtomicU64,
     all: Arc<AtomicU64>,
@@ -127,22 +128,22 @@ impl Drop for Used {
     }
 }
 
-/// Why a file could not be written.
+/// The error because of which a file could not be written.
 type Failure = Arc<Mutex<Option<io::Error>>>;
 
-/// A file that goes with the last that holds it.
+/// A spill file. It is removed when its last handle is dropped.
 struct Spilled {
     path: PathBuf,
     used: Arc<Used>,
-    /// Of a file that is always written without an error: what its reader is told.
+    /// `Some` for a file of a repartitioning, to which writing never fails: the error for its reader.
     failure: Option<Failure>,
-    /// Goes after its files.
+    /// Keeps the directory until its files are removed.
     _dir: Arc<TempDir>,
 }
 
 impl Drop for Spilled {
     fn drop(&mut self) {
-        // The file may be gone with its directory.
+        // The file may have been removed with its directory.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -157,7 +158,7 @@ impl SpillFile for Spilled {
     }
 
     fn read_stream(&self) -> Result<Pin<Box<dyn Stream<Item = Result<Bytes>> + Send>>> {
-        /// A file before its first bytes, and in between.
+        /// The state of reading: before the first bytes, and after them.
         enum At {
             Path(PathBuf),
             Open(tokio::fs::File),
@@ -208,7 +209,7 @@ impl Write for Writer {
     }
 }
 
-/// A writer that never fails: what is written behind a failure is lost.
+/// A writer that never fails: after a failure, further writes are dropped.
 struct Never {
     writer: Option<Writer>,
     failure: Failure,

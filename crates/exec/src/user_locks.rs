@@ -1,6 +1,7 @@
-//! GET_LOCK and its kin: locks by name, which a session holds until it gives them back or ends.
+//! GET_LOCK and related functions: locks by name, which a session holds until it releases them or ends.
 //!
-//! A lock belongs to this process: sessions of other nodes on the same data do not see it. A session that waits holds no thread.
+//! A lock belongs to this process: sessions of other nodes on the same data do not see it. A waiting session occupies
+//! no thread.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,23 +26,23 @@ const NAME_CHARS_MAX: usize = 64;
 #[derive(Debug, Default)]
 pub struct UserLocks {
     state: Mutex<State>,
-    /// Told whenever a lock is free again.
+    /// Notified whenever a lock is released.
     freed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// By name in lower case: the session that holds it, and how often.
+    /// By name in lower case: the session that holds the lock, and how many times.
     held: HashMap<String, (u64, u64)>,
-    /// What sessions wait for.
+    /// The lock that each waiting session waits for.
     waiting: HashMap<u64, String>,
 }
 
 impl State {
-    /// Whether a session that waits for this lock would wait for itself.
+    /// Returns whether a session that waits for this lock would wait for itself.
     fn is_circle(&self, session: u64, name: &str) -> bool {
         let mut name = name;
-        // Each session waits for one lock, so a chain longer than there are sessions has come round elsewhere.
+        // Each session waits for one lock, so a chain longer than the number of sessions has entered another cycle.
         for _ in 0..=self.waiting.len() {
             match self.held.get(name) {
                 None => return false,
@@ -56,7 +57,7 @@ impl State {
     }
 }
 
-/// A session waits as long as this is there.
+/// Marks a session as waiting until it is dropped.
 struct Waiting<'l> {
     locks: &'l UserLocks,
     session: u64,
@@ -69,15 +70,16 @@ impl Drop for Waiting<'_> {
 }
 
 impl UserLocks {
-    /// Takes a lock, or waits for it until `patience` is over (`None`: for as long as it takes). False when it is.
+    /// Takes a lock, waiting up to `patience` for it (`None`: without limit). Returns whether the lock was taken.
     ///
     /// # Errors
-    /// 3058: those who hold it wait for this session.
+    /// `Conflict` with code 3058 if the session would wait for itself, because its holder waits, directly or through
+    /// others, for this session.
     async fn get(&self, session: u64, name: &str, patience: Option<Duration>) -> Result<bool, EngineError> {
         let end = patience.map(|patience| Instant::now() + patience);
         let mut waiting = None;
         loop {
-            // Registered before the look: a lock that becomes free in between is not missed.
+            // Register before looking, so that a lock that is released in between is not missed.
             let freed = self.freed.notified();
             {
                 let mut state = self.state.lock();
@@ -118,7 +120,7 @@ impl UserLocks {
         }
     }
 
-    /// Gives a lock back once; `None` where nobody holds it, false where another session does.
+    /// Releases a lock once; `None` if nobody holds it, false if another session does.
     fn release(&self, session: u64, name: &str) -> Option<bool> {
         let mut state = self.state.lock();
         let (owner, times) = state.held.get_mut(name)?;
@@ -133,7 +135,7 @@ impl UserLocks {
         Some(true)
     }
 
-    /// Gives back all that a session holds; how often it held them.
+    /// Releases all locks of a session; returns how many times it held them in sum.
     fn release_all(&self, session: u64) -> u64 {
         let mut state = self.state.lock();
         let mut released = 0;
@@ -148,13 +150,13 @@ impl UserLocks {
         released
     }
 
-    /// The session that holds a lock.
+    /// Returns the session that holds a lock.
     fn owner(&self, name: &str) -> Option<u64> {
         self.state.lock().held.get(name).map(|(owner, _)| *owner)
     }
 }
 
-/// Gives back what a session holds when it is dropped.
+/// The locks of a session. Dropping this releases them.
 #[derive(Debug)]
 pub struct HeldLocks {
     locks: Arc<UserLocks>,
@@ -162,12 +164,12 @@ pub struct HeldLocks {
 }
 
 impl HeldLocks {
-    /// Those of the session with this CONNECTION_ID().
+    /// Makes the handle for the session with this CONNECTION_ID().
     pub fn new(locks: Arc<UserLocks>, session: u32) -> Self {
         HeldLocks { locks, session: session.into() }
     }
 
-    /// Gives all of them back now.
+    /// Releases all of them immediately.
     pub fn release(&self) {
         self.locks.release_all(self.session);
     }
@@ -179,7 +181,7 @@ impl Drop for HeldLocks {
     }
 }
 
-/// What a function does.
+/// The operation of a lock function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
     Get,
@@ -189,7 +191,7 @@ enum Kind {
     ReleaseAll,
 }
 
-/// One of the functions.
+/// A lock function of SQL.
 #[derive(Debug)]
 struct LockFunction {
     kind: Kind,
@@ -211,7 +213,7 @@ impl std::hash::Hash for LockFunction {
     }
 }
 
-/// The functions for the registry.
+/// Returns the functions for the registry.
 pub fn functions(locks: &Arc<UserLocks>) -> Vec<ScalarUDF> {
     let kinds = [Kind::Get, Kind::Release, Kind::IsFree, Kind::IsUsed, Kind::ReleaseAll];
     let function = |kind| {
@@ -277,7 +279,7 @@ impl AsyncScalarUDFImpl for LockFunction {
             answers.push(match self.kind {
                 Kind::Get => {
                     let times = times.as_ref().map(|t| t.as_primitive::<Float64Type>());
-                    // NULL waits for nothing; MySQL takes less than 0 as for ever.
+                    // NULL does not wait; a negative number waits forever, as in MySQL.
                     let seconds = times.filter(|t| !t.is_null(row)).map_or(0.0, |t| t.value(row));
                     let patience = (seconds >= 0.0).then(|| Duration::try_from_secs_f64(seconds).ok()).flatten();
                     Some(i64::from(
@@ -294,7 +296,10 @@ impl AsyncScalarUDFImpl for LockFunction {
     }
 }
 
-/// The name of a lock without regard to case.
+/// Returns the name of a lock in lower case, because names are case-insensitive.
+///
+/// # Errors
+/// `Invalid` with code 3057 if the name is NULL, empty or longer than 64 characters.
 fn name(text: Option<&str>) -> Result<String, DataFusionError> {
     match text {
         Some(text) if !text.is_empty() && text.chars().count() <= NAME_CHARS_MAX => Ok(text.to_lowercase()),
