@@ -1,7 +1,7 @@
-//! External catalogs: databases and tables that others keep, under three-part names.
+//! External catalogs: databases and tables that other systems manage, under three-part names.
 //!
-//! A definition of the catalog chain becomes a [`Connector`] when a statement first needs it; the connector is kept until
-//! the definition changes. What is in the catalog is asked of the other side by each statement.
+//! A catalog definition of the catalog chain becomes a [`Connector`] when a statement first needs it; the connector is
+//! kept until the definition changes. Each statement asks the other system which databases and tables the catalog has.
 
 pub mod hive;
 pub mod iceberg;
@@ -28,21 +28,21 @@ use iceberg::{IcebergCatalog, Places};
 use crate::columns::{self, ColumnInfo};
 use crate::read::ReadContext;
 
-/// What a process knows of external catalogs.
+/// External catalogs of a process, and their connectors.
 pub struct Lake {
-    /// Where tables of Iceberg may be.
+    /// Stores in which tables of Iceberg may be.
     pub places: Places,
-    /// Threads that wait for the other sides.
+    /// Threads that wait for the other systems.
     pub io: Handle,
     connected: Mutex<HashMap<TableId, (u64, Arc<Connector>)>>,
 }
 
-/// The other side of an external catalog.
+/// A connection to the system behind an external catalog.
 #[derive(Debug)]
 pub enum Connector {
     /// A Hive metastore.
     Hive(HiveCatalog),
-    /// A directory of Iceberg tables.
+    /// A warehouse directory of Iceberg tables.
     Iceberg(IcebergCatalog),
 }
 
@@ -51,12 +51,12 @@ pub enum Connector {
 pub enum ExternalObject {
     /// A table of a Hive metastore.
     Hive(Arc<HiveTable>),
-    /// An Iceberg table, of whatever catalog.
+    /// An Iceberg table, of either kind of catalog.
     Iceberg(Arc<TableMetadata>),
 }
 
 impl ExternalObject {
-    /// Its columns, as DESCRIBE tells them.
+    /// Returns the columns for DESCRIBE.
     pub fn columns(&self) -> Result<Vec<ColumnInfo>> {
         match self {
             ExternalObject::Hive(table) => columns::of_external(&table.definition),
@@ -65,10 +65,11 @@ impl ExternalObject {
     }
 }
 
-/// The provider of a table of an external catalog.
+/// Makes the provider of a table of an external catalog, or of a metadata table of it (`t$snapshots`).
 ///
 /// # Errors
-/// There is no such table, the other side does not answer, or the table is of a kind that is not read.
+/// `NoTable` or `NoDatabase` if it does not exist; `Storage` if the metastore does not answer; `File` if metadata
+/// cannot be read; `Unsupported` if the table is of a kind that is not supported.
 pub async fn provider(
     context: &ReadContext,
     catalog: &ExternalCatalog,
@@ -108,7 +109,7 @@ pub async fn provider(
 /// Checks the properties of a catalog without connecting.
 ///
 /// # Errors
-/// Properties that are missing, wrong or not supported.
+/// `Invalid` or `Unsupported` if properties are missing, wrong or not supported.
 pub fn check(properties: &BTreeMap<String, String>) -> Result<()> {
     stores::check(&store_properties(properties))?;
     connect(properties).map(|_| ())
@@ -126,7 +127,7 @@ fn connect(properties: &BTreeMap<String, String>) -> Result<Connector> {
             }
         }
         Some("iceberg") => match properties::first(properties, &["iceberg.catalog.type"]) {
-            // A metastore tells of each table where its metadata is.
+            // The metastore knows the location of each table's metadata.
             Some(kind) if ["hive", "hms"].iter().any(|k| k.eq_ignore_ascii_case(kind)) => {
                 Ok(Connector::Hive(HiveCatalog::new(properties)?))
             }
@@ -146,15 +147,15 @@ impl fmt::Debug for Lake {
 }
 
 impl Lake {
-    /// A process that has connected to none yet.
+    /// Makes the state of a process that has not connected to any catalog yet.
     pub fn new(places: Places, io: Handle) -> Lake {
         Lake { places, io, connected: Mutex::default() }
     }
 
-    /// A table of an external catalog.
+    /// Finds a table of an external catalog.
     ///
     /// # Errors
-    /// As of [`provider`].
+    /// The errors of [`provider`].
     pub async fn find(&self, catalog: &ExternalCatalog, database: &str, table: &str) -> Result<ExternalObject> {
         let connector = self.connector(catalog)?;
         let places = self.places.of(&catalog.properties);
@@ -168,10 +169,11 @@ impl Lake {
         .await
     }
 
-    /// Passes when the catalog has the database.
+    /// Fails if the catalog does not have the database.
     ///
     /// # Errors
-    /// It has not, or the other side does not answer.
+    /// `NoDatabase` if the catalog has no such database; `Storage` if the metastore does not answer; `File` if the
+    /// warehouse directory cannot be listed.
     pub async fn check_database(&self, catalog: &ExternalCatalog, database: &str) -> Result<()> {
         let connector = self.connector(catalog)?;
         let places = self.places.of(&catalog.properties);
@@ -185,20 +187,20 @@ impl Lake {
         .await
     }
 
-    /// Names of the databases of a catalog, in order.
+    /// Returns the names of the databases of a catalog, in order.
     ///
     /// # Errors
-    /// The other side does not answer.
+    /// `Storage` if the metastore does not answer; `File` if the warehouse directory cannot be listed.
     pub async fn databases(&self, catalog: &ExternalCatalog) -> Result<Vec<String>> {
         let connector = self.connector(catalog)?;
         let places = self.places.of(&catalog.properties);
         on_cpu(&self.io, async move { connector.databases(&places).await }).await
     }
 
-    /// Names of the tables of a database that is there, in order, and whether each is a view.
+    /// Returns the names of the tables of an existing database, in order, and whether each is a view.
     ///
     /// # Errors
-    /// The other side does not answer.
+    /// `Storage` if the metastore does not answer; `File` if the warehouse directory cannot be listed.
     pub async fn tables(&self, catalog: &ExternalCatalog, database: &str) -> Result<Vec<(String, bool)>> {
         let connector = self.connector(catalog)?;
         let places = self.places.of(&catalog.properties);
@@ -206,10 +208,10 @@ impl Lake {
         on_cpu(&self.io, async move { connector.tables(&places, &database).await }).await
     }
 
-    /// The partitions of an Iceberg table; `None` where it is not partitioned.
+    /// Returns the partitions of an Iceberg table; `None` if it is not partitioned.
     ///
     /// # Errors
-    /// Metadata that cannot be read.
+    /// `File` if the table's metadata cannot be read, `Unsupported` if they use a feature that is not supported.
     pub async fn partitions(
         &self,
         catalog: &ExternalCatalog,
@@ -219,10 +221,10 @@ impl Lake {
         on_cpu(&self.io, async move { iceberg::about::partitions(&places, &metadata).await }).await
     }
 
-    /// The connector of a catalog, made anew where its definition has changed.
+    /// Returns the connector of a catalog, a new one if its definition has changed.
     ///
     /// # Errors
-    /// Properties that this version does not accept.
+    /// `Invalid` or `Unsupported` if this version does not accept the catalog's properties.
     pub fn connector(&self, catalog: &ExternalCatalog) -> Result<Arc<Connector>> {
         let mut connected = self.connected.lock();
         if let Some((revision, connector)) = connected.get(&catalog.id)
@@ -237,14 +239,14 @@ impl Lake {
         Ok(made)
     }
 
-    /// Forgets what all of them keep between statements.
+    /// Clears the caches of all connectors.
     pub fn forget(&self) {
         self.connected.lock().values().for_each(|(_, connector)| connector.forget(None, None));
     }
 }
 
 impl Connector {
-    /// Names of the databases, in order.
+    /// Returns the names of the databases, in order.
     pub async fn databases(&self, places: &Places) -> Result<Vec<String>> {
         let mut names = match self {
             Connector::Hive(hive) => hive.databases().await?,
@@ -254,7 +256,7 @@ impl Connector {
         Ok(names)
     }
 
-    /// Whether there is a database of this name.
+    /// Returns whether there is a database of this name.
     pub async fn has_database(&self, places: &Places, name: &str) -> Result<bool> {
         match self {
             Connector::Hive(hive) => hive.has_database(name).await,
@@ -262,7 +264,7 @@ impl Connector {
         }
     }
 
-    /// Names of the tables of a database, in order, and whether each is a view.
+    /// Returns the names of the tables of a database, in order, and whether each is a view.
     pub async fn tables(&self, places: &Places, database: &str) -> Result<Vec<(String, bool)>> {
         match self {
             Connector::Hive(hive) => hive.tables(database).await,
@@ -270,10 +272,11 @@ impl Connector {
         }
     }
 
-    /// A table; `None` when there is none of this name.
+    /// Returns a table; `None` if there is none of this name.
     ///
     /// # Errors
-    /// The other side does not answer, or the table is of a kind that is not read.
+    /// `Storage` if the metastore does not answer; `File` if metadata cannot be read; `Unsupported` if the table is of
+    /// a kind that is not supported.
     pub async fn table(&self, places: &Places, database: &str, table: &str) -> Result<Option<ExternalObject>> {
         match self {
             Connector::Hive(hive) => match hive.raw(database, table).await? {
@@ -294,7 +297,7 @@ impl Connector {
         }
     }
 
-    /// Forgets what is kept between statements, for one database or table or all.
+    /// Clears the caches for one table, one database or everything.
     pub fn forget(&self, database: Option<&str>, table: Option<&str>) {
         match self {
             Connector::Hive(hive) => {
@@ -304,7 +307,7 @@ impl Connector {
         }
     }
 
-    /// The error for a table that is not there, with the nearest name.
+    /// Makes the error for a table that does not exist, with the nearest name.
     pub async fn no_table(&self, places: &Places, catalog: &str, database: &str, table: &str) -> EngineError {
         let names: Vec<String> = self
             .tables(places, database)
@@ -321,7 +324,7 @@ impl Connector {
         EngineError::new(ErrorKind::NoTable, message)
     }
 
-    /// The error for a database that is not there, with the nearest name.
+    /// Makes the error for a database that does not exist, with the nearest name.
     pub async fn no_database(&self, places: &Places, catalog: &str, database: &str) -> EngineError {
         let names = self.databases(places).await.unwrap_or_default();
         let mut message = format!("database \"{catalog}.{database}\" does not exist");

@@ -1,4 +1,4 @@
-//! Properties of external catalogs: which are known, which are secret.
+//! Properties of external catalogs: which of them are known, and which are secret.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use dipper_node::error::{EngineError, Result};
 use dipper_node::files::stores::is_store_property;
 
-/// What stands for a secret where it would be shown.
+/// Shown in place of a secret.
 const MASK: &str = "******";
 
-/// Whether the value of a property must not be shown.
+/// Returns whether the value of a property must not be shown.
 pub fn is_secret(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     ["secret", "password", "token", "access_key", "access-key", "accesskey", "credential", "keytab"]
@@ -17,7 +17,7 @@ pub fn is_secret(key: &str) -> bool {
         .any(|word| key.contains(word))
 }
 
-/// Properties of catalogs that something here reads, beside those of stores.
+/// Known properties of catalogs, besides those of stores.
 pub const KNOWN: [&str; 10] = [
     "type",
     "warehouse",
@@ -31,25 +31,26 @@ pub const KNOWN: [&str; 10] = [
     "partition.cache.ttl-second",
 ];
 
-/// Whether a property has any effect.
+/// Returns whether a property has any effect.
 pub fn is_known(key: &str) -> bool {
     KNOWN.contains(&key) || is_store_property(key)
 }
 
-/// The properties as they may be shown.
+/// Returns the properties with secrets masked.
 pub fn masked(properties: &BTreeMap<String, String>) -> impl Iterator<Item = (&str, &str)> {
     properties.iter().map(|(k, v)| (k.as_str(), if is_secret(k) { MASK } else { v.as_str() }))
 }
 
-/// The first of `keys` that is set to something.
+/// Returns the value of the first of `keys` that is present; `None` if that value is empty.
 pub fn first<'a>(properties: &'a BTreeMap<String, String>, keys: &[&str]) -> Option<&'a str> {
     keys.iter().find_map(|key| properties.get(*key)).map(String::as_str).filter(|v| !v.is_empty())
 }
 
-/// A time in seconds, or in Hive's words with a unit (`600s`, `10min`, `500ms`).
+/// Returns a duration: a number of seconds, or Hive's form with a unit (`600s`, `10min`, `500ms`). `default` if the
+/// property is not set.
 ///
 /// # Errors
-/// It is no time.
+/// `Invalid` if the value is not a duration.
 pub fn duration(properties: &BTreeMap<String, String>, key: &str, default: Duration) -> Result<Duration> {
     let Some(text) = properties.get(key) else { return Ok(default) };
     let digits = text.trim().trim_end_matches(|c: char| c.is_ascii_alphabetic());

@@ -1,23 +1,23 @@
-//! What the metastore's interface (`hive_metastore.thrift`) has of tables and partitions, with the numbers of the fields; fields
-//! that nobody reads are left out.
+//! Structs of the metastore's interface (`hive_metastore.thrift`) for tables and partitions, with the numbers of their
+//! fields. Fields that nobody reads are left out.
 
 use std::collections::BTreeMap;
 
 use super::thrift::{Connection, Result, STRUCT, Wire, structs};
 
 structs! {
-    /// A column.
+    /// A column of a table.
     FieldSchema {
         1 name: String,
         2 r#type: String,
         3 comment: String,
     }
-    /// How rows are written.
+    /// The SerDe of a table: the class that reads and writes its rows.
     SerDeInfo {
         2 serialization_lib: String,
         3 parameters: BTreeMap<String, String>,
     }
-    /// Where and how files are kept.
+    /// Location, columns and format of a table's or partition's files.
     StorageDescriptor {
         1 cols: Vec<FieldSchema>,
         2 location: String,
@@ -36,7 +36,7 @@ structs! {
         1 values: Vec<String>,
         6 sd: StorageDescriptor,
     }
-    /// A table in a list.
+    /// An entry in a list of tables.
     TableMeta {
         1 db_name: String,
         2 table_name: String,

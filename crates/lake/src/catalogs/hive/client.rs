@@ -1,4 +1,4 @@
-//! A client of the Hive metastore: the few calls that reading needs, with time limits, over several addresses.
+//! A client of the Hive metastore: the few calls that reading needs, with timeouts, over several addresses.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -13,22 +13,22 @@ use super::api::{GetTableResult, Partition, Table, TableMeta};
 use super::thrift::{Arguments, Connection, Ignored, Returned, ThriftError, Wire};
 use crate::catalogs::properties;
 
-/// Port of metastores whose address does not say one.
+/// Default port of a metastore.
 const PORT: u16 = 9083;
 
-/// How long a metastore may take to accept a connection.
+/// Timeout of connecting to a metastore.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a call may take unless `hive.metastore.client.socket.timeout` says otherwise.
+/// Timeout of a call, unless `hive.metastore.client.socket.timeout` sets another.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Connections to an address that are kept for the next calls.
+/// Idle connections to an address that are kept for later calls.
 const IDLE_MAX: usize = 8;
 
-/// One metastore, reachable at one or more addresses that all say the same.
+/// A client of one metastore, which is reachable at one or more equivalent addresses.
 pub(super) struct Client {
     addresses: Vec<Address>,
-    /// The address that answered last.
+    /// Index of the address that answered last.
     current: AtomicUsize,
     timeout: Duration,
 }
@@ -37,7 +37,7 @@ struct Address {
     uri: String,
     host: String,
     port: u16,
-    /// Connections that no call uses now.
+    /// Connections that no call is using.
     idle: Mutex<Vec<Connection>>,
 }
 
@@ -47,20 +47,20 @@ impl std::fmt::Debug for Client {
     }
 }
 
-/// A call of a method of the metastore.
+/// A call of a metastore method.
 struct Call<'a> {
-    /// What is asked for, in messages.
+    /// Description of the wanted object, for messages.
     what: &'a str,
     method: &'static str,
     arguments: Arguments,
-    /// The number of the exception by which the method says that there is no such object; 0 where it has none.
+    /// Number of the exception by which the method says that the object does not exist; 0 if it has none.
     missing: i16,
 }
 
 /// The answer of a call.
 enum Answer<T> {
     Found(T),
-    /// There is no such object.
+    /// The object does not exist.
     Missing,
     /// The metastore has no such method.
     Unknown,
@@ -76,7 +76,7 @@ impl<T> Answer<T> {
 }
 
 impl Client {
-    /// A client for `hive.metastore.uris`; connects with the first call.
+    /// Makes a client for `hive.metastore.uris`. It connects with the first call.
     pub(super) fn new(properties: &BTreeMap<String, String>) -> Result<Client> {
         let uris = properties::first(properties, &["hive.metastore.uris"]).ok_or_else(|| {
             EngineError::invalid(
@@ -99,14 +99,14 @@ impl Client {
         self.addresses.iter().map(|a| a.uri.as_str()).collect::<Vec<_>>().join(", ")
     }
 
-    /// Names of all databases.
+    /// Returns the names of all databases.
     pub(super) async fn databases(&self) -> Result<Vec<String>> {
         let arguments = Arguments::default();
         let call = Call { what: "the databases", method: "get_all_databases", arguments, missing: 0 };
         Ok(self.call(&call).await?.found().unwrap_or_default())
     }
 
-    /// Whether there is a database of this name.
+    /// Returns whether there is a database of this name.
     pub(super) async fn has_database(&self, name: &str) -> Result<bool> {
         let what = format!("database '{name}'");
         let call =
@@ -114,10 +114,10 @@ impl Client {
         Ok(self.call::<Ignored>(&call).await?.found().is_some())
     }
 
-    /// The tables and views of a database, with their kind.
+    /// Returns the tables and views of a database with their types, by name.
     pub(super) async fn tables(&self, database: &str) -> Result<Vec<TableMeta>> {
         let what = format!("the tables of '{database}'");
-        // The name is a pattern here: `|` and `*` in it would match other databases, too.
+        // The method takes the name as a pattern: `|` and `*` in it would match other databases, too.
         let arguments = Arguments::default().text(1, database).text(2, "*").texts(3, &[]);
         let call = Call { what: &what, method: "get_table_meta", arguments, missing: 0 };
         let mut tables: Vec<TableMeta> = self.call(&call).await?.found().unwrap_or_default();
@@ -126,14 +126,14 @@ impl Client {
         Ok(tables)
     }
 
-    /// A table or view; `None` when there is none of this name.
+    /// Returns a table or view; `None` if there is none of this name.
     pub(super) async fn table(&self, database: &str, table: &str) -> Result<Option<Table>> {
         let what = format!("table '{database}.{table}'");
         let named = || Arguments::default().text(1, database).text(2, table);
         let arguments = Arguments::default().nested(1, named());
         let call = Call { what: &what, method: "get_table_req", arguments, missing: 2 };
         match self.call::<GetTableResult>(&call).await? {
-            // Hive 4 knows only this call, Hive before 2.3 only the older one.
+            // Hive 4 has only `get_table_req`, Hive before 2.3 only `get_table`.
             Answer::Unknown => {
                 let call = Call { what: &what, method: "get_table", arguments: named(), missing: 2 };
                 Ok(self.call(&call).await?.found())
@@ -142,7 +142,7 @@ impl Client {
         }
     }
 
-    /// The names of a table's partitions: `dt=2024-01-31/country=CN`.
+    /// Returns the names of a table's partitions, for example `dt=2024-01-31/country=CN`.
     pub(super) async fn partition_names(&self, database: &str, table: &str) -> Result<Vec<String>> {
         let what = format!("the partitions of '{database}.{table}'");
         let arguments = Arguments::default().text(1, database).text(2, table).i16(3, -1);
@@ -150,7 +150,7 @@ impl Client {
         Ok(self.call(&call).await?.found().unwrap_or_default())
     }
 
-    /// The partitions of these names. One that was dropped meanwhile is left out.
+    /// Returns the partitions of these names. A partition that has been dropped meanwhile is left out.
     pub(super) async fn partitions(&self, database: &str, table: &str, names: &[String]) -> Result<Vec<Partition>> {
         let what = format!("{} partitions of '{database}.{table}'", names.len());
         let arguments = Arguments::default().text(1, database).text(2, table).texts(3, names);
@@ -158,8 +158,11 @@ impl Client {
         Ok(self.call(&call).await?.found().unwrap_or_default())
     }
 
-    /// Asks the address that answered last, then the others, once each; a connection that was open before may have
-    /// been closed by the other side, so its address is asked once more over a new one.
+    /// Asks the address that answered last, then the others, once each. The other side may have closed an idle
+    /// connection; so if one fails, the same address is asked again over a new connection.
+    ///
+    /// # Errors
+    /// `Storage` if no address answers or the metastore reports an error; `Denied` if an address is link-local.
     async fn call<T: Wire>(&self, call: &Call<'_>) -> Result<Answer<T>> {
         let first = self.current.load(Ordering::Relaxed);
         let mut reasons = Vec::new();
@@ -190,7 +193,7 @@ impl Client {
                     }
                     Ok(Err(ThriftError::UnknownMethod(_))) => Ok(Answer::Unknown),
                     broken => {
-                        // The others may be as old as this one.
+                        // The other idle connections may be as old as this one.
                         address.idle.lock().clear();
                         if !reused {
                             let reason = match broken {
@@ -236,7 +239,7 @@ impl Address {
             }
             match tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(ip)).await {
                 Ok(Ok(stream)) => {
-                    // Without it each call waits for the other side's delayed acknowledgement.
+                    // Without it, each call waits for the other side's delayed acknowledgement.
                     stream.set_nodelay(true).map_err(|e| unreachable(e.to_string()))?;
                     return Ok(Connection::new(stream));
                 }
@@ -248,7 +251,8 @@ impl Address {
     }
 }
 
-/// Addresses of the cloud's own services (169.254.169.254 and the like) are nobody's metastore.
+/// Returns whether an address is link-local. The cloud's own services (169.254.169.254 and others) have these
+/// addresses, and no metastore has.
 fn is_link_local(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => ip.is_link_local(),

@@ -1,4 +1,4 @@
-//! A table of the metastore as the definition that Hive's own DDL would make of it here.
+//! Converts a table of the metastore to the definition that Hive's own DDL for it would create here.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,14 @@ use dipper_store::catalog::{Column, ExternalTable};
 use super::api::{FieldSchema, StorageDescriptor, Table};
 use crate::files::define::{self, FORMAT_PARQUET, FORMAT_TEXT};
 
-/// SerDe classes that the text reader has, by the last part of their names.
+/// SerDe classes that the text reader implements, by the last part of their names.
 const TEXT_SERDES: [&str; 3] = ["LazySimpleSerDe", "MultiDelimitSerDe", "OpenCSVSerde"];
 
-/// The definition of `table`.
+/// Returns the definition of `table`.
 ///
 /// # Errors
-/// It is a view, or of a format, SerDe or type that is not read.
+/// `Unsupported` if it is a view, or its format, SerDe or a type is not supported; `Storage` if the metastore reports
+/// no storage or location.
 pub(super) fn definition(name: &str, table: &Table) -> Result<ExternalTable> {
     let kind = table.table_type.as_deref().unwrap_or_default();
     if kind.eq_ignore_ascii_case("VIRTUAL_VIEW") || kind.eq_ignore_ascii_case("MATERIALIZED_VIEW") {
@@ -45,7 +46,7 @@ pub(super) fn definition(name: &str, table: &Table) -> Result<ExternalTable> {
     }
     let source = properties.get("spark.sql.sources.provider").map(|p| p.to_lowercase());
     let (format, serde) = format_of(name, storage).map_err(|e| match source.as_deref() {
-        // Hive cannot read them, so Spark gives them the class of files that nobody has.
+        // Hive cannot read tables of these sources, so Spark registers them with a placeholder class of files.
         Some(source) if !matches!(source, "hive" | "parquet") => EngineError::unsupported(format!(
             "'{name}' is a table of Spark's data source {source}, of which Hive's part of the metastore tells too little; read \
              its files by files('path' = '{}', ...)",
@@ -77,8 +78,8 @@ pub(super) fn definition(name: &str, table: &Table) -> Result<ExternalTable> {
     Ok(definition)
 }
 
-/// The format that keeps a log of its files beside them, if the table is of such a one: read without it they give rows that
-/// were replaced.
+/// Returns the lake format of a table, if it has one. These formats keep a log of their files; without the log, reading
+/// the files would return rows that have been replaced.
 fn lake_format(properties: &BTreeMap<String, String>, storage: &StorageDescriptor) -> Option<&'static str> {
     let input = storage.input_format.as_deref().unwrap_or_default().to_ascii_lowercase();
     let handler = properties.get("storage_handler").map(|h| h.to_ascii_lowercase()).unwrap_or_default();
@@ -95,13 +96,14 @@ fn lake_format(properties: &BTreeMap<String, String>, storage: &StorageDescripto
     }
 }
 
-/// Where the files of a table are; of one of Spark's, Hive is told of another place.
+/// Returns the location of a table's files. For tables of Spark's data sources it is the SerDe property `path`, because
+/// Hive is told another location.
 fn place_of(storage: &StorageDescriptor) -> String {
     let own = serde_properties(storage).remove("path");
     own.unwrap_or_else(|| storage.location.as_deref().unwrap_or_default().to_string())
 }
 
-/// What INPUTFORMAT and SerDe together mean here.
+/// Returns the format and the SerDe class for a table's INPUTFORMAT and SerDe.
 fn format_of<'a>(name: &str, storage: &'a StorageDescriptor) -> Result<(&'static str, &'a str)> {
     let input = storage.input_format.as_deref().unwrap_or_default();
     let serde = storage.serde_info.as_ref().and_then(|s| s.serialization_lib.as_deref()).unwrap_or_default();
@@ -142,8 +144,8 @@ fn columns<'a>(fields: impl Iterator<Item = &'a FieldSchema>) -> Vec<Column> {
         .collect()
 }
 
-/// Why the files of a partition cannot be read by the table's definition, if so: ALTER TABLE changes the table alone,
-/// and older partitions keep what they were written with.
+/// Returns why the files of a partition cannot be read with the table's definition, if they cannot: ALTER TABLE changes
+/// the table only, and older partitions keep the format in which they were written.
 pub(super) fn differs(table: &ExternalTable, partition: &StorageDescriptor) -> Option<String> {
     match format_of("the partition", partition) {
         Err(e) => return Some(e.message),

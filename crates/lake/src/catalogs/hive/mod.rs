@@ -1,8 +1,8 @@
-//! Catalogs of a Hive metastore.
+//! Catalogs backed by a Hive metastore.
 //!
-//! Every statement asks the metastore for the tables that it names, and for the names of their partitions: one answer
-//! each, a few milliseconds, and never stale. Where partitions lie is a longer answer and changes hardly ever; it is kept
-//! for `partition.cache.ttl-second` (10 s, 0 for never) or until REFRESH.
+//! Each statement asks the metastore for the tables that it names and for the names of their partitions: one request
+//! each, a few milliseconds, and never stale. The locations of partitions make a longer answer and hardly ever change;
+//! they are cached for `partition.cache.ttl-second` (10 s, 0 for never) or until REFRESH.
 
 mod api;
 mod client;
@@ -23,16 +23,16 @@ use super::properties;
 use api::Table;
 use client::Client;
 
-/// How long the places of partitions are kept.
+/// How long the locations of partitions are cached.
 const PARTITION_TTL: Duration = Duration::from_secs(10);
 
-/// Partitions that one call asks for: a metastore builds one SQL statement of their names.
+/// Partitions per call: a metastore builds one SQL statement of their names.
 const PARTITIONS_A_CALL: usize = 500;
 
-/// Partitions whose places are kept, over all tables; the map starts anew when it is full.
+/// Partitions whose locations are cached, over all tables. The cache is cleared when it is full.
 const PLACES_MAX: usize = 200_000;
 
-/// A metastore.
+/// A catalog backed by a metastore.
 #[derive(Debug)]
 pub struct HiveCatalog {
     client: Client,
@@ -40,16 +40,16 @@ pub struct HiveCatalog {
     places: Mutex<HashMap<PartitionKey, (Instant, Place)>>,
 }
 
-/// Database, table and name of a partition.
+/// Database, table and partition name.
 type PartitionKey = (String, String, String);
 
-/// Where a partition's files are, or why they are not read.
+/// The location of a partition's files, or why they cannot be read.
 type Place = std::result::Result<String, String>;
 
 /// One partition of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HivePartition {
-    /// `dt=2024-01-31/country=CN`, as the metastore spells it.
+    /// Name in the metastore's spelling, for example `dt=2024-01-31/country=CN`.
     pub name: String,
     /// One value per partition column.
     pub values: PartitionValues,
@@ -58,16 +58,16 @@ pub struct HivePartition {
 /// A table of a metastore.
 #[derive(Debug)]
 pub struct HiveTable {
-    /// Its definition; partitions are asked for by [`HiveCatalog::partitions`].
+    /// The definition, without partitions; [`HiveCatalog::partitions`] returns those.
     pub definition: ExternalTable,
 }
 
 impl HiveTable {
-    /// The table as its files are reached by what the properties of its catalog say of the store. What the table's own say of
-    /// one does not count: whoever may write to the metastore would else say where the catalog's keys go.
+    /// Returns the table with the catalog's properties of the store in place of the table's own. The table's are
+    /// ignored, because whoever may write to the metastore could otherwise choose where the catalog's keys are sent.
     pub(super) fn reached_by(&self, catalog: &BTreeMap<String, String>) -> HiveTable {
         let mut definition = self.definition.clone();
-        // What the table says of the cache counts before what the catalog says, if it makes sense.
+        // The table's own setting of the data cache takes precedence over the catalog's, if it is valid.
         let makes_sense = |(key, value): &(&String, &String)| is_cache_property(key) && flag(key, value).is_ok();
         let own = definition.properties.iter().find(makes_sense);
         let own = own.map(|(key, value)| (key.to_ascii_lowercase(), value.clone()));
@@ -92,28 +92,29 @@ impl HiveCatalog {
         self.client.has_database(name).await
     }
 
-    /// Names of tables, and whether each is a view.
+    /// Returns the names of tables and views, and whether each is a view.
     pub(super) async fn tables(&self, database: &str) -> Result<Vec<(String, bool)>> {
         let found = self.client.tables(database).await?;
         let is_view = |kind: Option<&str>| kind.is_some_and(|kind| kind.contains("VIEW"));
         Ok(found.into_iter().map(|t| (t.table_name.unwrap_or_default(), is_view(t.table_type.as_deref()))).collect())
     }
 
-    /// The table as the metastore has it; `name` is what messages call it.
+    /// Returns a table or view as the metastore describes it; `None` if there is none of this name.
     pub(super) async fn raw(&self, database: &str, table: &str) -> Result<Option<Table>> {
         self.client.table(database, table).await
     }
 
-    /// The table's partitions, in the metastore's order.
+    /// Returns the table's partitions, in the metastore's order. `columns` is the number of partition columns.
     pub async fn partitions(&self, database: &str, table: &str, columns: usize) -> Result<Vec<HivePartition>> {
         let names = self.client.partition_names(database, table).await?;
         names.into_iter().map(|name| partition(name, columns)).collect()
     }
 
-    /// Where the files of these partitions are, in their order; `None` for one that was dropped meanwhile.
+    /// Returns the locations of these partitions, in their order; `None` for one that has been dropped meanwhile.
     ///
     /// # Errors
-    /// The metastore does not answer, or a partition is written otherwise than the table says.
+    /// `Storage` if the metastore does not answer, or answers for another partition; `Unsupported` if a partition has
+    /// another format than the table.
     pub async fn locations(
         &self,
         (database, table): (&str, &str),
@@ -180,25 +181,25 @@ impl HiveCatalog {
             .collect()
     }
 
-    /// Forgets what was learned of partitions, of all tables that `of` is true for.
+    /// Removes the cached locations of partitions of all tables for which `of` is true.
     pub(super) fn forget(&self, of: impl Fn(&str, &str) -> bool) {
         self.places.lock().retain(|(database, table, _), _| !of(database, table));
     }
 }
 
-/// Where the metadata of an Iceberg table is, if the table is one.
+/// Returns the location of the metadata of an Iceberg table; `None` for other tables.
 pub(super) fn iceberg_metadata(raw: &Table) -> Option<String> {
     let parameters = raw.parameters.as_ref()?;
     let is_iceberg = parameters.get("table_type").is_some_and(|t| t.eq_ignore_ascii_case("iceberg"));
     is_iceberg.then(|| parameters.get("metadata_location").map(ToString::to_string))?
 }
 
-/// The definition of a table of the metastore. `name` is what messages call it.
+/// Makes the definition of a metastore's table. Messages use `name`.
 pub(super) fn table(name: &str, raw: &Table) -> Result<HiveTable> {
     Ok(HiveTable { definition: convert::definition(name, raw)? })
 }
 
-/// The values of a partition as the metastore keeps them.
+/// Returns the values of a partition in the metastore's spelling.
 fn raw_values(values: &PartitionValues) -> Vec<String> {
     values.iter().map(|v| v.clone().unwrap_or_else(|| NULL_PARTITION.to_string())).collect()
 }

@@ -1,4 +1,4 @@
-//! Tables of a metastore as DataFusion scans them.
+//! DataFusion table providers for tables of a Hive metastore.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ use crate::catalogs::Connector;
 use crate::files::{Pruner, covers, define};
 use crate::read::ReadContext;
 
-/// The table as DataFusion scans it. Without partition columns its files are those below its location; else the metastore
-/// is asked for partitions when the filters are known.
+/// Makes a provider for a table. Without partition columns its files are those below its location; otherwise the
+/// metastore is asked for partitions when the filters are known.
 pub async fn provider(
     context: &ReadContext,
     connector: Arc<Connector>,
@@ -45,7 +45,7 @@ pub async fn provider(
     Ok(Arc::new(Partitioned { context: context.clone(), connector, database, name, table, columns, schema }))
 }
 
-/// The partitions of a table that the filters leave, in the metastore's order.
+/// Returns all partitions of a table, in the metastore's order.
 pub async fn partitions(
     context: &ReadContext,
     connector: &Arc<Connector>,
@@ -56,7 +56,7 @@ pub async fn partitions(
     on_cpu(&context.lake.io, async move { hive(&connector)?.partitions(&database, &table, columns).await }).await
 }
 
-/// Where the files of partitions are.
+/// Returns the locations of partitions; `None` for one that has been dropped meanwhile.
 pub async fn locations(
     context: &ReadContext,
     connector: &Arc<Connector>,
@@ -96,7 +96,7 @@ impl std::fmt::Debug for Partitioned {
 }
 
 impl Partitioned {
-    /// The definition with the partitions that `filters` leave, and no others.
+    /// Returns the definition with only the partitions that `filters` leave.
     async fn narrowed(&self, state: &dyn Session, filters: &[Expr]) -> Result<ExternalTable> {
         let filters = filters.iter().filter(|f| covers(&self.columns, f)).cloned();
         let pruner = Pruner::try_new(&self.columns, state, filters)?;
@@ -111,7 +111,7 @@ impl Partitioned {
         let partitions: BTreeMap<_, _> = left
             .into_iter()
             .zip(locations)
-            // One that was dropped since its name was told has no rows any more.
+            // A partition that was dropped after its name was listed has no rows any more.
             .filter_map(|(p, location)| Some((p.values, location?)))
             .map(|(values, location)| (values.clone(), Partition { values, location: Some(location) }))
             .collect();
@@ -160,7 +160,7 @@ impl TableProvider for Partitioned {
     }
 }
 
-/// The plan under the names of `schema`: Parquet's reader calls columns as the files spell them.
+/// Renames the columns of a plan as in `schema`: Parquet's reader uses the spelling of the files.
 fn named_as(plan: Arc<dyn ExecutionPlan>, schema: &Schema) -> DfResult<Arc<dyn ExecutionPlan>> {
     let found = plan.schema();
     if found.fields().iter().zip(schema.fields()).all(|(a, b)| a.name() == b.name()) {

@@ -1,4 +1,4 @@
-//! Thrift's binary protocol over TCP, as much of it as a client of the Hive metastore needs.
+//! Thrift's binary protocol over TCP, as far as a client of the Hive metastore needs it.
 //!
 //! ```text
 //! message   80 01 00 k | name: string | sequence: i32 | arguments or result: struct     k: 1 call, 2 reply, 3 error
@@ -8,8 +8,8 @@
 //! map       kind: u8 | kind: u8 | count: i32 | pairs
 //! ```
 //!
-//! Numbers are big-endian. Fields that a struct here does not have are read over, so a newer metastore may send more. Nothing is
-//! allocated from a length that the other side claims, and an answer has at most [`ANSWER_BYTES_MAX`] bytes.
+//! Numbers are big-endian. Fields that a struct here lacks are skipped, so a newer metastore may send more. No
+//! allocation is sized by a length that the other side claims, and an answer has at most [`ANSWER_BYTES_MAX`] bytes.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,10 +17,10 @@ use std::io;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-/// Bytes of one answer: some millions of names of partitions.
+/// Limit of one answer in bytes: enough for several million names of partitions.
 const ANSWER_BYTES_MAX: u64 = 1 << 30;
 
-/// Values inside each other that are read over.
+/// Limit of the nesting of values that are skipped.
 const DEPTH_MAX: usize = 64;
 
 const STOP: u8 = 0;
@@ -42,22 +42,22 @@ const CALL: u32 = 1;
 const REPLY: u32 = 2;
 const EXCEPTION: u32 = 3;
 
-/// The kind of an error of the protocol that says that there is no such method.
+/// The kind of protocol error that says that there is no such method.
 const UNKNOWN_METHOD: i32 = 1;
 
-/// What can go wrong with a call.
+/// Failures of a call.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ThriftError {
-    /// The connection broke.
+    /// The connection failed.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// The other side does not speak this protocol, or not to its end.
+    /// The answer is invalid or incomplete.
     #[error("the answer is no Thrift of the binary protocol: {0}")]
     Damaged(String),
-    /// The other side has no such method.
+    /// The metastore has no such method.
     #[error("the metastore has no method '{0}'")]
     UnknownMethod(&'static str),
-    /// The other side could not do what was asked.
+    /// The metastore reported an error.
     #[error("the metastore's own error: {0}")]
     Application(String),
 }
@@ -68,7 +68,7 @@ fn damaged<T>(reason: impl Into<String>) -> Result<T> {
     Err(ThriftError::Damaged(reason.into()))
 }
 
-/// The arguments of a call.
+/// The encoded arguments of a call.
 #[derive(Debug, Default)]
 pub(super) struct Arguments(Vec<u8>);
 
@@ -80,7 +80,7 @@ impl Arguments {
     }
 
     fn bytes(&mut self, text: &str) {
-        // A length fits: names come from statements, which are shorter.
+        // The length fits: names come from statements, which are shorter.
         self.0.extend(i32::try_from(text.len()).unwrap_or(i32::MAX).to_be_bytes());
         self.0.extend(text.as_bytes());
     }
@@ -105,7 +105,7 @@ impl Arguments {
         made
     }
 
-    /// A struct with these fields.
+    /// Adds a struct with these fields.
     pub(super) fn nested(self, id: i16, fields: Arguments) -> Self {
         let mut made = self.head(STRUCT, id);
         made.0.extend(fields.0);
@@ -114,12 +114,12 @@ impl Arguments {
     }
 }
 
-/// A value that can be read.
+/// A value that can be decoded.
 pub(super) trait Wire: Sized + Send {
-    /// The kind under which the value is announced.
+    /// The type code that announces the value.
     const KIND: u8;
 
-    /// Reads the value, behind its kind.
+    /// Reads the value, after its type code.
     fn read(from: &mut Connection) -> impl Future<Output = Result<Self>> + Send;
 }
 
@@ -134,7 +134,7 @@ impl Wire for String {
         if (read as u64) < length {
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
         }
-        // Names in other encodings are shown as they can be, and found by nobody.
+        // A name in another encoding is shown with replacement characters, and cannot be found.
         Ok(String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
     }
 }
@@ -172,7 +172,7 @@ impl Wire for BTreeMap<String, String> {
     }
 }
 
-/// A struct of which nothing is wanted but that it is there.
+/// A struct whose fields are skipped; only its presence matters.
 #[derive(Debug)]
 pub(super) struct Ignored;
 
@@ -185,7 +185,7 @@ impl Wire for Ignored {
     }
 }
 
-/// Structs whose fields are all optional: `id name: type`.
+/// Declares structs whose fields are all optional: `id name: type`.
 macro_rules! structs {
     ($($(#[$doc:meta])* $name:ident { $($id:literal $field:ident: $type:ty,)* })*) => { $(
         $(#[$doc])*
@@ -215,16 +215,16 @@ structs! {
     Declared { 1 message: String, }
 }
 
-/// What a method gave back.
+/// The result of a method.
 #[derive(Debug)]
 pub(super) enum Returned<T> {
-    /// Its result.
+    /// The return value.
     Value(T),
-    /// One of the exceptions that the method declares, by its number in the declaration.
+    /// One of the exceptions that the method declares, by its number in the declaration, with its message.
     Exception(i16, String),
 }
 
-/// What stands open while a value is read over.
+/// A part of a value that is still to be skipped.
 enum Open {
     Value(u8),
     Struct,
@@ -249,7 +249,8 @@ impl Connection {
     /// Calls a method.
     ///
     /// # Errors
-    /// The connection broke, or the answer is not one; afterwards the connection is of no use.
+    /// `Io` if the connection fails, `Damaged` if the answer is invalid; the connection cannot be used afterwards.
+    /// `UnknownMethod` or `Application` if the metastore reports an error.
     pub(super) async fn call<T: Wire>(&mut self, method: &'static str, arguments: &Arguments) -> Result<Returned<T>> {
         self.sequence = self.sequence.wrapping_add(1);
         let mut message = (VERSION | CALL).to_be_bytes().to_vec();
@@ -280,7 +281,7 @@ impl Connection {
         }
     }
 
-    /// The result of a method: field 0, or an exception.
+    /// Reads the result of a method: field 0 is the value, any other an exception.
     async fn result<T: Wire>(&mut self, method: &str) -> Result<Returned<T>> {
         let mut returned = None;
         while let Some((kind, id)) = self.field().await? {
@@ -296,7 +297,7 @@ impl Connection {
         returned.map_or_else(|| damaged(format!("'{method}' returned nothing")), Ok)
     }
 
-    /// An error of the other side's protocol: 1 is its message, 2 its kind.
+    /// Reads an error of the protocol: field 1 is its message, 2 its kind.
     async fn error(&mut self, method: &'static str) -> Result<ThriftError> {
         let (mut message, mut of_kind) = (String::new(), 0);
         while let Some((kind, id)) = self.field().await? {
@@ -312,7 +313,7 @@ impl Connection {
         })
     }
 
-    /// Kind and id of the next field; `None` behind the last one.
+    /// Reads type code and id of the next field; `None` after the last one.
     pub(super) async fn field(&mut self) -> Result<Option<(u8, i16)>> {
         match self.u8().await? {
             STOP => Ok(None),
@@ -323,7 +324,7 @@ impl Connection {
         }
     }
 
-    /// Takes bytes off what the answer may still have.
+    /// Subtracts bytes from those that the answer may still have.
     fn spend(&mut self, bytes: u64) -> Result<()> {
         match self.left.checked_sub(bytes) {
             Some(left) => self.left = left,
@@ -342,20 +343,20 @@ impl Connection {
         Ok(self.stream.read_i32().await?)
     }
 
-    /// A length or a number of elements.
+    /// Reads a length or a number of elements.
     async fn count(&mut self) -> Result<u64> {
         let count = self.i32().await?;
         u64::try_from(count).or_else(|_| damaged(format!("a length of {count}")))
     }
 
-    /// Reads over bytes.
+    /// Skips bytes.
     async fn pass(&mut self, bytes: u64) -> Result<()> {
         self.spend(bytes)?;
         let passed = tokio::io::copy(&mut (&mut self.stream).take(bytes), &mut tokio::io::sink()).await?;
         if passed < bytes { Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()) } else { Ok(()) }
     }
 
-    /// Reads over a value.
+    /// Skips a value.
     pub(super) async fn skip(&mut self, kind: u8) -> Result<()> {
         let mut open = vec![Open::Value(kind)];
         while let Some(next) = open.pop() {

@@ -1,5 +1,5 @@
-//! What the metadata of an Iceberg table says, as tables beside it: `t$snapshots`, `t$history`, `t$refs` (StarRocks, Spark's
-//! columns), and Doris' `iceberg_meta('table' = 'c.d.t', 'query_type' = 'snapshots')`.
+//! Metadata tables of Iceberg tables: `t$snapshots`, `t$history` and `t$refs` (as in StarRocks, with Spark's columns),
+//! and Doris' `iceberg_meta('table' = 'c.d.t', 'query_type' = 'snapshots')`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,15 +22,15 @@ use futures::FutureExt;
 use super::Places;
 use crate::read::ReadContext;
 
-/// What can be asked.
+/// All metadata tables.
 const KINDS: [About; 3] = [About::Snapshots, About::History, About::Refs];
 
-/// A table about a table.
+/// A metadata table of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum About {
-    /// All states that are kept.
+    /// All snapshots that are kept.
     Snapshots,
-    /// Which state was the current one since when.
+    /// History of the current snapshot: each one, and when it became current.
     History,
     /// Branches and tags.
     Refs,
@@ -45,14 +45,14 @@ impl About {
         }
     }
 
-    /// The table that a name is about, and what is asked of it; `None` for names of tables themselves.
+    /// Splits a name into the table and its metadata table; `None` for names of tables themselves.
     pub fn of(table: &str) -> Option<(&str, About)> {
         let (base, kind) = table.rsplit_once('$')?;
         let found = KINDS.into_iter().find(|about| about.name().eq_ignore_ascii_case(kind))?;
         (!base.is_empty()).then_some((base, found))
     }
 
-    /// Its rows. Times are those of the session's zone.
+    /// Returns the rows of the metadata table. Times are in the session's time zone.
     pub fn provider(self, context: &ReadContext, metadata: &TableMetadata) -> Result<Arc<dyn TableProvider>> {
         let zone = Zone::parse(&context.time_zone).unwrap_or(Zone::Fixed(0));
         let clock = |ms: i64| DateTime::from_timestamp_millis(ms).map(|at| zone.to_local(at.timestamp_micros()));
@@ -114,13 +114,13 @@ impl About {
     }
 }
 
-/// A partition that has rows: its name, and how many rows and data files it has. Deleted rows still count.
+/// A partition that has rows: its name, its row count and its data file count. Deleted rows are counted, too.
 pub type Part = (String, u64, u64);
 
-/// The partitions of a table now, in the order of their names; `None` where it is not partitioned.
+/// Returns the current partitions of a table, by name; `None` if it is not partitioned.
 ///
 /// # Errors
-/// Metadata that cannot be read.
+/// The error of reading the table's metadata.
 pub async fn partitions(places: &Places, metadata: &TableMetadata) -> Result<Option<Vec<Part>>> {
     if metadata.specs.get(&metadata.default_spec_id).is_none_or(PartitionSpec::is_unpartitioned) {
         return Ok(None);
@@ -129,7 +129,7 @@ pub async fn partitions(places: &Places, metadata: &TableMetadata) -> Result<Opt
     let plan = places.sound(|| scan::plan(places, metadata, snapshot, schema, &Predicate::All).boxed()).await?;
     let mut all: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for task in &plan.tasks {
-        // What was written under an older spec is in partitions of that one.
+        // Files that were written under an older spec are in partitions of that one.
         let Some(spec) = metadata.specs.get(&task.file.spec_id) else { continue };
         let values = spec.fields.iter().zip(&task.file.partition).filter(|(f, _)| f.transform != Transform::Void);
         let names: Vec<String> =
@@ -141,7 +141,7 @@ pub async fn partitions(places: &Places, metadata: &TableMetadata) -> Result<Opt
     Ok(Some(all.into_iter().map(|(name, (rows, files))| (name, rows, files)).collect()))
 }
 
-/// A partition value as Iceberg's writers spell it in names of directories, but for their escapes.
+/// Formats a partition value as Iceberg's writers do in directory names, but without their escapes.
 fn text(transform: Transform, value: Option<&Value>) -> String {
     let day = |days: i64| NaiveDate::default().checked_add_signed(TimeDelta::try_days(days)?).map(|d| d.to_string());
     let number = |value: &Value| match value {

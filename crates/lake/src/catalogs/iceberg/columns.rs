@@ -1,4 +1,5 @@
-//! Columns of a table as one data file has them: found by field id, made into today's types.
+//! Maps the columns of a table to those of one data file: finds them by field id and converts them to the table's
+//! types.
 
 use std::collections::HashMap;
 
@@ -11,26 +12,29 @@ use dipper_store::segment::{ForeignSchema, ObjectReader};
 
 use super::filters::scalar;
 
-/// What a table wants of its files.
+/// The columns that a table reads from its files.
 pub(super) struct TableColumns<'a> {
     /// The columns that are read from files.
     pub(super) fields: Fields,
-    /// `schema.name-mapping.default`, for files without ids.
+    /// The table property `schema.name-mapping.default`, for files without field ids.
     pub(super) mapping: Option<&'a str>,
-    /// Knows what rows have that were written before a column or nested field was added.
+    /// Schema with the default values of columns and nested fields that were added after rows had been written.
     pub(super) schema: &'a Schema,
 }
 
-/// How they are read from one file.
+/// How the columns are read from one file.
 pub(super) struct FileColumns {
     pub(super) columns: ForeignSchema,
-    /// See [`ParquetScanFile::shapes`](dipper_exec::scan::ParquetScanFile).
+    /// Nested columns to reshape, as in [`ParquetScanFile::shapes`](dipper_exec::scan::ParquetScanFile).
     pub(super) shapes: Vec<(usize, Shape, FieldRef)>,
 }
 
 impl TableColumns<'_> {
+    /// Maps the columns to those of a file.
+    ///
     /// # Errors
-    /// The file has no ids and the table no mapping, or a column is of a type from which no promotion leads to today's.
+    /// `File` if the file has no field ids and the table no mapping, or if a column's type cannot be promoted to the
+    /// table's.
     pub(super) fn of(&self, file: &ObjectReader) -> Result<FileColumns> {
         let failed = |reason: String| EngineError::new(ErrorKind::File, format!("'{}': {reason}", file.name()));
         let own = self.with_ids(file.fields()).map_err(failed)?;
@@ -44,7 +48,7 @@ impl TableColumns<'_> {
                 fields.push(wanted.clone());
                 continue;
             };
-            // The reader casts what is not nested.
+            // The reader casts columns that are not nested.
             let decoded = file.fields()[place].data_type();
             let shape = reshape::shape(&own[place], wanted, &|field| self.default(field)).map_err(failed)?;
             if !decoded.is_nested() || decoded == wanted.data_type() {
@@ -52,7 +56,7 @@ impl TableColumns<'_> {
                 continue;
             }
             let shape = match shape {
-                // Only ids, which the file does not have, tell the two apart.
+                // The types differ only in field ids, which the file's type lacks.
                 Shape::Same => Shape::Cast,
                 shape => shape,
             };
@@ -63,7 +67,8 @@ impl TableColumns<'_> {
         Ok(FileColumns { columns, shapes })
     }
 
-    /// What a field has in files that were written before it was added, as an array of one; `None` for NULL.
+    /// Returns the value of a field in files that were written before it was added, as an array of one element; `None`
+    /// for NULL.
     fn default(&self, field: &Field) -> std::result::Result<Option<ArrayRef>, String> {
         let own = reshape::field_id(field).and_then(|id| self.schema.field(id));
         let Some(value) = own.and_then(|own| own.initial_default.as_ref()) else { return Ok(None) };
@@ -72,7 +77,7 @@ impl TableColumns<'_> {
         made.map(Some).ok_or_else(wrong)
     }
 
-    /// The fields of a file, with ids.
+    /// Returns the fields of a file, with field ids.
     fn with_ids(&self, own: &Fields) -> std::result::Result<Fields, String> {
         match self.mapping {
             _ if own.is_empty() || own.iter().any(|f| reshape::field_id(f).is_some()) => Ok(own.clone()),

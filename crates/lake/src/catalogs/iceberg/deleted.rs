@@ -1,4 +1,4 @@
-//! Rows whose values a delete names, as a filter.
+//! Equality deletes as a filter: rows whose values a delete lists are dropped.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -12,14 +12,14 @@ use datafusion::common::Result;
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
 
-/// Values of some columns, of which rows are deleted. NULL equals NULL.
+/// Rows of values of some columns. Table rows with the same values are deleted. NULL equals NULL.
 pub(super) struct Values {
     converter: RowConverter,
     rows: HashSet<Box<[u8]>>,
 }
 
 impl Values {
-    /// The rows of `batches`, whose columns are `fields`.
+    /// Collects the rows of `batches`, whose columns are `fields`.
     pub(super) fn new(fields: &[FieldRef], batches: &[RecordBatch]) -> Result<Values> {
         let sorts = fields.iter().map(|f| SortField::new(f.data_type().clone())).collect();
         let converter = RowConverter::new(sorts)?;
@@ -38,7 +38,7 @@ impl fmt::Debug for Values {
     }
 }
 
-/// True for rows whose `columns` are none of the deleted values.
+/// A predicate that is true for rows whose `columns` do not have deleted values.
 #[derive(Debug)]
 pub(super) struct NotDeleted {
     pub(super) columns: Vec<Arc<dyn PhysicalExpr>>,

@@ -1,4 +1,4 @@
-//! Filters of a query as conditions that leave out files.
+//! Converts filters of a query to predicates that prune files.
 
 use std::sync::Arc;
 
@@ -11,10 +11,12 @@ use dipper_iceberg::value::{Value, uuid_of};
 
 use crate::files::CONVERT_TZ;
 
-/// No clock is further from UTC, in microseconds: local mean times of before there were zones are up to 15:56 away.
+/// Microseconds; no local time is further from UTC. Local mean times, from before there were time zones, differ by up
+/// to 15:56 hours.
 const CLOCK_AWAY_US: i64 = 16 * 3_600_000_000;
 
-/// What files must meet for rows that pass all `filters`. Filters that are not understood rule out nothing.
+/// Returns a predicate that files must meet if they have rows that pass all `filters`. Filters that are not understood
+/// rule out nothing.
 pub(super) fn predicate(filters: &[Expr], schema: &Schema) -> Predicate {
     Predicate::And(filters.iter().map(|f| convert(f, schema)).collect())
 }
@@ -70,7 +72,7 @@ fn compare(left: &Expr, op: Operator, right: &Expr, schema: &Schema) -> Option<P
     Some(Predicate::Compare(id, op, value))
 }
 
-/// The instants whose clock an expression shows, see [`CONVERT_TZ`].
+/// Returns the id of the timestamp column whose local time an expression computes; see [`CONVERT_TZ`].
 fn clock_of(e: &Expr, schema: &Schema) -> Option<i32> {
     let Expr::ScalarFunction(call) = e else { return None };
     let [of, Expr::Literal(from, _), Expr::Literal(..)] = &call.args[..] else { return None };
@@ -79,7 +81,8 @@ fn clock_of(e: &Expr, schema: &Schema) -> Option<i32> {
     (shows && t == Primitive::Timestamptz).then_some(id)
 }
 
-/// What is sure of instants whose clock compares so: clocks are turned, and their values are not in the order of the instants.
+/// Returns a predicate that all instants meet whose local time compares like this. Clocks are turned back, so local
+/// times are not in the order of the instants.
 fn by_the_clock(id: i32, op: Operator, right: &Expr) -> Option<Predicate> {
     let Expr::Literal(ScalarValue::TimestampMicrosecond(Some(clock), _), _) = right else { return None };
     let at = |us: i64| Value::Timestamp(i128::from(us) * 1000);
@@ -93,7 +96,7 @@ fn by_the_clock(id: i32, op: Operator, right: &Expr) -> Option<Predicate> {
     }
 }
 
-/// A column that is not nested.
+/// Returns id and type of a column that is not nested.
 fn column(e: &Expr, schema: &Schema) -> Option<(i32, Primitive)> {
     let Expr::Column(c) = e else { return None };
     let field = schema.fields.iter().find(|f| f.name == c.name)?;
@@ -103,7 +106,7 @@ fn column(e: &Expr, schema: &Schema) -> Option<(i32, Primitive)> {
     }
 }
 
-/// A literal of exactly the column's type; any other has been cast there, or the column to it.
+/// Returns a literal that has exactly the column's type. With any other type, the literal or the column has been cast.
 fn literal(e: &Expr, t: Primitive) -> Option<Value> {
     let Expr::Literal(scalar, _) = e else { return None };
     Some(match (t, scalar) {
@@ -117,7 +120,7 @@ fn literal(e: &Expr, t: Primitive) -> Option<Value> {
         }
         (Primitive::Date, ScalarValue::Date32(Some(v))) => Value::Date(*v),
         (Primitive::Time, ScalarValue::Time64Microsecond(Some(v))) => Value::Time(*v),
-        // A value of a column of nanoseconds is read cut to microseconds: the bound is not the value that is compared.
+        // Columns of nanoseconds are read cut to microseconds, so the bound differs from the value that is compared.
         (Primitive::Timestamp | Primitive::Timestamptz, ScalarValue::TimestampMicrosecond(Some(v), _)) => {
             Value::Timestamp(i128::from(*v) * 1000)
         }
@@ -125,7 +128,7 @@ fn literal(e: &Expr, t: Primitive) -> Option<Value> {
             Primitive::String,
             ScalarValue::Utf8(Some(v)) | ScalarValue::Utf8View(Some(v)) | ScalarValue::LargeUtf8(Some(v)),
         ) => Value::String(v.clone()),
-        // Of text that is spelled otherwise no UUID is the text.
+        // No UUID equals a text that is spelled otherwise.
         (
             Primitive::Uuid,
             ScalarValue::Utf8(Some(v)) | ScalarValue::Utf8View(Some(v)) | ScalarValue::LargeUtf8(Some(v)),
@@ -135,7 +138,7 @@ fn literal(e: &Expr, t: Primitive) -> Option<Value> {
     })
 }
 
-/// A partition value as the column of type `t` that it stands for; `None`: not known how.
+/// Converts a partition value to the column's type; `None` if no conversion is known.
 pub(super) fn scalar(value: Option<&Value>, data_type: &arrow::datatypes::DataType) -> Option<ScalarValue> {
     use arrow::datatypes::DataType as T;
     let Some(value) = value else { return ScalarValue::try_from(data_type).ok() };
@@ -155,7 +158,7 @@ pub(super) fn scalar(value: Option<&Value>, data_type: &arrow::datatypes::DataTy
         }
         (Value::String(v), T::Utf8) => ScalarValue::Utf8(Some(v.clone())),
         (Value::String(v), T::Utf8View) => ScalarValue::Utf8View(Some(v.clone())),
-        // The bytes of a UUID.
+        // The bytes are a UUID.
         (Value::Bytes(v), T::Utf8 | T::Utf8View) => {
             let bytes = FixedSizeBinaryArray::try_from_iter([v].into_iter()).ok()?;
             ScalarValue::try_from_array(

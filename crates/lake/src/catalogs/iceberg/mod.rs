@@ -1,7 +1,8 @@
 //! Catalogs of Iceberg tables.
 //!
-//! `iceberg.catalog.type` = `hadoop`: a warehouse directory holds a directory for each database, and that one for each
-//! table, whose `metadata/` tells by its file names which state is the newest. Nothing is kept between statements.
+//! With `iceberg.catalog.type` = `hadoop`, a warehouse directory holds a directory for each database, and that one
+//! holds a directory for each table. The file names in a table's `metadata/` say which state is the newest. Nothing is
+//! cached between statements.
 
 pub mod about;
 mod columns;
@@ -26,7 +27,7 @@ use object_store::path::Path;
 use super::properties;
 use crate::columns::{ColumnInfo, schema_columns};
 
-/// Where Iceberg's metadata and data may be: local directories, and object stores and HDFS by a catalog's properties.
+/// Stores of Iceberg's metadata and data: local directories, and object stores and HDFS with a catalog's properties.
 #[derive(Clone)]
 pub struct Places {
     access: FileAccess,
@@ -35,12 +36,12 @@ pub struct Places {
     /// The catalog's properties for object stores.
     properties: StoreProperties,
     hdfs: Arc<Hdfs>,
-    /// Hadoop's own properties of the catalog; over those of HADOOP_CONF_DIR.
+    /// Hadoop's own properties of the catalog, which take precedence over those of HADOOP_CONF_DIR.
     configuration: BTreeMap<String, String>,
 }
 
 impl Places {
-    /// Places of a process that may read these local files and has these stores.
+    /// Makes the places of a process that may read these local files and has these stores.
     pub fn new(access: FileAccess, stores: Arc<Stores>) -> Places {
         Places {
             access,
@@ -52,14 +53,14 @@ impl Places {
         }
     }
 
-    /// The places as a catalog of these properties reaches them.
+    /// Returns the places as a catalog with these properties reaches them.
     pub fn of(&self, all: &BTreeMap<String, String>) -> Places {
         let own = all.iter().filter(|(key, _)| is_hadoop_property(key));
         let configuration = own.map(|(key, value)| (key.clone(), value.clone())).collect();
         Places { configuration, properties: store_properties(all), ..self.clone() }
     }
 
-    /// The object store of a location, if it is in one.
+    /// Returns the object store and path of a location; `None` if it is not in an object store.
     fn remote(&self, location: &str) -> Result<Option<Remote>> {
         match hdfs::authority(location).is_none() && is_remote(location) {
             true => self.stores.open_drawn(location, &self.properties).map(Some),
@@ -67,11 +68,12 @@ impl Places {
         }
     }
 
-    /// What `read` reads of a table's metadata. A file of a remote store that came damaged is forgotten by the data cache and
-    /// read once more: the answer can be wrong where the file is not.
+    /// Reads a table's metadata with `read`. If a file of a remote store is damaged, the data cache forgets the file
+    /// and it is read once more: the answer may be wrong where the file is not.
     ///
     /// # Errors
-    /// Those of the second reading. Of a file that is damaged nothing is kept, so that it is read anew once it is repaired.
+    /// The error of the second attempt. The data cache keeps nothing of a damaged file, so that it is read again once
+    /// it is repaired.
     pub(super) async fn sound<'a, T>(&self, read: impl Fn() -> BoxFuture<'a, dipper_iceberg::Result<T>>) -> Result<T> {
         match read().await {
             Err(IcebergError::Damaged { location, .. }) if self.forget(&location) => {
@@ -85,14 +87,14 @@ impl Places {
         }
     }
 
-    /// Forgets what the data cache has of a file, if it is in a remote store.
+    /// Removes a file from the data cache. Returns whether it is in an object store.
     fn forget(&self, location: &str) -> bool {
         let Ok(Some(remote)) = self.remote(location) else { return false };
         remote.store.forget(&remote.path);
         true
     }
 
-    /// A name for the store of a location that tells it from all others of this process; `None` for local files.
+    /// Returns a name for the store of a location that is unique within this process; `None` for local files.
     fn store_name(&self, location: &str) -> Result<Option<String>> {
         if let Some(remote) = self.remote(location)? {
             return Ok(Some(format!("remote://{}", remote.number)));
@@ -109,7 +111,7 @@ impl Locations for Places {
         }
         if let Some(authority) = hdfs::authority(location) {
             let (_, store) = self.hdfs.store(authority, &self.configuration).map_err(|e| e.message)?;
-            // HDFS takes `//` for `/`.
+            // HDFS treats `//` as `/`.
             let path = keys::without_empty_parts(location.splitn(4, '/').nth(3).unwrap_or_default());
             return Ok((store, Path::parse(path.as_ref()).map_err(|e| e.to_string())?));
         }
@@ -119,10 +121,10 @@ impl Locations for Places {
     }
 }
 
-/// Tables whose metadata is looked for at the same time: in a bucket each takes a listing.
+/// Tables whose newest metadata is looked up concurrently. In object storage, each takes a listing.
 const LISTINGS_AT_ONCE: usize = 16;
 
-/// A warehouse directory.
+/// A catalog over a warehouse directory.
 #[derive(Debug)]
 pub struct IcebergCatalog {
     warehouse: String,
@@ -138,7 +140,7 @@ impl IcebergCatalog {
         }
         let warehouse = properties::first(all, &["iceberg.catalog.warehouse", "warehouse"])
             .ok_or_else(|| EngineError::invalid("an Iceberg catalog of type hadoop needs 'warehouse' = 'directory'"))?;
-        // A `hadoop` catalog is made by Hadoop's file systems, which take `//` for `/`.
+        // Hadoop's file systems create a `hadoop` catalog, and they treat `//` as `/`.
         let warehouse = match warehouse.split_once("://") {
             Some((scheme, rest)) => format!("{scheme}://{}", keys::without_empty_parts(rest)),
             None => warehouse.to_string(),
@@ -157,7 +159,8 @@ impl IcebergCatalog {
     pub(super) async fn tables(&self, places: &Places, database: &str) -> Result<Vec<(String, bool)>> {
         let names = children(places, &format!("{}/{database}", self.warehouse)).await?;
         let seen = futures::stream::iter(names).map(|name| async move {
-            // One whose metadata is not clear is a table, too: who reads it is told why it cannot be read.
+            // A directory whose newest metadata is ambiguous counts as a table, too: reading it reports why it cannot
+            // be read.
             let is_table = match newest(places, &format!("{}/{database}/{name}", self.warehouse)).await {
                 Ok(state) => state.is_some(),
                 Err(e) if e.kind == ErrorKind::File => true,
@@ -183,7 +186,7 @@ fn unreadable(location: &str, reason: &str) -> EngineError {
     EngineError::new(ErrorKind::File, format!("cannot list '{location}': {reason}"))
 }
 
-/// Names of the directories in a directory.
+/// Returns the names of the directories in a directory.
 async fn children(places: &Places, location: &str) -> Result<Vec<String>> {
     let (store, path) = places.resolve(location).map_err(|e| unreadable(location, &e))?;
     let listed = match store.list_with_delimiter(Some(&path)).await {
@@ -194,7 +197,7 @@ async fn children(places: &Places, location: &str) -> Result<Vec<String>> {
     Ok(names.filter(|n| !n.starts_with(['.', '_']) && !keys::is_empty_part(n)).collect())
 }
 
-/// The newest metadata file of the table in a directory; `None` when there is no table.
+/// Returns the location of the newest metadata file of the table in a directory; `None` if there is no table.
 async fn newest(places: &Places, table: &str) -> Result<Option<String>> {
     let directory = format!("{table}/metadata");
     let (store, path) = places.resolve(&directory).map_err(|e| unreadable(&directory, &e))?;
@@ -224,18 +227,18 @@ async fn newest(places: &Places, table: &str) -> Result<Option<String>> {
 
 const UUID_CHARS: usize = 36;
 
-/// The number of a metadata file: `v7.metadata.json`, `v7.gz.metadata.json`, `00007-<uuid>.metadata.json`.
+/// Returns the number of a metadata file: `v7.metadata.json`, `v7.gz.metadata.json`, `00007-<uuid>.metadata.json`.
 fn version(name: &str) -> Option<u64> {
     let stem = name.strip_suffix(".metadata.json").or_else(|| name.strip_suffix(".metadata.json.gz"))?;
     let stem = stem.strip_suffix(".gz").unwrap_or(stem);
     match stem.strip_prefix('v') {
         Some(number) => number.parse().ok(),
-        // A commit under way has a UUID alone as its name, which can begin with digits, too.
+        // A commit in progress is named by a UUID alone, which may begin with digits, too.
         None => stem.split_once('-').filter(|(_, uuid)| uuid.len() == UUID_CHARS)?.0.parse().ok(),
     }
 }
 
-/// The columns, as DESCRIBE tells them.
+/// Returns the columns for DESCRIBE.
 pub fn columns(metadata: &TableMetadata) -> Result<Vec<ColumnInfo>> {
     let schema = metadata.schema_of(metadata.current_schema_id)?;
     let arrow = arrow::datatypes::Schema::new(schema.arrow_fields(false));
@@ -251,7 +254,7 @@ pub fn columns(metadata: &TableMetadata) -> Result<Vec<ColumnInfo>> {
     Ok(columns)
 }
 
-/// The statement that would make the table, in Doris's words.
+/// Returns a CREATE TABLE statement for the table, in Doris' dialect.
 pub fn ddl(name: &str, metadata: &TableMetadata) -> Result<String> {
     let schema = metadata.schema_of(metadata.current_schema_id)?;
     let columns = columns(metadata)?;

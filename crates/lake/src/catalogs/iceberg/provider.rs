@@ -1,4 +1,4 @@
-//! Iceberg tables as DataFusion scans them.
+//! DataFusion table providers for Iceberg tables.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -40,12 +40,12 @@ use super::filters::{predicate, scalar};
 use crate::files::by_the_clock;
 use crate::read::ReadContext;
 
-/// Files whose footers are read at once.
+/// Files whose footers are read concurrently.
 const OPENED_AT_ONCE: usize = 32;
-/// Delete files that are read at a time.
+/// Delete files that are read concurrently.
 const DELETES_AT_ONCE: usize = 8;
 
-/// The table at one of its states.
+/// Makes a provider for the table at one of its snapshots.
 pub fn provider(
     context: &ReadContext,
     places: Places,
@@ -74,17 +74,17 @@ impl std::fmt::Debug for IcebergTable {
     }
 }
 
-/// What a scan reads, its deletes read already.
+/// The planned files of a scan, and its deletes, which have been read already.
 struct Work {
     plan: Plan,
-    /// By path and place in the file.
+    /// Positional deletes, by path of the delete file and position of the blob in it.
     positions: HashMap<DeleteKey, Positions>,
-    /// By path.
+    /// Equality deletes, by path of the delete file.
     equality: HashMap<String, EqualityDelete>,
 }
 
 impl Work {
-    /// Numbers of a file's rows that positional deletes name.
+    /// Returns the row numbers of a file that positional deletes list.
     fn deleted(&self, task: &Task) -> Result<RoaringBitmap> {
         let mut all = RoaringBitmap::new();
         for deleted in task.positions.iter().filter_map(|d| self.positions.get(&key(d))?.get(&task.file.path)) {
@@ -106,7 +106,7 @@ fn key(file: &FileEntry) -> DeleteKey {
     (file.path.clone(), file.blob)
 }
 
-/// The columns that an equality delete compares, and the values.
+/// The columns that an equality delete compares, and the deleted values.
 #[derive(Clone)]
 struct EqualityDelete {
     fields: Vec<FieldRef>,
@@ -114,7 +114,7 @@ struct EqualityDelete {
 }
 
 impl IcebergTable {
-    /// Reads manifests and deletes, on the threads that wait for stores.
+    /// Reads manifests and delete files, on the threads that wait for stores.
     async fn work(&self, filters: &[Expr]) -> Result<Work> {
         let Some(snapshot) = self.snapshot.clone() else {
             return Ok(Work { plan: Plan::default(), positions: HashMap::new(), equality: HashMap::new() });
@@ -154,7 +154,7 @@ impl IcebergTable {
         .await
     }
 
-    /// Passes when all these columns are of types that are read.
+    /// Fails if one of these columns has a type that is not supported.
     fn check_readable(&self, projection: &[usize]) -> Result<()> {
         let columns = projection.iter().map(|at| &self.schema.fields[*at]);
         match columns.filter_map(|column| Some((&column.name, column.unsupported_type()?))).next() {
@@ -166,7 +166,8 @@ impl IcebergTable {
         }
     }
 
-    /// One scan over files of one partition spec that have the same equality deletes.
+    /// Plans one scan over files that have the same partition spec and the same equality deletes. `None` if they have
+    /// no rows.
     async fn group(
         &self,
         state: &dyn Session,
@@ -182,7 +183,7 @@ impl IcebergTable {
         let columns = self.arrow.fields().iter().zip(&self.schema.fields);
         let readable = columns.filter(|(_, column)| column.unsupported_type().is_none()).map(|(field, _)| field);
         let mut file_fields: Vec<FieldRef> = readable.filter(|f| !is_constant(f)).cloned().collect();
-        // Columns that deletes compare and that the table does not have any more.
+        // Add columns that deletes compare, but that the table has dropped or does not read from files.
         for field in first.equality.iter().flat_map(|d| &work.equality[&d.path].fields) {
             let id = reshape::field_id(field);
             let known = file_fields.iter().chain(constants.iter().map(|(c, _)| c)).any(|f| reshape::field_id(f) == id);
@@ -281,7 +282,7 @@ impl IcebergTable {
         Ok(Some(plan))
     }
 
-    /// Opens files, several at once, and none that is open already.
+    /// Opens files, several at a time; files that are open already are reused.
     async fn open(&self, files: &[(&Task, RoaringBitmap)], requests: &ScanRequests) -> Result<Vec<Opened>> {
         let readers = &self.context.readers;
         let views = self.context.string_view;
@@ -300,7 +301,7 @@ impl IcebergTable {
                 false => Fetcher::local(Arc::clone(&store)),
                 true => Fetcher::remote(Arc::clone(&store), self.context.stores.io().clone(), io::anew()),
             });
-            // Files are never written twice under one name.
+            // Iceberg never writes a file twice under one name.
             let (tag, modified) = (String::new(), None);
             let mut file = ForeignFile { path: location, name: path.clone(), size: told, tag, modified, views };
             let (fetcher, io) = (Arc::clone(fetcher), Arc::clone(&io));
@@ -312,7 +313,7 @@ impl IcebergTable {
                 };
                 let reader = match opened {
                     Some(Ok(reader)) => reader,
-                    // Some writers put a wrong size into the manifest; only the store knows.
+                    // Some writers put a wrong size into the manifest; only the store knows the right one.
                     refused => {
                         let at = file.path.clone();
                         let size =
@@ -336,8 +337,8 @@ impl IcebergTable {
         futures::stream::iter(opening).buffered(OPENED_AT_ONCE).try_collect().await
     }
 
-    /// Columns whose values are those of the files' partitions, with the value for each file. Files that were added to
-    /// the table as they were (migrated from Hive) do not have them.
+    /// Returns the columns whose values are constant in each file because they are identity partition columns, with the
+    /// value for each file. Files that were added to the table as they were (migrated from Hive) lack these columns.
     fn constants(&self, tasks: &[&Task]) -> Vec<(FieldRef, HashMap<String, ScalarValue>)> {
         let Some(spec) = tasks.first().and_then(|t| self.metadata.specs.get(&t.file.spec_id)) else {
             return Vec::new();
@@ -350,7 +351,7 @@ impl IcebergTable {
                 let value = t.file.partition.get(at)?.as_ref();
                 Some((t.file.path.clone(), scalar(value, column.data_type())?))
             };
-            // Where a value is not understood the column is read from the files.
+            // If a value cannot be converted, the column is read from the files.
             if let Some(values) = tasks.iter().map(value).collect::<Option<HashMap<_, _>>>() {
                 found.push((Arc::clone(column), values));
             }
@@ -359,14 +360,14 @@ impl IcebergTable {
     }
 }
 
-/// A data file that is open.
+/// An open data file.
 struct Opened {
     reader: Arc<ObjectReader>,
-    /// In object storage or HDFS.
+    /// Whether it is in object storage or HDFS.
     remote: bool,
 }
 
-/// The columns that an equality delete compares, in the types that the table has them in.
+/// Returns the columns that an equality delete compares, with the types that they have in the table.
 fn equality_fields(metadata: &TableMetadata, schema: &Schema, file: &FileEntry, views: bool) -> Result<Vec<FieldRef>> {
     let one = |id: &i32| {
         let now = schema.fields.iter().find(|f| f.id == *id);
@@ -396,7 +397,7 @@ impl TableProvider for IcebergTable {
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> DfResult<Vec<TableProviderFilterPushDown>> {
-        // They leave out files here, and rows where the plan's filter is pushed into the Parquet scan.
+        // Filters prune files here; they drop rows where the plan's filter is pushed into the Parquet scan.
         Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
     }
 
