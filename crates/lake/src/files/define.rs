@@ -1,4 +1,4 @@
-//! From a definition in the catalog to a table that can be scanned or written.
+//! Turns a definition in the catalog into a table that can be scanned or written.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,15 +28,15 @@ use crate::sink::Place;
 /// SerDe of `ROW FORMAT DELIMITED` and of tables without a row format.
 pub const LAZY_SIMPLE_SERDE: &str = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe";
 
-/// `format` of a table over Hive text.
+/// Value of `format` for a table over Hive text.
 pub const FORMAT_TEXT: &str = "textfile";
-/// `format` of a table over Parquet.
+/// Value of `format` for a table over Parquet.
 pub const FORMAT_PARQUET: &str = "parquet";
 
-/// The spelling under which the catalog keeps a column's type: Hive's.
+/// Returns a type in Hive's spelling, in which the catalog stores the types of columns.
 ///
 /// # Errors
-/// A type that files of Hive cannot hold.
+/// `Unsupported` if files of Hive cannot hold the type.
 pub fn hive_spelling(data_type: &SqlType) -> Result<String> {
     Ok(match data_type {
         SqlType::DateTime(_) => "timestamp".into(),
@@ -60,18 +60,19 @@ pub fn hive_spelling(data_type: &SqlType) -> Result<String> {
     })
 }
 
-/// The Arrow fields of columns of the catalog.
+/// Returns the Arrow fields of columns of the catalog.
 ///
 /// # Errors
-/// A type that this version does not know.
+/// `Invalid` if this version does not know a type.
 pub fn fields(columns: &[Column]) -> Result<Vec<FieldRef>> {
     columns.iter().map(|c| Ok(FieldRef::new(parse_type(&c.name, &c.data_type)?))).collect()
 }
 
-/// Where the table's files are.
+/// Returns where the table's files are. The table must be in the local file system.
 ///
 /// # Errors
-/// The location is not local, or a partition column has a nested type.
+/// `Unsupported` if the location is not local; `Invalid` if a partition column has a nested or binary type; the errors
+/// of [`files::list`] if the location is a file or a glob.
 pub fn file_set(table: &ExternalTable) -> Result<FileSet> {
     let root = local_path(&table.location)?;
     if table.partition_columns.is_empty() {
@@ -87,18 +88,18 @@ fn registered(table: &ExternalTable) -> BTreeMap<Vec<Option<String>>, Option<Str
     table.partitions.iter().map(|(values, p)| (values.clone(), p.location.clone())).collect()
 }
 
-/// The partition columns as Arrow fields.
+/// Returns the partition columns as Arrow fields.
 ///
 /// # Errors
-/// A type that is not known, or that no directory name can hold.
+/// `Invalid` if a type is unknown, or cannot be in a directory name.
 pub fn partition_fields(table: &ExternalTable) -> Result<Vec<FieldRef>> {
     fields(&table.partition_columns)?.into_iter().map(plain_partition_column).collect()
 }
 
-/// As [`file_set`], also of a table in an object store, whose files are listed.
+/// Like [`file_set`], but also for a table in an object store, whose files are listed.
 ///
 /// # Errors
-/// As of [`file_set`]; the store cannot be asked.
+/// The errors of [`file_set`], and of the listing of the store.
 pub async fn listed_file_set(context: &ReadContext, table: &ExternalTable) -> Result<FileSet> {
     if !is_remote(&table.location) {
         return file_set(table);
@@ -115,7 +116,7 @@ pub async fn listed_file_set(context: &ReadContext, table: &ExternalTable) -> Re
         .collect();
     partitions.retain(|(found, _)| added.iter().all(|(values, _)| *values != found));
     partitions.extend(files_of(context, &properties, added).await?);
-    // Those that were added and have no files yet.
+    // Partitions that were added by statement and have no files yet.
     let empty = table.partitions.iter().filter(|(values, partition)| {
         partition.location.is_none() && partitions.iter().all(|(found, _)| found != *values)
     });
@@ -124,30 +125,31 @@ pub async fn listed_file_set(context: &ReadContext, table: &ExternalTable) -> Re
     Ok(FileSet::Known { columns, partitions: partitions.into() })
 }
 
-/// The partitions of a table in an object store whose files are below its own directory.
+/// Returns the partitions of a table in an object store whose files are below its own directory.
 ///
 /// # Errors
-/// The store cannot be asked, or a file is in no directory of a partition.
+/// The errors of [`remote::partitioned`]: the store cannot be listed, or a file is not in a partition's directory.
 pub async fn partitions_below(context: &ReadContext, table: &ExternalTable) -> Result<Vec<PartitionFiles>> {
     let names: Vec<String> = table.partition_columns.iter().map(|c| c.name.clone()).collect();
     let listing = (&context.stores, &*context.listings);
     remote::partitioned(listing, &table.location, &store_properties(&table.properties), &names).await
 }
 
-/// Whether there are files at a place of the table's in an object store, where nothing else is a directory.
+/// Returns whether there are files below a location of the table in an object store. A store has no directories, so
+/// this stands for their existence.
 ///
 /// # Errors
-/// The store cannot be asked.
+/// The error of the listing, if the store does not answer.
 pub async fn has_files(context: &ReadContext, table: &ExternalTable, place: &str) -> Result<bool> {
     let directory = format!("{}/", place.trim_end_matches('/'));
     let properties = store_properties(&table.properties);
     Ok(!context.listings.list(&context.stores, &directory, &properties).await?.is_empty())
 }
 
-/// Partitions that are listed at the same time.
+/// Partitions that are listed concurrently.
 const LISTED_AT_ONCE: usize = 16;
 
-/// The files of partitions at locations of their own.
+/// Lists the files of partitions at locations of their own.
 async fn files_of(
     context: &ReadContext,
     properties: &StoreProperties,
@@ -184,8 +186,8 @@ async fn one_partition(
     Ok((values, files))
 }
 
-/// Partition values are strings in directory names: `Utf8View` buys nothing for one value repeated, and DataFusion's
-/// Parquet scan makes these columns from scalars of the plain type.
+/// Returns a partition column with a plain type. Partition values are strings in directory names: `Utf8View` gains
+/// nothing for one repeated value, and DataFusion's Parquet scan makes these columns from scalars of the plain type.
 fn plain_partition_column(field: FieldRef) -> Result<FieldRef> {
     let plain = match field.data_type() {
         DataType::Utf8View => DataType::Utf8,
@@ -197,10 +199,11 @@ fn plain_partition_column(field: FieldRef) -> Result<FieldRef> {
     Ok(Arc::new(Field::new(field.name(), plain, true).with_metadata(field.metadata().clone())))
 }
 
-/// The dialect of a table over Hive text, and the columns that its SerDe delivers; `session` is what was SET.
+/// Returns the dialect of a table over Hive text, and the columns that its SerDe returns. `session` are the settings of
+/// the session.
 ///
 /// # Errors
-/// Properties that contradict each other, or columns that the SerDe cannot hold.
+/// `Invalid` if properties contradict each other, or the SerDe cannot hold a column's type.
 pub fn hive_text(table: &ExternalTable, session: &[(String, String)]) -> Result<(HiveDialect, SchemaRef)> {
     let pairs = |m: &BTreeMap<String, String>| m.iter().map(|(k, v)| (k.clone(), v.clone())).collect::<Vec<_>>();
     let serde = table.serde.as_deref().unwrap_or(LAZY_SIMPLE_SERDE);
@@ -211,10 +214,11 @@ pub fn hive_text(table: &ExternalTable, session: &[(String, String)]) -> Result<
     Ok((dialect, Arc::new(Schema::new(fields))))
 }
 
-/// The table as DataFusion scans it.
+/// Makes the provider of a table.
 ///
 /// # Errors
-/// The definition does not hold together, access is denied, or a file cannot be read.
+/// `Invalid` if the definition is inconsistent, `Denied` if access is denied, `Unsupported` if the format is not
+/// supported; the errors of listing and opening its files.
 pub async fn provider(context: &ReadContext, name: &str, table: &ExternalTable) -> Result<Arc<dyn TableProvider>> {
     if !is_remote(&table.location) {
         context.access.check(&local_path(&table.location)?)?;
@@ -222,10 +226,10 @@ pub async fn provider(context: &ReadContext, name: &str, table: &ExternalTable) 
     over(context, name, table, listed_file_set(context, table).await?).await
 }
 
-/// The table over the partitions that its definition names, and no others that may be below its location.
+/// Makes a provider over the partitions that the definition names; other partitions below its location are ignored.
 ///
 /// # Errors
-/// As of [`provider`].
+/// The errors of [`provider`].
 pub async fn provider_of_partitions(
     context: &ReadContext,
     name: &str,
@@ -280,8 +284,8 @@ async fn over(
     }
 }
 
-/// The declared columns as Parquet's reader shall build them: string views, or plain strings with
-/// `schema_force_string_view=false`.
+/// Returns the declared columns with the string types that Parquet's reader has to build: views, or plain strings if
+/// not `views` (`schema_force_string_view=false`).
 pub fn parquet_schema(table: &ExternalTable, views: bool) -> Result<SchemaRef> {
     let plain = |f: FieldRef| match f.data_type() {
         DataType::Utf8View if !views => Arc::new(f.as_ref().clone().with_data_type(DataType::Utf8)),
@@ -291,10 +295,10 @@ pub fn parquet_schema(table: &ExternalTable, views: bool) -> Result<SchemaRef> {
     Ok(Arc::new(Schema::new(fields(&table.columns)?.into_iter().map(plain).collect::<Vec<_>>())))
 }
 
-/// The values of the table's partitions, those of its directories and those added by statement.
+/// Returns the values of all partitions of the table: those found as directories and those added by statement.
 ///
 /// # Errors
-/// A directory cannot be read.
+/// The errors of [`listed_file_set`], and of reading the directories.
 pub async fn partitions(context: &ReadContext, table: &ExternalTable) -> Result<Vec<Vec<Option<String>>>> {
     match listed_file_set(context, table).await? {
         FileSet::Known { partitions, .. } => Ok(partitions.iter().map(|(values, _)| values.clone()).collect()),
@@ -302,21 +306,21 @@ pub async fn partitions(context: &ReadContext, table: &ExternalTable) -> Result<
     }
 }
 
-/// As [`partitions`], of a table in the local file system.
+/// Like [`partitions`], for a table in the local file system.
 ///
 /// # Errors
-/// As of [`partitions`]; the table is elsewhere.
+/// `Unsupported` if the table is elsewhere; the errors of [`file_set`] and of reading the directories.
 pub fn local_partitions(context: &ReadContext, table: &ExternalTable) -> Result<Vec<Vec<Option<String>>>> {
     let files = file_set(table)?;
     let found = files.partitions(&context.access, &context.state(), &[])?;
     Ok(found.into_iter().map(|(dir, _)| dir.values).collect())
 }
 
-/// The partitions of the table with the directory of each, as it is spelled; one whose files are in several directories is
-/// there as often.
+/// Returns the partitions of the table with the location of each, in its original spelling. A partition whose files are
+/// in several directories is returned once for each.
 ///
 /// # Errors
-/// As of [`partitions`].
+/// The errors of [`partitions`].
 pub async fn partition_locations(
     context: &ReadContext,
     table: &ExternalTable,
@@ -345,11 +349,11 @@ pub async fn partition_locations(
     Ok(all)
 }
 
-/// The directories of the table's partitions: of those that were added with a location and, with `below`, of all that are
-/// below the table's own.
+/// Returns the directories of the table's partitions: those of partitions that were added with a location and, if
+/// `below`, all that are below the table's location.
 ///
 /// # Errors
-/// As of [`partitions`].
+/// The errors of [`partitions`].
 pub async fn partition_places(
     context: &ReadContext,
     table: &ExternalTable,
@@ -369,7 +373,7 @@ pub async fn partition_places(
     let root = place(&table.location)?;
     match &root {
         Place::Object(at, _) => {
-            // Those that were added are elsewhere: they need not be listed.
+            // Partitions that were added with a location are elsewhere: they need not be listed.
             for (values, files) in partitions_below(context, table).await?.iter().filter(|(v, _)| added(v).is_none()) {
                 for directory in remote::directories(&at.path, values.len(), files) {
                     places.push((values.clone(), root.join(&directory)?));
@@ -385,10 +389,10 @@ pub async fn partition_places(
     Ok(places)
 }
 
-/// The root directory of a table that INSERT writes below.
+/// Returns the root directory below which INSERT writes.
 ///
 /// # Errors
-/// The location is a single file or a glob, or access is denied.
+/// `Unsupported` if the location is a single file or a glob, or cannot be written to; `Denied` if access is denied.
 pub fn writable_root(context: &ReadContext, table: &ExternalTable) -> Result<Place> {
     let root = Place::of(&context.stores, &table.location, &store_properties(&table.properties))?;
     root.check(&context.access)?;

@@ -1,4 +1,4 @@
-//! The files of a table, and what their directories say.
+//! The files of a table, and the partition values that their directories give them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,33 +16,33 @@ use dipper_node::files::partitions::{self, PartitionDir};
 use dipper_node::files::remote::PartitionFiles;
 use dipper_node::files::{FileAccess, FileEntry, walk};
 
-/// Where the files of a table are.
+/// The location of a table's files.
 #[derive(Debug, Clone)]
 pub enum FileSet {
-    /// Listed when the table was named.
+    /// Files that were listed when the statement named the table.
     Listed(Arc<[FileEntry]>),
-    /// Partitions in an object store, with their files, listed when the table was named.
+    /// Partitions in object stores with their files, listed when the statement named the table.
     Known {
         /// Partition columns, outermost directory first.
         columns: Vec<FieldRef>,
-        /// By partition.
+        /// Values and files of each partition.
         partitions: Arc<[PartitionFiles]>,
     },
-    /// Below a directory that may be empty or missing (a Hive table without partitions).
+    /// All files below a directory that may be empty or missing (a Hive table without partitions).
     Below(PathBuf),
     /// Partition directories below a root.
     Partitioned {
-        /// The table's location; `None`: only the registered partitions are its own.
+        /// The table's location; `None` if only the registered partitions belong to the table.
         root: Option<PathBuf>,
         /// Partition columns, outermost directory first.
         columns: Vec<FieldRef>,
-        /// Partitions with a location of their own.
+        /// Partitions that were added by statement, by values, with their own location if they have one.
         registered: BTreeMap<Vec<Option<String>>, Option<String>>,
     },
 }
 
 impl FileSet {
-    /// The partition columns.
+    /// Returns the partition columns.
     pub fn partition_columns(&self) -> &[FieldRef] {
         match self {
             FileSet::Partitioned { columns, .. } | FileSet::Known { columns, .. } => columns,
@@ -50,13 +50,13 @@ impl FileSet {
         }
     }
 
-    /// Whether a filter can be answered from the directories alone.
+    /// Returns whether a filter can be evaluated on partition values alone.
     pub(super) fn covers(&self, filter: &Expr) -> bool {
         covers(self.partition_columns(), filter)
     }
 
-    /// The files that may hold rows for `filters` (those that [`covers`](Self::covers) is true for; others are
-    /// ignored), each with its partition values.
+    /// Returns the files that may hold rows for `filters`, each with its partition values. Filters for which
+    /// [`covers`](Self::covers) is false are ignored.
     pub(super) fn files(
         &self,
         access: &FileAccess,
@@ -97,7 +97,8 @@ impl FileSet {
         Pruner::try_new(columns, state, filters.iter().filter(|f| self.covers(f)).cloned())
     }
 
-    /// Filters over partition columns alone choose files exactly; all others are for the scan's rows.
+    /// Answers filter pushdown: filters over partition columns alone select files exactly; all others are left to the
+    /// scan's rows.
     pub(super) fn pushdown(&self, filters: &[&Expr]) -> Vec<TableProviderFilterPushDown> {
         filters
             .iter()
@@ -108,7 +109,7 @@ impl FileSet {
             .collect()
     }
 
-    /// The partitions that `filters` leave, with their typed values. Empty for tables without partitions.
+    /// Returns the local partitions that `filters` leave, with their typed values. Empty for other tables.
     pub(super) fn partitions(
         &self,
         access: &FileAccess,
@@ -119,7 +120,7 @@ impl FileSet {
         let names: Vec<String> = columns.iter().map(|c| c.name().clone()).collect();
         let pruner = self.pruner(columns, state, filters)?;
         let dirs = partitions::find(root.as_deref(), &names, registered, access, &|values| {
-            // Outer levels are read whole unless every column of the filters is known there.
+            // Outer levels of directories are always read: not all columns of the filters are known there.
             if values.len() < columns.len() { Ok(true) } else { pruner.keep(values) }
         })?;
         dirs.into_iter()
@@ -131,7 +132,7 @@ impl FileSet {
     }
 }
 
-/// Raw directory values as values of the columns' types; what does not fit is NULL, as in Hive.
+/// Converts raw directory values to the columns' types. A value that cannot be converted becomes NULL, as in Hive.
 pub fn typed(columns: &[FieldRef], values: &[Option<String>]) -> Result<Vec<ScalarValue>> {
     columns
         .iter()
@@ -146,7 +147,7 @@ pub fn typed(columns: &[FieldRef], values: &[Option<String>]) -> Result<Vec<Scal
         .collect()
 }
 
-/// Whether a filter is about partition columns alone.
+/// Returns whether a filter uses partition columns only, and at least one.
 pub fn covers(partition_columns: &[FieldRef], filter: &Expr) -> bool {
     let columns = filter.column_refs();
     !columns.is_empty()
@@ -154,14 +155,14 @@ pub fn covers(partition_columns: &[FieldRef], filter: &Expr) -> bool {
         && columns.iter().all(|c| partition_columns.iter().any(|p| p.name() == &c.name))
 }
 
-/// Tells which partitions filters leave.
+/// Decides which partitions pass filters over partition columns.
 pub struct Pruner {
     columns: Vec<FieldRef>,
     predicate: Option<Arc<dyn datafusion::physical_expr::PhysicalExpr>>,
 }
 
 impl Pruner {
-    /// The filters are about `columns` alone, the partition columns.
+    /// Makes a pruner. The filters may use only `columns`, the partition columns.
     pub fn try_new(columns: &[FieldRef], state: &dyn Session, filters: impl Iterator<Item = Expr>) -> Result<Self> {
         let schema = Schema::new(columns.to_vec());
         let predicate = match conjunction(filters.map(unqualified)) {
@@ -171,7 +172,7 @@ impl Pruner {
         Ok(Pruner { columns: columns.to_vec(), predicate })
     }
 
-    /// Whether a partition of these raw values can have rows that pass.
+    /// Returns whether a partition with these raw values passes the filters.
     pub fn keep(&self, values: &[Option<String>]) -> Result<bool> {
         let Some(predicate) = &self.predicate else { return Ok(true) };
         let arrays = typed(&self.columns, values)?
@@ -188,7 +189,7 @@ impl Pruner {
     }
 }
 
-/// The same expression with columns named without their table.
+/// Removes the table names from the columns of an expression.
 fn unqualified(e: Expr) -> Expr {
     use datafusion::common::tree_node::{Transformed, TreeNode};
     e.transform(|e| {

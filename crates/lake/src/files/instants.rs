@@ -1,4 +1,4 @@
-//! Columns of instants, which files keep in UTC.
+//! Columns of instants (timestamps with a time zone), which files store in UTC.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use dipper_node::error::Result;
 
 use crate::read::ReadContext;
 
-/// The function that makes the session's clock of an instant: `convert_tz(column, 'UTC', zone)`.
+/// Name of the function that converts an instant to the session's local time: `convert_tz(column, 'UTC', zone)`.
 pub const CONVERT_TZ: &str = "convert_tz";
 
-/// The table with its columns of instants as the session's clock shows them, as in Doris and StarRocks. Instants within structs,
-/// lists and maps stay in UTC.
+/// Returns the table with its columns of instants in the session's local time, as in Doris and StarRocks. Instants
+/// within structs, lists and maps stay in UTC.
 pub fn by_the_clock(
     context: &ReadContext,
     table: Arc<dyn TableProvider>,

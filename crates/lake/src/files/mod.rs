@@ -1,8 +1,9 @@
-//! Tables over files: definitions of the catalog, paths, table functions.
+//! Tables over files: from definitions of the catalog, paths and table functions.
 //!
 //! - `define.rs`: tables of CREATE EXTERNAL TABLE and of Hive · `path.rs`: paths and `files(...)`
 //! - `file_set.rs`: the files of a table, and which partitions filters leave
-//! - `text.rs`, `parquet.rs`, `parquet_statistics.rs`: the providers · `widen.rs`: types of several files · `instants.rs`: zones
+//! - `text.rs`, `parquet.rs`, `parquet_statistics.rs`: the providers · `widen.rs`: common types of columns in several
+//!   files · `instants.rs`: time zones
 
 pub mod define;
 mod file_set;

@@ -34,7 +34,7 @@ use super::widen::united;
 use crate::read::ReadContext;
 use dipper_sql::type_text::type_text;
 
-/// Files whose footers are read at once.
+/// Files whose footers are read concurrently.
 const OPENED_AT_ONCE: usize = 16;
 
 /// A table over Parquet files.
@@ -43,16 +43,17 @@ pub struct ParquetTable {
     footers: Footers,
     files: FileSet,
     access: FileAccess,
-    /// Columns read from the files, as these spell them.
+    /// Columns that are read from the files, with their names spelled as in the files.
     spelled: SchemaRef,
-    /// The same as the table calls them: no two names differ in case only.
+    /// The same columns with the names of the table: no two names differ only in case.
     file_schema: SchemaRef,
     schema: SchemaRef,
 }
 
 impl ParquetTable {
-    /// A table over `files`. With `declared`, its columns are these (looked up in the files by name without regard to
-    /// case; what a file lacks is NULL); else those that the files have, by name, instants by the session's clock.
+    /// Makes a table over `files`. If `declared` is given, it has these columns, which are looked up in the files by
+    /// name without regard to case; columns that a file lacks are NULL. Otherwise it has the columns of all files,
+    /// merged by name, and instants are shown in the session's local time.
     pub async fn try_new(
         context: &ReadContext,
         state: &SessionState,
@@ -92,16 +93,16 @@ impl ParquetTable {
     }
 }
 
-/// What opens the files of tables.
+/// Opens the files of tables.
 #[derive(Debug, Clone)]
 struct Footers {
     readers: Arc<Readers>,
-    /// Threads for requests.
+    /// Threads for requests to object stores.
     requests: Handle,
 }
 
 impl Footers {
-    /// What is `wanted` of each file, opened: several at once, and none that is open already.
+    /// Opens files and applies `wanted` to each: several at a time; files that are open already are reused.
     async fn open<T>(
         &self,
         state: &dyn Session,
@@ -110,7 +111,7 @@ impl Footers {
         wanted: impl Fn(Arc<ObjectReader>) -> T,
     ) -> Result<Vec<T>> {
         let views = state.config_options().execution.parquet.schema_force_view_types;
-        // Partitions may lie in several stores.
+        // Partitions may be in different stores.
         let mut stores = BTreeMap::new();
         for file in files {
             if let Entry::Vacant(unknown) = stores.entry(store_number(file)) {
@@ -142,7 +143,7 @@ impl Footers {
     }
 }
 
-/// `fields` with each name as `like` spells it, where it has it.
+/// Renames `fields` to the spelling of `like`, where `like` has a field of that name in any case.
 fn spelled_as_in(fields: &Fields, like: &Fields) -> Fields {
     let spelled = |(field, place): (&FieldRef, Option<usize>)| match place {
         Some(at) => Arc::new(field.as_ref().clone().with_name(like[at].name())),
@@ -151,12 +152,12 @@ fn spelled_as_in(fields: &Fields, like: &Fields) -> Fields {
     fields.iter().zip(reshape::places(like, fields)).map(spelled).collect()
 }
 
-/// Whether a column holds points in time, which files keep in UTC.
+/// Returns whether a column holds instants, which files store in UTC.
 fn is_instant(field: &FieldRef) -> bool {
     matches!(field.data_type(), DataType::Timestamp(_, Some(_)))
 }
 
-/// A column of instants as UTC's clock shows them.
+/// Returns a column of instants as local time in UTC; other columns unchanged.
 fn in_utc(field: &FieldRef) -> FieldRef {
     match field.data_type() {
         DataType::Timestamp(unit, Some(_)) => {
@@ -166,12 +167,12 @@ fn in_utc(field: &FieldRef) -> FieldRef {
     }
 }
 
-/// Which of the process's object stores holds a file, if one does.
+/// Returns the number of the object store that holds a file; `None` for local files.
 fn store_number(file: &FileEntry) -> Option<u64> {
     file.remote.as_ref().map(|remote| remote.store_number)
 }
 
-/// The store that holds a file, with the URL under which DataFusion knows it.
+/// Returns the store that holds a file, with the URL under which DataFusion knows it.
 fn store(state: &dyn Session, file: &FileEntry) -> DfResult<(ObjectStoreUrl, Arc<dyn ObjectStore>)> {
     let Some(remote) = &file.remote else {
         let url = ObjectStoreUrl::local_filesystem();
@@ -184,7 +185,7 @@ fn store(state: &dyn Session, file: &FileEntry) -> DfResult<(ObjectStoreUrl, Arc
     Ok((url, tagged))
 }
 
-/// The file as its [`store`] knows it.
+/// Returns the file's metadata in the form of its [`store`].
 fn object(entry: &FileEntry) -> Result<ObjectMeta> {
     if let Some(remote) = &entry.remote {
         let tagged = TaggedStore::new(remote.store.clone(), remote.store_number);
@@ -199,17 +200,20 @@ fn object(entry: &FileEntry) -> Result<ObjectMeta> {
     Ok(ObjectMeta { location, last_modified: entry.modified.into(), size: entry.len, e_tag: None, version: None })
 }
 
-/// A column's type as it is spelled in SQL, which does not tell instants from the time of a clock.
+/// Returns a column's type in SQL, and marks instants, which SQL does not distinguish from local time.
 fn spelled(field: &Field) -> String {
     let zoned = matches!(field.data_type(), DataType::Timestamp(_, Some(_)));
     format!("{}{}", type_text(field), if zoned { " of universal time" } else { "" })
 }
 
-/// The columns of all files, of which each has its own, by name.
+/// Merges the columns of all files by name, with a type that holds the values of each.
+///
+/// # Errors
+/// `File` if no type holds both, or if there are no files.
 fn merged(files: &[&FileEntry], own: &[Fields]) -> Result<Fields> {
     let mut merged: Option<Fields> = None;
     for (file, own) in files.iter().zip(own) {
-        // What writers noted beside a column may differ from file to file.
+        // Metadata that writers attach to a column may differ from file to file.
         let plain = |field: &FieldRef| field.as_ref().clone().with_metadata(HashMap::new());
         let fields: Fields = own.iter().map(plain).collect();
         merged = Some(match merged {
@@ -230,7 +234,7 @@ fn merged(files: &[&FileEntry], own: &[Fields]) -> Result<Fields> {
     merged.ok_or_else(|| EngineError::new(ErrorKind::File, "no Parquet files to take columns from; declare them"))
 }
 
-/// How the table's columns, as files spell them, are read from one file.
+/// Returns how the table's columns are read from one file: its schema, and the nested columns that have to be reshaped.
 fn read_from(
     reader: &ObjectReader,
     spelled: &Fields,
@@ -242,7 +246,7 @@ fn read_from(
     for (at, (field, place)) in named.iter().zip(&places).enumerate() {
         let decoded = place.map(|place| own[place].data_type());
         match decoded.filter(|decoded| decoded.is_nested() && *decoded != field.data_type()) {
-            // The reader converts what is not nested.
+            // The reader converts columns that are not nested.
             None => fields.push(Arc::clone(field)),
             Some(decoded) => {
                 let from = field.as_ref().clone().with_data_type(decoded.clone());
@@ -267,7 +271,7 @@ impl TableProvider for ParquetTable {
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> DfResult<Vec<TableProviderFilterPushDown>> {
-        // Other filters reach the scan as physical expressions.
+        // Other filters reach the scan later, as physical expressions.
         Ok(self.files.pushdown(filters))
     }
 

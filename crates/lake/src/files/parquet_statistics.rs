@@ -1,6 +1,6 @@
-//! What the footers of Parquet files say of a table's columns, as the optimizer wants it.
+//! Column statistics from the footers of Parquet files, in the optimizer's form.
 //!
-//! MIN, MAX and COUNT are answered from what is exact here, so nothing is that a file does not surely say.
+//! MIN, MAX and COUNT are answered from exact statistics, so nothing is exact here that a file does not guarantee.
 
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::{DataType, Field, Fields};
@@ -9,7 +9,7 @@ use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
 use dipper_node::error::Result;
 use dipper_store::segment::{ForeignBounds, ForeignSchema, ObjectReader, ScanSchema};
 
-/// Statistics of one file's columns; of those that are not among `wanted`, nothing.
+/// Returns the statistics of one file's columns; columns that are not among `wanted` stay unknown.
 pub(super) fn statistics(
     reader: &ObjectReader,
     fields: &Fields,
@@ -33,7 +33,7 @@ pub(super) fn statistics(
     Ok(Statistics { num_rows: Precision::Exact(rows), column_statistics: all, ..Statistics::default() })
 }
 
-/// Bytes of values of one size.
+/// Returns the size in bytes of `rows` fixed-width values; absent for other types.
 fn size(data_type: &DataType, rows: usize) -> Precision<usize> {
     data_type.primitive_width().map_or(Precision::Absent, |bytes| Precision::Exact(bytes * rows))
 }
@@ -47,11 +47,11 @@ fn nulls(bounds: &ForeignBounds) -> Precision<usize> {
     }
 }
 
-/// The least or greatest value of all row groups.
+/// Returns the least or the greatest value of all row groups.
 fn bound(bounds: &ForeignBounds, own: &Field, field: &Field, greatest: bool) -> Result<Precision<ScalarValue>> {
     let zones = &bounds.zones;
     let values: &ArrayRef = if greatest { &zones.max } else { &zones.min };
-    // Values that are converted to another type may become equal to others.
+    // Values that are converted to another type may become equal to others, so their bounds are inexact.
     let (from, to) = (own.data_type(), field.data_type());
     let is_same = from == to
         || (from.is_integer() && to.is_integer())

@@ -1,4 +1,4 @@
-//! A path as a table: `FROM 'logs/*.csv.gz'`, `files('path'='...', ...)`, `local('file_path'='...', ...)`.
+//! Paths as tables: `FROM 'logs/*.csv.gz'`, `files('path'='...', ...)`, `local('file_path'='...', ...)`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -37,17 +37,17 @@ use crate::sink::text_compression;
 /// Table functions that read files.
 pub const PATH_FUNCTIONS: [&str; 5] = ["files", "local", "file", "s3", "hdfs"];
 
-/// Files whose dialect and types are guessed: enough to meet a file that differs, few enough to be quick.
+/// Files from which dialect and types are guessed: enough to meet a file that differs, few enough to be quick.
 const FILES_SAMPLED: usize = 8;
 
-/// A quoted path in FROM; the format follows from the name, or from the first bytes.
+/// Makes the table of a quoted path in FROM. The format follows from the name, or from the first bytes.
 pub async fn from_path(context: &ReadContext, path: &str) -> Result<Arc<dyn TableProvider>> {
     let mut options = BTreeMap::new();
     options.insert("path".to_string(), path.to_string());
     provider(context, options, "path").await
 }
 
-/// A call of a table function.
+/// Makes the table of a table function's call.
 pub async fn from_function(
     context: &ReadContext,
     function: &str,
@@ -63,17 +63,17 @@ pub async fn from_function(
     if let Some(path) = options.remove("file_path").or_else(|| options.remove("uri")) {
         options.insert("path".into(), path);
     }
-    // Doris: which backend has the file, and whether all of them share it. There is one.
+    // Doris' options for the backend that has the file, and for whether all backends share it. Here is only one.
     options.remove("backend_id");
     options.remove("shared_storage");
     provider(context, options, function).await
 }
 
-/// Options of a path, each of which is used or refused.
+/// Options of a path. Each of them is used or refused.
 struct Options {
     function: String,
     left: BTreeMap<String, String>,
-    /// What was looked for.
+    /// Options that were looked for, for hints at misspelled ones.
     known: Vec<&'static str>,
 }
 
@@ -87,7 +87,7 @@ impl Options {
         found
     }
 
-    /// Those that are for an object store.
+    /// Takes the options that are properties of an object store.
     fn store_properties(&mut self) -> StoreProperties {
         let own = store_properties(&self.left);
         self.left.retain(|key, _| !is_store_property(key));
@@ -111,7 +111,7 @@ impl Options {
             .transpose()
     }
 
-    /// A character, or none with an empty value.
+    /// Takes a one-byte option; an empty value means none.
     fn byte(&mut self, keys: &[&'static str]) -> Result<Option<Option<u8>>> {
         self.take(keys)
             .map(|v| match unescape(&v)[..] {
@@ -122,7 +122,7 @@ impl Options {
             .transpose()
     }
 
-    /// The columns whose values are in the names of directories.
+    /// Takes the names of the columns whose values are in directory names.
     fn path_columns(&mut self) -> Result<Vec<String>> {
         let names = self.take(&["path_partition_keys", "columns_from_path"]).unwrap_or_default();
         let mut columns: Vec<String> = Vec::new();
@@ -219,21 +219,22 @@ async fn provider(
     }
 }
 
-/// The files themselves as rows, in StarRocks' columns (`list_files_only`). Times are those of the session's zone.
+/// Lists the files themselves as rows, with StarRocks' columns (`list_files_only`). Times are in the session's time
+/// zone.
 fn listed(context: &ReadContext, files: &[FileEntry]) -> Result<Arc<dyn TableProvider>> {
     let head = [("PATH", Kind::Text), ("SIZE", Kind::Int), ("IS_DIR", Kind::Int), ("MODIFICATION_TIME", Kind::Time)];
     let (mut sheet, zone) = (Sheet::new(&head), &context.time_zone);
     for file in files {
         let modified = chrono::DateTime::<chrono::Utc>::from(file.modified).timestamp_millis();
         let size = i64::try_from(file.len).unwrap_or(i64::MAX);
-        // Directories are not listed: what is below them is.
+        // Directories are not listed, only the files below them.
         sheet.push([file.name().into(), size.into(), 0.into(), wall_clock_us(modified, zone)]);
     }
     let batch = sheet.into_batch()?;
     Ok(Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?))
 }
 
-/// The files with the values that their directories `name=value` give each of `columns`, wherever they stand in the path.
+/// Returns the files with the values that directories `name=value`, anywhere in their paths, give to each of `columns`.
 /// (Doris: `columns_from_path`; the values are strings.)
 fn file_set(files: &[FileEntry], columns: &[String]) -> Result<FileSet> {
     if columns.is_empty() {
@@ -277,7 +278,7 @@ fn guess_format(file: &FileEntry) -> Result<&'static str> {
     })
 }
 
-/// JSON files on disk whose members are looked at: any file can have one of its own, and beginnings are quickly read.
+/// Local JSON files whose members are read: any file can have members of its own, and beginnings are read quickly.
 const JSON_FILES_SAMPLED: usize = 256;
 
 fn json(context: &ReadContext, mut options: Options, files: &[FileEntry]) -> Result<Arc<dyn TableProvider>> {
@@ -307,7 +308,7 @@ fn json(context: &ReadContext, mut options: Options, files: &[FileEntry]) -> Res
     text.table(context, files, Dialect::Json(dialect), schema, None)
 }
 
-/// What is said of text of every dialect.
+/// Options of text files of every dialect.
 struct TextOptions {
     compression: Option<Compression>,
     bad_value: BadValue,
@@ -316,7 +317,7 @@ struct TextOptions {
 }
 
 impl TextOptions {
-    /// Those that are given, with defaults for two of them.
+    /// Takes these options; `bad_value` and `invalid_utf8` are defaults.
     fn take(options: &mut Options, bad_value: BadValue, invalid_utf8: InvalidUtf8) -> Result<Self> {
         Ok(TextOptions {
             compression: options
@@ -329,7 +330,7 @@ impl TextOptions {
         })
     }
 
-    /// A table over these files, which have these columns; `guess` where that was not said by the user.
+    /// Makes a table over these files with these columns. `guess` says what was guessed rather than given by the user.
     fn table(
         &self,
         context: &ReadContext,
@@ -353,7 +354,7 @@ impl TextOptions {
     }
 }
 
-/// `date_order`: the letters of PostgreSQL's DateStyle.
+/// Takes the option `date_order`: the letters of PostgreSQL's DateStyle.
 fn date_order(options: &mut Options) -> Result<Option<DateOrder>> {
     Ok(match options.take(&["date_order"]).map(|v| v.to_lowercase()).as_deref() {
         None => None,
@@ -401,7 +402,7 @@ fn csv(
     }
     let declared = options.take(&["csv_schema", "columns"]).map(|text| schema_option(&text)).transpose()?;
     if let Some(columns) = declared {
-        // With a header the list gives types by name; without one it names the columns.
+        // With a header the list gives types by name; without one it also gives the names of the columns.
         if hints.header != Some(true) && hints.header.is_some() {
             hints.names = columns.iter().map(|column| column.name().clone()).collect();
         }
@@ -425,14 +426,15 @@ fn csv(
     text.table(context, files, Dialect::Csv(dialect), all.schema, Some(guess))
 }
 
-/// What the scan of files in one dialect is told: which of their columns, in file order, have types that were given.
+/// Describes the guesses for a scan of files in one dialect. `given` says for each column, in file order, whether its
+/// type was given.
 fn guess_of(dialect: &CsvDialect, guesses: &[Guess], given: impl Iterator<Item = bool>) -> TextGuess {
     let ambiguous_dates = guesses.iter().any(|guess| guess.ambiguous_dates);
     let columns = given.enumerate().filter_map(|(column, given)| (!given).then_some(column)).collect();
     TextGuess { written: describe(dialect, ambiguous_dates), columns, header: None }
 }
 
-/// Error where a column is in the files and in their path: one of them would be lost.
+/// Fails if a column is both in the files and in their path, because one of the two would be lost.
 fn apart(file_columns: &[FieldRef], path_columns: &[String]) -> Result<()> {
     match path_columns.iter().find(|c| file_columns.iter().any(|f| f.name().eq_ignore_ascii_case(c))) {
         None => Ok(()),
@@ -443,7 +445,7 @@ fn apart(file_columns: &[FieldRef], path_columns: &[String]) -> Result<()> {
     }
 }
 
-/// Files with different columns as one table that has all of them; what a file does not have is NULL.
+/// Unites files with different columns to one table that has all of them; columns that a file lacks are NULL.
 fn united(
     context: &ReadContext,
     guesses: &[Guess],
@@ -482,15 +484,15 @@ fn united(
     Ok(Arc::new(ViewTable::new(plan, None)))
 }
 
-/// A file of which samples are read, compressed in this way or as its name says.
+/// Returns the input for sampling a file, with the given compression or that of its name.
 fn input(file: &FileEntry, compression: Option<Compression>) -> FileInput {
     let name = file.name();
     let compression = compression.unwrap_or_else(|| Compression::from_path(&name));
     FileInput { name, source: file.source(false), compression }
 }
 
-/// Up to `most` of the files, spread over all of them, and a guess for each. Empty ones, as Spark and Hive write them, say
-/// nothing and are left out, unless all are empty.
+/// Samples up to `most` of the files, spread over all of them, and returns a guess for each. Empty files, which Spark
+/// and Hive write, are left out because they say nothing, unless all are empty.
 fn sample(
     files: &[FileEntry],
     most: usize,
@@ -516,7 +518,10 @@ fn sample(
     Ok((sampled, guesses))
 }
 
-/// The dialect and columns that all files share.
+/// Returns the dialect and the columns that all files share.
+///
+/// # Errors
+/// `File` if the files differ in either.
 fn one_shape(guesses: &[Guess]) -> Result<(CsvDialect, Union)> {
     let differ = |a: usize, b: usize| {
         let (a, b) = (&guesses[a], &guesses[b]);
@@ -537,7 +542,7 @@ fn one_shape(guesses: &[Guess]) -> Result<(CsvDialect, Union)> {
     Ok((dialect, union_by_name(guesses)))
 }
 
-/// `name:type;name:type` (Doris's csv_schema) or `name type, name type`.
+/// Parses a list of columns: `name:type;name:type` (Doris' csv_schema) or `name type, name type`.
 pub fn schema_option(text: &str) -> Result<Vec<FieldRef>> {
     let mut columns = Vec::new();
     let mut depth = 0;
@@ -571,7 +576,7 @@ fn csv_field(name: &str, data_type: &str) -> Result<Field> {
     let sql = dipper_dialect::parser::parse_type(data_type)?;
     match super::define::hive_spelling(&sql) {
         Ok(spelling) => Ok(parse_type(name, &spelling)?),
-        // LARGEINT and the like: no Hive type, but CSV holds them.
+        // LARGEINT and similar types: no Hive type, but CSV can hold them.
         Err(_) => Ok(Field::new(name, sql.to_arrow(), true)),
     }
 }

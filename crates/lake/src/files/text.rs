@@ -17,11 +17,11 @@ use dipper_text::source::Compression;
 
 use super::file_set::FileSet;
 
-/// What distinguishes one table over text from another.
+/// The definition of a table over text.
 #[derive(Debug, Clone)]
 pub struct TextTable {
     pub dialect: Dialect,
-    /// Columns in the files, in file order.
+    /// Columns of the files, in file order.
     pub file_schema: SchemaRef,
     pub files: FileSet,
     pub access: FileAccess,
@@ -32,7 +32,7 @@ pub struct TextTable {
 }
 
 impl TextTable {
-    /// The table; `guess`: what of it is one.
+    /// Makes the provider; `guess` says what of the definition was guessed.
     pub fn into_provider(self, guess: Option<TextGuess>) -> Arc<dyn TableProvider> {
         let columns: Vec<FieldRef> = self.file_schema.fields().iter().map(bare).collect();
         let schema = table_schema(&Schema::new(columns), self.files.partition_columns());
@@ -84,7 +84,7 @@ impl TableProvider for TextProvider {
             guess: self.guess.clone(),
         };
         let projection = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
-        // A small limit is met by the first block or two: more workers would only read what nobody wants.
+        // The first block or two satisfy a small limit: more workers would only read rows that nobody wants.
         let workers = if limit.is_some_and(|n| n <= SMALL_LIMIT_ROWS) { 1 } else { state.config().target_partitions() };
         Ok(Arc::new(TextScanExec::new(Arc::new(spec), projection, limit, workers)))
     }

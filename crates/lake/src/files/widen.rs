@@ -1,4 +1,4 @@
-//! One type for a column that files of a table type differently.
+//! Finds one type for a column that has different types in the files of a table.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use arrow::datatypes::{
 };
 use dipper_iceberg::reshape::places;
 
-/// The fields of both, in the order of `a`, then those that only `b` has; types are such that hold the values of both.
-/// `Err`: the fields that fit no type.
+/// Unites two lists of fields: those of `a` in their order, then those that only `b` has, with types that hold the
+/// values of both. `Err` are the two fields for which there is no such type.
 pub(super) fn united(a: &Fields, b: &Fields) -> Result<Fields, (FieldRef, FieldRef)> {
     let found = places(b, a);
     let both = |(field, place): (&FieldRef, &Option<usize>)| match place {
@@ -30,7 +30,7 @@ fn wider_field(a: &FieldRef, b: &FieldRef) -> Option<FieldRef> {
     Some(Arc::new(Field::new(a.name(), data_type, nullable)))
 }
 
-/// The least type that holds the values of both.
+/// Returns the smallest type that holds the values of both; `None` if there is none.
 pub(super) fn wider(a: &DataType, b: &DataType) -> Option<DataType> {
     use DataType::*;
     if a == b {
@@ -49,7 +49,7 @@ pub(super) fn wider(a: &DataType, b: &DataType) -> Option<DataType> {
                     _ => return None,
                 }
             }
-            // Floating point of some width beside other numbers.
+            // A floating-point type and any other numeric type.
             _ => Float64,
         },
         (Utf8View, Utf8 | LargeUtf8) | (Utf8 | LargeUtf8, Utf8View) => Utf8View,
@@ -57,7 +57,7 @@ pub(super) fn wider(a: &DataType, b: &DataType) -> Option<DataType> {
         (BinaryView, Binary | LargeBinary) | (Binary | LargeBinary, BinaryView) => BinaryView,
         (Binary | LargeBinary, Binary | LargeBinary) => LargeBinary,
         (Dictionary(_, value), other) | (other, Dictionary(_, value)) => wider(value, other)?,
-        // Points in time of some zone are the same points in another; what clocks show is none.
+        // Instants in one zone are the same instants in another; local times have no zone and are no instants.
         (Timestamp(a, x), Timestamp(b, y)) if x.is_some() == y.is_some() => {
             Timestamp(finer(*a, *b), x.as_ref().map(|_| "UTC".into()))
         }
@@ -72,7 +72,7 @@ pub(super) fn wider(a: &DataType, b: &DataType) -> Option<DataType> {
             List(wider_field(a, b)?)
         }
         (Map(a, _), Map(b, _)) => match (a.data_type(), b.data_type()) {
-            // Keys and values are what they are by their places.
+            // Keys and values are identified by their positions.
             (Struct(x), Struct(y)) if x.len() == 2 && y.len() == 2 => {
                 let parts: Option<Vec<_>> = x.iter().zip(y).map(|(x, y)| wider_field(x, y)).collect();
                 Map(Arc::new(Field::new(a.name(), Struct(parts?.into()), false)), false)
@@ -84,7 +84,7 @@ pub(super) fn wider(a: &DataType, b: &DataType) -> Option<DataType> {
     })
 }
 
-/// Digits and scale of numbers that are exact.
+/// Returns precision and scale of an exact numeric type.
 fn decimal(data_type: &DataType) -> Option<(u8, i8)> {
     Some(match data_type {
         DataType::Decimal32(p, s) | DataType::Decimal64(p, s) => (*p, *s),
@@ -100,7 +100,7 @@ fn decimal(data_type: &DataType) -> Option<(u8, i8)> {
 
 fn integer(a: &DataType, b: &DataType) -> Option<DataType> {
     use DataType::*;
-    // Bits of the value, without a sign.
+    // Bits of the value, without the sign.
     let bits = |t: &DataType| t.primitive_width().map(|bytes| bytes * 8 - usize::from(t.is_signed_integer()));
     let wanted = bits(a)?.max(bits(b)?);
     let types = match a.is_signed_integer() || b.is_signed_integer() {
