@@ -1,4 +1,4 @@
-//! Directories that a statement makes for its files, and that go with them if it fails.
+//! Directories that a statement creates for its files, and that are removed if it fails.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -6,19 +6,19 @@ use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 
-/// Directories that one statement has made, outer ones first. When its last file is dropped, those without anything in
-/// them are removed: nothing was published there. Directories that were there before stay, empty or not.
+/// Directories that one statement has created, outer ones first. When its last file is dropped, the empty ones are
+/// removed, because nothing was published in them. Directories that existed before stay, empty or not.
 #[derive(Debug, Default)]
 pub struct MadeDirectories(Mutex<Vec<PathBuf>>);
 
 impl MadeDirectories {
-    /// A new file, whose directory is made if need be.
+    /// Creates a new file, and its directory if needed.
     pub(super) fn create_file(&self, path: &Path) -> io::Result<File> {
         let directory = super::directory(path);
         let create = || File::options().write(true).create_new(true).open(path);
         self.make(directory)?;
         match create() {
-            // A statement that made the directory too may have failed and removed it in between.
+            // Another statement that created the directory may have failed and removed it in between.
             Err(e) if e.kind() == ErrorKind::NotFound => {
                 self.make(directory)?;
                 create()
@@ -46,7 +46,7 @@ impl MadeDirectories {
 impl Drop for MadeDirectories {
     fn drop(&mut self) {
         for directory in self.0.get_mut().iter().rev() {
-            // Refused where something is in it.
+            // Fails if the directory is not empty.
             let _ = fs::remove_dir(directory);
         }
     }

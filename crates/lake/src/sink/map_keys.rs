@@ -1,4 +1,4 @@
-//! Keys of maps as JSON has them: names, which are text whatever they were.
+//! Keys of maps for JSON, whose member names are always text.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use arrow::datatypes::{DataType, FieldRef, Fields, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 
-/// The rows with the keys of all maps as text, as writers of JSON need them: each key is the text that a value of its type has
-/// in JSON.
+/// Converts the keys of all maps to text, which writers of JSON need: each key becomes the text that a value of its
+/// type has in JSON.
 ///
 /// # Errors
-/// Keys of a type that has no text.
+/// The error of Arrow's cast, if keys have a type without text.
 pub fn as_names(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     let schema: SchemaRef = batch.schema();
     let fields: Fields = schema.fields().iter().map(named_by_text).collect();

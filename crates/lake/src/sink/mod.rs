@@ -1,8 +1,8 @@
-//! Rows out to files: CSV, Hive text, MySQL's text, JSON lines, Parquet.
+//! Writes rows to files: CSV, Hive text, MySQL's text, JSON lines, Parquet.
 //!
 //! A file is written under a hidden name beside its target, synced, and renamed when everything is written; an object
-//! (`upload.rs`) is not seen before it is complete. What was not published is removed when its [`NewFile`] is dropped, so a
-//! statement that fails leaves nothing behind.
+//! (`upload.rs`) is not visible before it is complete. A file that was not published is removed when its [`NewFile`] is
+//! dropped, so a statement that fails leaves nothing behind.
 
 mod directories;
 mod map_keys;
@@ -37,23 +37,23 @@ pub use place::Place;
 use self::mysql_text::MySqlWriter;
 use self::upload::{Buffer, Upload};
 
-/// How rows are written.
+/// The format in which rows are written.
 #[derive(Debug, Clone)]
 pub enum OutputFormat {
     /// CSV, compressed as a whole or not.
     Csv(CsvDialect, Compression),
     /// Hive text.
     HiveText(HiveDialect, Compression),
-    /// What MySQL's INTO OUTFILE writes, with quotes or line ends of one's own.
+    /// The format of MySQL's INTO OUTFILE, with configurable quotes and line ends.
     MySqlText(MySqlDialect),
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json(Compression),
     /// Parquet with this codec.
     Parquet(ParquetCodec),
 }
 
 impl OutputFormat {
-    /// Extension of file names, without a dot in front.
+    /// Returns the extension of file names, without a leading dot.
     pub fn extension(&self) -> String {
         let (name, compression) = match self {
             OutputFormat::Csv(_, c) => ("csv", c),
@@ -81,7 +81,7 @@ fn compression_extension(compression: Compression) -> Option<&'static str> {
     }
 }
 
-/// A codec for text output by its name in statements.
+/// Returns the codec for text output that a statement names.
 pub fn text_compression(name: &str) -> Result<Compression> {
     Ok(match name.to_lowercase().as_str() {
         "" | "none" | "plain" | "uncompressed" => Compression::None,
@@ -99,7 +99,7 @@ pub fn text_compression(name: &str) -> Result<Compression> {
     })
 }
 
-/// A codec for Parquet output by its name in statements.
+/// Returns the codec for Parquet output that a statement names.
 pub fn parquet_codec(name: &str) -> Result<ParquetCodec> {
     Ok(match name.to_lowercase().as_str() {
         "none" | "plain" | "uncompressed" => ParquetCodec::UNCOMPRESSED,
@@ -116,14 +116,14 @@ pub fn parquet_codec(name: &str) -> Result<ParquetCodec> {
     })
 }
 
-/// What a writer writes to.
+/// The destination of a writer's bytes.
 #[derive(Debug)]
 enum Bytes {
     File(File),
     Object(Buffer),
 }
 
-/// Counts what goes there.
+/// Counts the bytes that are written.
 #[derive(Debug)]
 struct Counted {
     to: Bytes,
@@ -158,9 +158,9 @@ enum Writer {
     Parquet(Box<ArrowWriter<Target>>),
 }
 
-/// Where bytes are until the file is published.
+/// Where the bytes are before the file is published.
 enum Unseen {
-    /// Under a hidden name.
+    /// A file under a hidden name.
     File(PathBuf),
     Object(Box<Upload>),
 }
@@ -173,18 +173,20 @@ pub struct NewFile {
     rows: u64,
     bytes: Arc<AtomicU64>,
     published: bool,
-    /// Dropped with the statement's last file.
+    /// Removes the statement's empty directories when its last file is dropped.
     _directories: Arc<MadeDirectories>,
 }
 
-/// Buffer between a writer and the file: one system call for this much.
+/// Bytes that are buffered between a writer and the file, and written by one system call.
 const BUFFER_BYTES: usize = 1 << 20;
 
 impl NewFile {
-    /// Starts `target`, whose directory is made when it is not there; `directories` are those that the statement has made.
+    /// Begins to write `target`, and creates its directory if needed. `directories` are those that the statement has
+    /// created.
     ///
     /// # Errors
-    /// The directory or the hidden file cannot be made.
+    /// `File` if the directory or the hidden file cannot be created, or the format cannot hold the schema; `Resources`
+    /// if the disk is full.
     pub fn create(
         target: &Place,
         format: &OutputFormat,
@@ -194,7 +196,7 @@ impl NewFile {
         Self::begin(target, format, schema, &[], directories)
     }
 
-    /// The same with `start` ahead of what the format writes: nothing for Parquet.
+    /// Like [`create`](Self::create), but writes `start` ahead of the rows. Parquet ignores it.
     pub fn begin(
         target: &Place,
         format: &OutputFormat,
@@ -234,7 +236,7 @@ impl NewFile {
     /// Appends rows.
     ///
     /// # Errors
-    /// The disk is full or fails, or the format cannot hold a value.
+    /// `Resources` if the disk is full; `File` if writing fails or the format cannot hold a value.
     pub async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         self.rows += batch.num_rows() as u64;
         let written = match self.writer.as_mut().expect("open until finished") {
@@ -251,10 +253,10 @@ impl NewFile {
         }
     }
 
-    /// Ends the format and syncs; the file is still hidden.
+    /// Completes the format and syncs; the file stays hidden.
     ///
     /// # Errors
-    /// The disk is full or fails.
+    /// `Resources` if the disk is full; `File` if writing fails.
     pub async fn finish(&mut self) -> Result<()> {
         let Some(writer) = self.writer.take() else { return Ok(()) };
         let end = |writer: Writer| -> std::result::Result<(), Boxed> {
@@ -280,10 +282,12 @@ impl NewFile {
         }
     }
 
-    /// Gives the finished file its name. `replace`: an existing file of that name is replaced, else it is an error.
+    /// Gives the finished file its name. If `replace`, an existing file of that name is replaced; otherwise it is an
+    /// error.
     ///
     /// # Errors
-    /// There is such a file, or the file system refuses.
+    /// `File` with code 1086 if the file exists; the errors of [`finish`](Self::finish), of the file system or of the
+    /// store.
     pub async fn publish(&mut self, replace: bool) -> Result<()> {
         self.finish().await?;
         match (&self.target, &mut self.unseen) {
@@ -302,7 +306,7 @@ impl NewFile {
                 File::open(dir).and_then(|d| d.sync_all()).map_err(|e| cannot(dir, "sync", &e))
             }
             (_, Unseen::Object(upload)) => {
-                // A put that fails may have been done.
+                // The put may have been done even if it reports a failure.
                 self.published = true;
                 upload.complete(replace).await
             }
@@ -310,20 +314,20 @@ impl NewFile {
         }
     }
 
-    /// Takes a file of a drawn name back that was published or may have been, because one of the same statement could not
-    /// be. Under another name there may be somebody else's.
+    /// Removes a file with a generated name that has been published, or may have been, because another file of the same
+    /// statement could not be. This is only for generated names: under other names there may be somebody else's file.
     pub async fn withdraw(&mut self) {
         if self.published {
             let _ = self.target.remove().await;
         }
     }
 
-    /// Rows written so far.
+    /// Returns the rows written so far.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Bytes written to disk so far.
+    /// Returns the bytes written so far.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -337,13 +341,13 @@ impl NewFile {
     }
 }
 
-/// Gives files their names, which are drawn: all of them, or none keeps one.
+/// Publishes files under their generated names: all of them, or none.
 ///
 /// # Errors
-/// As of [`NewFile::publish`].
+/// The error of [`NewFile::publish`].
 pub async fn publish_drawn(files: &mut [NewFile]) -> Result<()> {
     for n in 0..files.len() {
-        // A put that is repeated because its answer was lost must not be refused for its own object.
+        // A put that is repeated because its answer was lost must not be refused because of its own object.
         let replace = matches!(files[n].target, Place::Object(..));
         if let Err(e) = files[n].publish(replace).await {
             for file in &mut files[..=n] {
@@ -366,7 +370,7 @@ impl Drop for NewFile {
     }
 }
 
-/// The directory that a file is in.
+/// Returns the directory of a file.
 fn directory(path: &Path) -> &Path {
     path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
@@ -377,7 +381,7 @@ fn boxed(e: impl std::error::Error + Send + Sync + 'static) -> Boxed {
     Box::new(e)
 }
 
-/// The I/O error kind at the bottom of an error, if there is one.
+/// Returns the I/O error kind in an error's chain of sources, if there is one.
 fn io_kind(e: &(dyn std::error::Error + 'static)) -> Option<io::ErrorKind> {
     let mut at = Some(e);
     while let Some(e) = at {
@@ -403,10 +407,10 @@ fn writer(out: Target, format: &OutputFormat, schema: &SchemaRef, start: &[u8]) 
             HiveTextWriter::try_new(encoded(*c, out)?, dialect.clone(), Arc::clone(schema)).map_err(boxed)?,
         ),
         OutputFormat::MySqlText(dialect) => Writer::MySqlText(MySqlWriter::new(out, dialect.clone())),
-        // A NULL that is left out is a column that is left out, where all are NULL.
+        // If NULLs were left out, a column whose values are all NULL would be missing.
         OutputFormat::Json(c) => Writer::Json(WriterBuilder::new().with_explicit_nulls(true).build(encoded(*c, out)?)),
         OutputFormat::Parquet(codec) => {
-            // The row groups that dipper's own segments have; readers split between them.
+            // Row groups are as large as those of dipper's own segments; readers parallelize over them.
             let properties = WriterProperties::builder()
                 .set_compression(*codec)
                 .set_max_row_group_row_count(Some(128 * 1024))
@@ -416,7 +420,7 @@ fn writer(out: Target, format: &OutputFormat, schema: &SchemaRef, start: &[u8]) 
     })
 }
 
-/// Part of a file name that no other statement of this or another process makes.
+/// Returns a part of a file name that no other statement of this or another process generates.
 pub fn unique_suffix() -> String {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();

@@ -1,8 +1,8 @@
-//! MySQL's text form with quotes: `FIELDS TERMINATED BY ',' OPTIONALLY ENCLOSED BY '"' LINES TERMINATED BY '\r\n'`.
+//! MySQL's text format with quotes: `FIELDS TERMINATED BY ',' OPTIONALLY ENCLOSED BY '"' LINES TERMINATED BY '\r\n'`.
 //!
-//! The rules are those of MySQL's manual for SELECT ... INTO OUTFILE: NULL is the escape and `N` outside of quotes, or the
-//! word NULL where nothing escapes; within a value the escape goes before itself, before the quote, before the first
-//! bytes of what ends fields and lines where there are no quotes, and NUL is the escape and `0`.
+//! The rules are those of MySQL's manual for SELECT ... INTO OUTFILE. NULL is the escape byte and `N`, outside of
+//! quotes, or the word NULL if there is no escape byte. Within a value, the escape byte precedes itself, the quote,
+//! and, in values without quotes, the first bytes of the field and line terminators; NUL is the escape byte and `0`.
 
 use std::io::Write;
 
@@ -13,24 +13,24 @@ use dipper_sql::charter::casts::cast_values;
 
 use super::{Boxed, boxed};
 
-/// How values and lines are set apart.
+/// Separators, quotes and escapes of the format.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MySqlDialect {
-    /// Between fields.
+    /// Terminator between fields.
     pub field_end: Vec<u8>,
-    /// Around fields.
+    /// Quote around fields.
     pub quote: Option<u8>,
-    /// Quotes are around strings only.
+    /// Whether only strings are quoted.
     pub optionally: bool,
-    /// The byte before special bytes; `None`: nothing is escaped.
+    /// The byte before special bytes; `None` if nothing is escaped.
     pub escape: Option<u8>,
-    /// Ahead of each line.
+    /// Text before each line.
     pub line_start: Vec<u8>,
-    /// Behind each line.
+    /// Terminator after each line.
     pub line_end: Vec<u8>,
 }
 
-/// Writes rows in this form.
+/// Writes rows in this format.
 pub(super) struct MySqlWriter<W> {
     out: W,
     dialect: MySqlDialect,
@@ -64,7 +64,7 @@ impl Values {
     }
 }
 
-/// MySQL puts optional quotes around strings and times, not around numbers.
+/// Returns whether a type is never quoted under OPTIONALLY: MySQL quotes strings and times, but not numbers.
 fn is_number(data_type: &DataType) -> bool {
     data_type.is_numeric() || matches!(data_type, DataType::Boolean | DataType::Null)
 }
@@ -117,7 +117,7 @@ fn put(line: &mut Vec<u8>, value: &[u8], dialect: &MySqlDialect, quote: Option<u
             Some(escape) if byte == escape || dialect.quote == Some(byte) || (quote.is_none() && ends) => {
                 line.push(escape);
             }
-            // Without an escape a quote is doubled, as LOAD DATA reads it.
+            // Without an escape byte a quote is doubled, as LOAD DATA expects.
             None if quote == Some(byte) => line.push(byte),
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! Where rows go: files and objects by their names, and what such names begin with.
+//! Destinations of rows: files, objects and directories, by name.
 
 use std::path::{Path, PathBuf};
 
@@ -13,17 +13,18 @@ use tokio::runtime::Handle;
 /// A file or an object, or a directory of them.
 #[derive(Debug, Clone)]
 pub enum Place {
-    /// In the local file system.
+    /// An object in an object store, with the runtime for requests that nobody waits for.
     File(PathBuf),
     /// In an object store, and where requests run that nobody waits for.
     Object(Remote, Handle),
 }
 
 impl Place {
-    /// What a location in a statement means.
+    /// Returns the place that a location in a statement means.
     ///
     /// # Errors
-    /// A location that is none, or that is not written to.
+    /// `Unsupported` if the location cannot be written to (HDFS, other schemes); `File` if it names no file; the errors
+    /// of opening the store.
     pub fn of(stores: &Stores, location: &str, properties: &StoreProperties) -> Result<Self> {
         if !is_remote(location) {
             return Ok(Place::File(local_path(location)?));
@@ -34,7 +35,7 @@ impl Place {
         Ok(Place::Object(stores.open(location, properties)?, stores.io().clone()))
     }
 
-    /// Refuses local places that may not be reached.
+    /// Fails if a local place may not be accessed.
     pub fn check(&self, access: &FileAccess) -> Result<()> {
         match self {
             Place::File(path) => access.check(path),
@@ -42,10 +43,10 @@ impl Place {
         }
     }
 
-    /// A place below this one.
+    /// Returns a place below this one.
     ///
     /// # Errors
-    /// A name that no object can have.
+    /// `File` if no object can have that name.
     pub fn join(&self, name: &str) -> Result<Self> {
         match self {
             Place::File(path) => Ok(Place::File(path.join(name))),
@@ -54,10 +55,10 @@ impl Place {
         }
     }
 
-    /// The place whose name begins with this one's.
+    /// Returns the place whose name is this one's followed by `text`.
     ///
     /// # Errors
-    /// As of [`join`](Self::join).
+    /// The error of [`join`](Self::join).
     pub fn with_suffix(&self, text: &str) -> Result<Self> {
         match self {
             Place::File(path) => Ok(Place::File(format!("{}{text}", path.display()).into())),
@@ -65,10 +66,10 @@ impl Place {
         }
     }
 
-    /// The directory that a file of this name is in.
+    /// Returns the directory that contains a file of this name.
     ///
     /// # Errors
-    /// As of [`join`](Self::join).
+    /// The error of [`join`](Self::join).
     pub fn around(&self) -> Result<Self> {
         match self {
             Place::File(path) => Ok(Place::File(super::directory(path).to_path_buf())),
@@ -79,7 +80,7 @@ impl Place {
         }
     }
 
-    /// Another object of the same store.
+    /// Returns another object of the same store.
     fn named(&self, path: String) -> Result<Self> {
         let Place::Object(remote, runtime) = self else { return Ok(Place::File(path.into())) };
         let path = ObjectPath::parse(&path)
@@ -87,7 +88,7 @@ impl Place {
         Ok(Place::Object(Remote { path, ..remote.clone() }, runtime.clone()))
     }
 
-    /// How messages call it: a path, or a URL.
+    /// Returns the name for messages: a path, or a URL.
     pub fn name(&self) -> String {
         match self {
             Place::File(path) => path.display().to_string(),
@@ -95,7 +96,7 @@ impl Place {
         }
     }
 
-    /// As a URL.
+    /// Returns the URL.
     pub fn url(&self) -> String {
         match self {
             Place::File(path) => format!("file://{}", path.display()),
@@ -103,11 +104,11 @@ impl Place {
         }
     }
 
-    /// Refuses a place where no new file can be: a directory, a link or a device, or an existing file unless it is to be
-    /// replaced.
+    /// Fails if no new file can be created at this place: it is a directory, a link or a device, or an existing file
+    /// and not `replace`.
     pub async fn check_new(&self, replace: bool) -> Result<()> {
         let exists = match self {
-            // The new file takes the place of what has the name: of a link, too, and not of what it leads to.
+            // The new file replaces whatever has the name: the link itself, not the file to which it leads.
             Place::File(path) => match path.symlink_metadata().map(|found| found.file_type()) {
                 Ok(found) if found.is_file() => true,
                 Ok(found) => {
@@ -131,13 +132,13 @@ impl Place {
         if exists && !replace { Err(self.exists()) } else { Ok(()) }
     }
 
-    /// MySQL's error for a file that must not be there.
+    /// Makes MySQL's error for a file that must not exist (1086).
     pub(super) fn exists(&self) -> EngineError {
         let message = format!("File '{}' already exists", self.name());
         EngineError { code: 1086, ..EngineError::new(ErrorKind::File, message) }
     }
 
-    /// The error of a store that does not do what it should.
+    /// Makes the error of a failed request to the store.
     pub(super) fn failed(&self, what: &str, e: &Error) -> EngineError {
         let kind = match e {
             Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => ErrorKind::Denied,
@@ -146,10 +147,10 @@ impl Place {
         EngineError::new(kind, format!("cannot {what} '{}': {e}", self.name()))
     }
 
-    /// The visible files below it.
+    /// Returns the visible files below this place.
     ///
     /// # Errors
-    /// They cannot be listed.
+    /// `File` or `Denied` if they cannot be listed.
     pub async fn files(&self, access: &FileAccess) -> Result<Vec<Place>> {
         match self {
             Place::File(dir) if !dir.exists() => Ok(Vec::new()),
@@ -174,7 +175,7 @@ impl Place {
     /// Removes a file.
     ///
     /// # Errors
-    /// It stays.
+    /// `File` or `Denied` if it cannot be removed.
     pub async fn remove(&self) -> Result<()> {
         match self {
             Place::File(path) => std::fs::remove_file(path).map_err(|e| cannot(path, "remove the replaced file", &e)),

@@ -1,4 +1,5 @@
-//! An object as it is written: short ones are put whole, long ones in parts. Nothing of it is seen before it is complete.
+//! Uploads an object while it is written: a short one by one put, a long one in parts. The object is not visible before
+//! it is complete.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -12,12 +13,12 @@ use tokio::task::JoinSet;
 
 use super::Place;
 
-/// Bytes of a part; the last one has what is left.
+/// Bytes of a part; the last one has the rest.
 const PART_BYTES: usize = 8 << 20;
-/// Parts that are under way at the same time.
+/// Parts that are in flight at the same time.
 const PARTS: usize = 4;
 
-/// Bytes that wait to be put.
+/// Bytes that wait to be uploaded.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Buffer(Arc<Mutex<Vec<u8>>>);
 
@@ -33,7 +34,7 @@ impl Write for Buffer {
 }
 
 impl Buffer {
-    /// The next part, if there are enough bytes for one.
+    /// Takes the bytes of the next part, if there are enough.
     fn part(&self) -> Option<Vec<u8>> {
         let mut bytes = self.0.lock();
         (bytes.len() >= PART_BYTES).then(|| {
@@ -47,12 +48,12 @@ impl Buffer {
     }
 }
 
-/// An object that is being put.
+/// An object that is being uploaded.
 pub(super) struct Upload {
     remote: Remote,
     runtime: Handle,
     pub(super) buffer: Buffer,
-    /// Made when there are bytes for a first part.
+    /// Made when there are enough bytes for a first part.
     parts: Option<Box<dyn MultipartUpload>>,
     under_way: JoinSet<object_store::Result<()>>,
 }
@@ -70,7 +71,7 @@ impl Upload {
         self.place().failed("write", e)
     }
 
-    /// Puts what has gathered, as far as it fills parts.
+    /// Uploads the buffered bytes that fill whole parts.
     pub(super) async fn advance(&mut self) -> Result<()> {
         while let Some(part) = self.buffer.part() {
             self.put(part).await?;
@@ -100,7 +101,7 @@ impl Upload {
         }
     }
 
-    /// Puts what is left of an object in parts, and waits for all of them.
+    /// Uploads the rest of an object that is uploaded in parts, and waits for all parts.
     pub(super) async fn finish(&mut self) -> Result<()> {
         self.advance().await?;
         if self.parts.is_some() {
@@ -115,7 +116,7 @@ impl Upload {
         Ok(())
     }
 
-    /// Makes it seen. An object in parts can only be refused where there is one by looking before.
+    /// Makes the object visible. For an object in parts, the only way to refuse an existing one is to look before.
     pub(super) async fn complete(&mut self, replace: bool) -> Result<()> {
         let Some(mut parts) = self.parts.take() else {
             let mode = if replace { PutMode::Overwrite } else { PutMode::Create };
@@ -141,7 +142,8 @@ impl Drop for Upload {
     fn drop(&mut self) {
         if let Some(mut parts) = self.parts.take() {
             self.under_way.abort_all();
-            // What stays if this fails, too, costs money and is seen by nobody; buckets have a rule for that.
+            // If this fails too, the parts stay: they cost money and nobody sees them. Buckets have lifecycle rules for
+            // them.
             self.runtime.spawn(async move { parts.abort().await });
         }
     }
