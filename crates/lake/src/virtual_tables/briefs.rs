@@ -1,6 +1,6 @@
-//! The virtual tables beside those of MySQL's information_schema: of `mysql` and `performance_schema`, which dump programs and
-//! consoles open, and of information_schema as Doris and StarRocks have it. Their heads are written in words: a name, with `#`
-//! behind it for BIGINT, `+` for BIGINT UNSIGNED, `@` for DATETIME, nothing for text.
+//! Virtual tables other than MySQL's information_schema: those of `mysql` and `performance_schema`, which dump programs
+//! and consoles open, and those that Doris and StarRocks add to information_schema. Their columns are written as words:
+//! a name, followed by `#` for BIGINT, `+` for BIGINT UNSIGNED, `@` for DATETIME, nothing for text.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -11,7 +11,7 @@ use crate::sheet::Kind;
 /// Database, table, columns, rows.
 pub(super) type Brief = (&'static str, &'static str, &'static str, Rows);
 
-/// All of them.
+/// All of these tables.
 pub(super) static TABLES: LazyLock<Vec<Virtual>> = LazyLock::new(|| {
     let all = MYSQLS.iter().chain(PERFORMANCE).chain(NOTHING).chain(DORIS).chain(STARROCKS).chain(of_starrocks::TABLES);
     all.copied()
@@ -20,7 +20,7 @@ pub(super) static TABLES: LazyLock<Vec<Virtual>> = LazyLock::new(|| {
         .collect()
 });
 
-/// The columns that words say.
+/// Parses the columns of a table from words.
 fn head(words: &'static str) -> Vec<(&'static str, Kind)> {
     let column = |word: &'static str| match word.as_bytes().last() {
         Some(b'#') => (&word[..word.len() - 1], Kind::Int),
@@ -225,7 +225,7 @@ const PERFORMANCE: &[Brief] = &[
     (PERFORMANCE_SCHEMA, "error_log", "LOGGED@ THREAD_ID+ PRIO ERROR_CODE SUBSYSTEM DATA", Rows::None),
 ];
 
-/// Of MySQL, about what there is none of here.
+/// MySQL's tables about objects of which dipper has none, or few.
 const NOTHING: &[Brief] = &[
     (
         INFORMATION_SCHEMA,

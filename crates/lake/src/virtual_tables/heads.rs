@@ -1,4 +1,4 @@
-//! The tables of information_schema that MySQL has, with their columns, named and typed as in MySQL 8.
+//! MySQL's tables of information_schema with their columns, named and typed as in MySQL 8.
 
 use std::borrow::Cow;
 
@@ -29,7 +29,7 @@ const fn info(name: &'static str, head: &'static [HeadColumn], rows: Rows) -> Vi
 
 const NAME_AND_VALUE: &[HeadColumn] = &[t("VARIABLE_NAME"), t("VARIABLE_VALUE")];
 
-/// All of them.
+/// All of these tables.
 pub(super) const TABLES: &[Virtual] = &[
     info(
         "schemata",

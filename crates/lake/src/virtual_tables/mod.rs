@@ -1,7 +1,7 @@
-//! The columns of the tables of `information_schema`, `mysql`, `performance_schema`, `sys`, `_statistics_` and
-//! `__internal_schema`, as MySQL, Doris and StarRocks have them.
+//! Columns of the tables of `information_schema`, `mysql`, `performance_schema`, `sys`, `_statistics_` and
+//! `__internal_schema`, as in MySQL, Doris and StarRocks.
 //!
-//! The definitions are data. What the rows are is said by name ([`Rows`]); the engine has the code that makes the rows.
+//! The definitions are data. [`Rows`] names the rows of each table; the engine has the code that makes them.
 //!
 //! | file | tables |
 //! |---|---|
@@ -22,195 +22,197 @@ use dipper_store::catalog::CatalogState;
 
 use crate::sheet::{Head, Kind};
 
-/// Name of the standard's virtual database.
+/// Name of the SQL standard's virtual database.
 pub const INFORMATION_SCHEMA: &str = "information_schema";
 /// Name of MySQL's database of users.
 pub const MYSQL: &str = "mysql";
-/// Name of MySQL's database of counters. Its tables can be read; as in Doris, no list of databases has it.
+/// Name of MySQL's database of counters. Its tables can be read; as in Doris, no list of databases shows it.
 pub const PERFORMANCE_SCHEMA: &str = "performance_schema";
-/// Name of StarRocks' and MySQL's database of views for those who watch a server; listed as little.
+/// Name of StarRocks' and MySQL's database of monitoring views. No list of databases shows it.
 pub const SYS: &str = "sys";
-/// Name of StarRocks' database of statistics; listed as little.
+/// Name of StarRocks' database of statistics. No list of databases shows it.
 pub const STATISTICS: &str = "_statistics_";
-/// Name of Doris's database of statistics and statements; listed as little.
+/// Name of Doris' database of statistics and statements. No list of databases shows it.
 pub const DORIS_INTERNAL: &str = "__internal_schema";
 
-/// What the rows of a virtual table are.
+/// The rows of a virtual table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rows {
-    /// There are none: dipper has no such objects.
+    /// No rows: dipper has no such objects.
     None,
-    /// Of `performance_schema.accounts`.
+    /// Rows of `performance_schema.accounts`.
     Accounts,
-    /// Of `information_schema.active_queries`.
+    /// Rows of `information_schema.active_queries`.
     ActiveQueries,
-    /// Of `information_schema.collation_character_set_applicability`.
+    /// Rows of `information_schema.collation_character_set_applicability`.
     Applicability,
-    /// Of `information_schema.applicable_roles`.
+    /// Rows of `information_schema.applicable_roles`.
     ApplicableRoles,
-    /// Of `__internal_schema.audit_log`.
+    /// Rows of `__internal_schema.audit_log`.
     AuditLog,
-    /// Of `information_schema.be_tablets`.
+    /// Rows of `information_schema.be_tablets`.
     BeTablets,
-    /// Of `information_schema.be_threads`.
+    /// Rows of `information_schema.be_threads`.
     BeThreads,
-    /// Of `information_schema.character_sets`.
+    /// Rows of `information_schema.character_sets`.
     CharacterSets,
-    /// Of `information_schema.collations`.
+    /// Rows of `information_schema.collations`.
     Collations,
-    /// Of `_statistics_.column_statistics`.
+    /// Rows of `_statistics_.column_statistics`.
     ColumnStatistics,
-    /// Of `information_schema.columns`.
+    /// Rows of `information_schema.columns`.
     Columns,
-    /// Of `information_schema.be_datacache_metrics`.
+    /// Rows of `information_schema.be_datacache_metrics`.
     DataCache,
-    /// Of `information_schema.data_io`.
+    /// Rows of `information_schema.data_io`.
     DataIo,
-    /// Of `information_schema.database_properties`.
+    /// Rows of `information_schema.database_properties`.
     DatabaseProperties,
-    /// Of `__internal_schema.column_statistics`.
+    /// Rows of `__internal_schema.column_statistics`.
     DorisColumnStatistics,
-    /// Of `information_schema.enabled_roles`.
+    /// Rows of `information_schema.enabled_roles`.
     EnabledRoles,
-    /// Of `information_schema.engines`.
+    /// Rows of `information_schema.engines`.
     Engines,
-    /// Of `information_schema.fe_threads`.
+    /// Rows of `information_schema.fe_threads`.
     FeThreads,
-    /// Of `information_schema.global_variables` and `performance_schema.global_variables`.
+    /// Rows of `information_schema.global_variables` and `performance_schema.global_variables`.
     GlobalVariables,
-    /// Of `sys.grants_to_roles`.
+    /// Rows of `sys.grants_to_roles`.
     GrantsToRoles,
-    /// Of `sys.grants_to_users`.
+    /// Rows of `sys.grants_to_users`.
     GrantsToUsers,
-    /// Of `performance_schema.hosts`.
+    /// Rows of `performance_schema.hosts`.
     Hosts,
-    /// Of `information_schema.key_column_usage`.
+    /// Rows of `information_schema.key_column_usage`.
     KeyColumnUsage,
-    /// Of `information_schema.keywords`.
+    /// Rows of `information_schema.keywords`.
     Keywords,
-    /// Of `information_schema.load_jobs`.
+    /// Rows of `information_schema.load_jobs`.
     LoadJobs,
-    /// Of `information_schema.loads`.
+    /// Rows of `information_schema.loads`.
     Loads,
-    /// Of `information_schema.metadata_name_ids`.
+    /// Rows of `information_schema.metadata_name_ids`.
     MetadataNameIds,
-    /// Of `information_schema.be_metrics` and `information_schema.fe_metrics`.
+    /// Rows of `information_schema.be_metrics` and `information_schema.fe_metrics`.
     Metrics,
-    /// Of `mysql.default_roles`.
+    /// Rows of `mysql.default_roles`.
     MysqlDefaultRoles,
-    /// Of `mysql.role_edges`.
+    /// Rows of `mysql.role_edges`.
     MysqlRoleEdges,
-    /// Of `mysql.user`.
+    /// Rows of `mysql.user`.
     MysqlUser,
-    /// Of `sys.object_dependencies`.
+    /// Rows of `sys.object_dependencies`.
     ObjectDependencies,
-    /// Of `information_schema.partitions`.
+    /// Rows of `information_schema.partitions`.
     Partitions,
-    /// Of `information_schema.partitions_meta`.
+    /// Rows of `information_schema.partitions_meta`.
     PartitionsMeta,
-    /// Of `information_schema.processlist` and `performance_schema.processlist`.
+    /// Rows of `information_schema.processlist` and `performance_schema.processlist`.
     Processlist,
-    /// Of `information_schema.profiling`.
+    /// Rows of `information_schema.profiling`.
     Profiling,
-    /// Of `sys.role_edges`.
+    /// Rows of `sys.role_edges`.
     RoleEdges,
-    /// Of `information_schema.role_table_grants`.
+    /// Rows of `information_schema.role_table_grants`.
     RoleTableGrants,
-    /// Of `information_schema.rowsets`.
+    /// Rows of `information_schema.rowsets`.
     Rowsets,
-    /// Of `sys.schema_object_overview`.
+    /// Rows of `sys.schema_object_overview`.
     SchemaObjectOverview,
-    /// Of `information_schema.schema_privileges`.
+    /// Rows of `information_schema.schema_privileges`.
     SchemaPrivileges,
-    /// Of `information_schema.schemata`.
+    /// Rows of `information_schema.schemata`.
     Schemata,
-    /// Of `information_schema.session_variables` and `performance_schema.session_variables`.
+    /// Rows of `information_schema.session_variables` and `performance_schema.session_variables`.
     SessionVariables,
-    /// Of `information_schema.statistics`.
+    /// Rows of `information_schema.statistics`.
     Statistics,
-    /// Of `information_schema.session_status` and `information_schema.global_status` and `performance_schema.session_status` and `performance_schema.global_status`.
+    /// Rows of `information_schema.session_status`, `information_schema.global_status`,
+    /// `performance_schema.session_status` and `performance_schema.global_status`.
     Status,
-    /// Of `information_schema.stream_loads`.
+    /// Rows of `information_schema.stream_loads`.
     StreamLoads,
-    /// Of `sys.metrics`.
+    /// Rows of `sys.metrics`.
     SysMetrics,
-    /// Of `sys.processlist` and `sys.session`.
+    /// Rows of `sys.processlist` and `sys.session`.
     SysSessions,
-    /// Of `sys.version`.
+    /// Rows of `sys.version`.
     SysVersion,
-    /// Of `information_schema.system_variables`.
+    /// Rows of `information_schema.system_variables`.
     SystemVariables,
-    /// Of `information_schema.table_constraints`.
+    /// Rows of `information_schema.table_constraints`.
     TableConstraints,
-    /// Of `information_schema.table_options`.
+    /// Rows of `information_schema.table_options`.
     TableOptions,
-    /// Of `information_schema.table_privileges`.
+    /// Rows of `information_schema.table_privileges`.
     TablePrivileges,
-    /// Of `information_schema.table_properties`.
+    /// Rows of `information_schema.table_properties`.
     TableProperties,
-    /// Of `information_schema.tables`.
+    /// Rows of `information_schema.tables`.
     Tables,
-    /// Of `information_schema.tables_config`.
+    /// Rows of `information_schema.tables_config`.
     TablesConfig,
-    /// Of `information_schema.temp_tables`.
+    /// Rows of `information_schema.temp_tables`.
     TemporaryTables,
-    /// Of `performance_schema.threads`.
+    /// Rows of `performance_schema.threads`.
     Threads,
-    /// Of `mysql.time_zone_name`.
+    /// Rows of `mysql.time_zone_name`.
     TimeZones,
-    /// Of `information_schema.load_tracking_logs`.
+    /// Rows of `information_schema.load_tracking_logs`.
     TrackingLogs,
-    /// Of `information_schema.user_privileges`.
+    /// Rows of `information_schema.user_privileges`.
     UserPrivileges,
-    /// Of `performance_schema.users`.
+    /// Rows of `performance_schema.users`.
     Users,
-    /// Of `information_schema.verbose_session_variables`.
+    /// Rows of `information_schema.verbose_session_variables`.
     VerboseVariables,
-    /// Of `information_schema.view_dependency`.
+    /// Rows of `information_schema.view_dependency`.
     ViewDependency,
-    /// Of `information_schema.view_table_usage`.
+    /// Rows of `information_schema.view_table_usage`.
     ViewTableUsage,
-    /// Of `information_schema.views`.
+    /// Rows of `information_schema.views`.
     Views,
 }
 
 /// A virtual table.
 #[derive(Debug)]
 pub struct Virtual {
-    /// The virtual database.
+    /// The virtual database that contains the table.
     pub database: &'static str,
-    /// As in MySQL: lower case.
+    /// Name in lower case, as in MySQL.
     pub name: &'static str,
     /// Columns with their types.
     pub head: Cow<'static, Head>,
-    /// What the rows are.
+    /// The rows of the table.
     pub rows: Rows,
 }
 
-/// All virtual tables.
+/// Returns all virtual tables.
 pub fn all() -> impl Iterator<Item = &'static Virtual> {
     heads::TABLES.iter().chain(briefs::TABLES.iter())
 }
 
-/// Whether `name` leads to a virtual database. A database of the catalog that has such a name, made before the name was taken,
-/// stands in the place of the virtual one: nothing that was loaded may vanish.
+/// Returns whether `name` means a virtual database. A database of the catalog with such a name, which was created
+/// before the name was reserved, takes precedence over the virtual one, so that nothing that was loaded disappears.
 pub fn is_virtual(state: &CatalogState, name: &str) -> bool {
     is_reserved(name) && state.database(name).is_none()
 }
 
-/// Whether a virtual database has this name, in any case, so that no other may be made under it.
+/// Returns whether a virtual database has this name, in any case, so that no other may be created under it.
 pub fn is_reserved(name: &str) -> bool {
     let all = [INFORMATION_SCHEMA, MYSQL, PERFORMANCE_SCHEMA, SYS, STATISTICS, DORIS_INTERNAL];
     all.into_iter().any(|d| d.eq_ignore_ascii_case(name))
 }
 
-/// Whether each catalog has a virtual database of this name. The others are dipper's own catalog's only: a Hive metastore has a
-/// database `sys` of its own.
+/// Returns whether every catalog has a virtual database of this name. The others exist only in dipper's own catalog: a
+/// Hive metastore has a database `sys` of its own.
 pub fn is_everywhere(name: &str) -> bool {
     [INFORMATION_SCHEMA, MYSQL, PERFORMANCE_SCHEMA].iter().any(|d| d.eq_ignore_ascii_case(name))
 }
 
-/// The tables of a virtual database with their columns, sorted by name; a type is named behind a column that is not text.
+/// Returns the tables of a virtual database with their columns, sorted by name. The type follows the name of columns
+/// that are not text.
 pub fn columns_of(database: &str) -> Vec<(&'static str, Vec<String>)> {
     let column = |(name, kind): &(&str, Kind)| match kind {
         Kind::Text => format!("`{name}`"),
@@ -224,7 +226,7 @@ pub fn columns_of(database: &str) -> Vec<(&'static str, Vec<String>)> {
     tables
 }
 
-/// The definition of a table, whose names may be written in any case.
+/// Returns the definition of a table; names are case-insensitive.
 pub fn find(database: &str, table: &str) -> Option<&'static Virtual> {
     all().find(|t| t.database.eq_ignore_ascii_case(database) && t.name.eq_ignore_ascii_case(table))
 }

@@ -1,11 +1,11 @@
-//! SHOW of what there is none of: empty lists under the columns that are read of them.
+//! SHOW for objects that dipper does not have: empty lists with the usual columns.
 
 use dipper_node::error::{EngineError, Result};
 
 use crate::sheet::Sheet;
 
-/// Lists of what there is none of here, with their columns as Doris, StarRocks or MySQL have them: scripts and tools ask for
-/// them, and an empty list is the answer.
+/// Lists of objects that dipper does not have, with their columns as in Doris, StarRocks or MySQL. Scripts and tools
+/// ask for them, and the answer is an empty list.
 const NONE: &[(&str, &[&str])] = &[
     (
         "ALTER TABLE",
@@ -403,23 +403,24 @@ const RESOURCE_GROUPS: &[&str] =
 
 const MATERIALIZED_VIEWS: &[&str] = &["id", "database_name", "name", "refresh_type", "is_active", "text", "rows"];
 
-/// Kinds of [`NONE`] that a statement may ask for by a name.
+/// Lists of [`NONE`] that a statement may ask for by an object's name.
 const NAMED: &[&str] = &["RESOURCE GROUP", "COLUMN HISTOGRAM", "ANALYZE TASK STATUS"];
 
-/// Other forms of Doris, StarRocks and MySQL: those of [`NONE`], also behind FROM or IN; the rest is refused.
+/// Returns the empty list for other forms of SHOW in Doris, StarRocks and MySQL: those of [`NONE`], also with FROM, IN,
+/// FOR or ON, and SHOW ENGINE.
 ///
 /// # Errors
-/// `Unsupported` for a statement that is none of them.
+/// `Unsupported` for all other statements.
 pub fn list(words: &str) -> Result<Sheet> {
     let list = |words: &str| NONE.iter().find(|(list, _)| *list == words).map(|(_, columns)| Sheet::texts(columns));
     let before = [" FROM ", " IN ", " FOR ", " ON "].iter().find_map(|word| words.split_once(word));
-    // A job that is asked for by its name is not there, which is no empty list.
+    // A job that is asked for by name does not exist, which is an error rather than an empty list.
     let before =
         before.map(|(before, _)| before).filter(|list| !list.ends_with("ROUTINE LOAD") || !words.contains(" FOR "));
     let before = before.unwrap_or(words);
     let named = NAMED.iter().find(|kind| before.strip_prefix(**kind).is_some_and(|name| name.starts_with(' ')));
     let before = named.copied().unwrap_or(before);
-    // Of engines of MySQL, whichever they are.
+    // SHOW ENGINE with any of MySQL's engines.
     let is_engine =
         before.starts_with("ENGINE ") && [" STATUS", " MUTEX", " LOGS"].iter().any(|end| before.ends_with(end));
     if is_engine {

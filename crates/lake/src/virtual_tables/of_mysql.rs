@@ -1,17 +1,18 @@
-//! Virtual tables of MySQL about what there is none of here: InnoDB, replication, counters of performance_schema, and the views of `sys`
-//! over them. Consoles and monitors read them, and no rows are the answer. Heads are in words, as in [`super::briefs`].
+//! Virtual tables of MySQL about objects that dipper does not have: InnoDB, replication, counters of
+//! performance_schema, and the views of `sys` over them. Consoles and monitors read them, and the answer is no rows.
+//! Columns are written as words, see [`super::briefs`].
 
 use super::briefs::Brief;
 use super::{INFORMATION_SCHEMA, MYSQL, PERFORMANCE_SCHEMA, Rows, SYS};
 
-/// Sums of a performance_schema table by what its first columns name.
+/// Columns of a performance_schema table of timer sums, grouped by its first columns.
 macro_rules! summary {
     ($($names:literal)*) => {
         concat!($($names, " ",)* "COUNT_STAR+ SUM_TIMER_WAIT+ MIN_TIMER_WAIT+ AVG_TIMER_WAIT+ MAX_TIMER_WAIT+")
     };
 }
 
-/// Sums of a performance_schema table about files.
+/// Columns of a performance_schema table of file sums, grouped by its first columns.
 macro_rules! files {
     ($($names:literal)*) => {
         concat!(
@@ -99,7 +100,7 @@ const NONE: &[(&str, &str, &str)] = &[
         "TABLE_ID+ NAME STATS_INITIALIZED NUM_ROWS+ CLUST_INDEX_SIZE+ OTHER_INDEX_SIZE+ MODIFIED_COUNTER+ AUTOINC+ REF_COUNT#",
     ),
     (INFORMATION_SCHEMA, "innodb_temp_table_info", "TABLE_ID+ NAME N_COLS+ SPACE+"),
-    // The names of MySQL 5.7.
+    // Tables under their names in MySQL 5.7.
     (INFORMATION_SCHEMA, "innodb_sys_columns", "TABLE_ID+ NAME POS+ MTYPE# PRTYPE# LEN#"),
     (INFORMATION_SCHEMA, "innodb_sys_datafiles", "SPACE+ PATH"),
     (INFORMATION_SCHEMA, "innodb_sys_fields", "INDEX_ID+ NAME POS+"),
@@ -346,7 +347,7 @@ const STATEMENTS: &str = "query db full_scan exec_count+ err_count+ warn_count+ 
 
 const SESSIONS: &str = "thd_id+ conn_id+ user db command state time# current_statement";
 
-/// Those that have rows.
+/// Tables that have rows.
 const SOME: &[Brief] = &[
     (MYSQL, "role_edges", "FROM_HOST FROM_USER TO_HOST TO_USER WITH_ADMIN_OPTION", Rows::MysqlRoleEdges),
     (MYSQL, "default_roles", "HOST USER DEFAULT_ROLE_HOST DEFAULT_ROLE_USER", Rows::MysqlDefaultRoles),
@@ -372,7 +373,7 @@ const SOME: &[Brief] = &[
     (SYS, "version", "sys_version mysql_version", Rows::SysVersion),
 ];
 
-/// All of them.
+/// All of these tables.
 pub(super) fn tables() -> impl Iterator<Item = Brief> {
     NONE.iter().map(|(database, name, head)| (*database, *name, *head, Rows::None)).chain(SOME.iter().copied())
 }

@@ -1,9 +1,10 @@
-//! The tables by which StarRocks' and Doris's consoles watch nodes, loads and grants. Heads are in words, as in [`super::briefs`].
+//! Tables with which consoles of StarRocks and Doris monitor nodes, loads and grants. Columns are written as words, see
+//! [`super::briefs`].
 
 use super::briefs::Brief;
 use super::{DORIS_INTERNAL, INFORMATION_SCHEMA, Rows, STATISTICS, SYS};
 
-/// All of them.
+/// All of these tables.
 pub(super) const TABLES: &[Brief] = &[
     (
         INFORMATION_SCHEMA,
@@ -46,7 +47,7 @@ pub(super) const TABLES: &[Brief] = &[
         "BE_ID# TXN_ID# TABLET_ID# VERSION# SKIPPED# RUNS# START_TIME@ FINISH_TIME@ PROGRESS# STATUS PROFILE",
         Rows::None,
     ),
-    // Messages go to the standard error, and nothing keeps them.
+    // Log messages go to standard error, and nothing keeps them.
     (INFORMATION_SCHEMA, "be_logs", "BE_ID# LEVEL TIMESTAMP# TID# LOG", Rows::None),
     (INFORMATION_SCHEMA, "be_bvars", "BE_ID# NAME DESC VALUE", Rows::None),
     (
