@@ -1,4 +1,4 @@
-//! Columns as DESCRIBE and information_schema tell them.
+//! Columns in the form that DESCRIBE and information_schema show.
 
 use arrow::datatypes::{FieldRef, Schema};
 use dipper_node::error::Result;
@@ -7,36 +7,37 @@ use dipper_store::catalog::{Column, ExternalTable};
 use crate::files::define;
 use dipper_sql::type_text::type_text;
 
-/// One column.
+/// A column of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnInfo {
     /// Name as written in the definition.
     pub name: String,
-    /// SQL type as text: `array<string>`.
+    /// SQL type as text, for example `array<string>`.
     pub type_text: String,
     /// False for NOT NULL.
     pub nullable: bool,
-    /// Empty when there is none.
+    /// Comment; empty if there is none.
     pub comment: String,
-    /// Its value is in the directory's name.
+    /// Whether the value is in the directory's name, rather than in the file.
     pub partition: bool,
-    /// A key column of a native table.
+    /// Whether it is a key column of a native table.
     pub key: bool,
-    /// A key column of a table without two rows of one key.
+    /// Whether it is a key column of a table in which no two rows share a key.
     pub unique: bool,
-    /// What kind of key the column is part of, in the words of Doris and StarRocks: `PRI`, `UNI`, `AGG`, `DUP`, or nothing.
+    /// Kind of key that the column is part of, in the words of Doris and StarRocks: `PRI`, `UNI`, `AGG`, `DUP`, or
+    /// empty.
     pub key_kind: &'static str,
     /// DEFAULT, as text.
     pub default: Option<String>,
-    /// Extra in the words of Doris: an aggregation, `NONE`, `AUTO_INCREMENT`.
+    /// Doris' column Extra: an aggregation, `NONE`, `AUTO_INCREMENT`.
     pub extra: String,
-    /// Extra in the words of MySQL: `auto_increment`.
+    /// MySQL's column Extra: `auto_increment`.
     pub mysql_extra: String,
 }
 
 impl ColumnInfo {
-    /// A column of which nothing else is known. STRING has the name that Doris shows it by, because it is MySQL's too: a
-    /// client that asks for types would know nothing of `string`.
+    /// Makes a column of which nothing else is known. The type STRING is shown as `text`, as Doris does, because MySQL
+    /// has that type too: a client that asks for types would not know `string`.
     pub fn plain(name: String, type_text: String, nullable: bool, comment: String) -> ColumnInfo {
         let type_text = if type_text == "string" { "text".into() } else { type_text };
         let (extra, mysql_extra) = (String::new(), String::new());
@@ -45,15 +46,15 @@ impl ColumnInfo {
     }
 }
 
-/// The columns of a table over files of an external catalog.
+/// Returns the columns of a table over files of an external catalog; none if only its files know them.
 ///
 /// # Errors
-/// Its definition names none, or does not hold together.
+/// `Invalid` if the definition is inconsistent.
 pub fn of_external(external: &ExternalTable) -> Result<Vec<ColumnInfo>> {
     Ok(declared(external)?.map(|fields| described(&fields, external)).unwrap_or_default())
 }
 
-/// The columns of a result.
+/// Returns the columns of a result. `comment` returns the comment of a column by its name.
 pub fn schema_columns(schema: &Schema, comment: impl Fn(&str) -> String) -> Vec<ColumnInfo> {
     schema
         .fields()
@@ -62,16 +63,16 @@ pub fn schema_columns(schema: &Schema, comment: impl Fn(&str) -> String) -> Vec<
         .collect()
 }
 
-/// The fields that the definition alone tells; `None` when the files have to.
+/// Returns the fields that the definition alone determines; `None` if they have to be read from the files.
 ///
 /// # Errors
-/// The definition does not hold together.
+/// `Invalid` if the definition is inconsistent.
 pub fn declared(table: &ExternalTable) -> Result<Option<Vec<FieldRef>>> {
     if table.columns.is_empty() {
         return Ok(None);
     }
     let mut fields = match table.format.as_str() {
-        // A SerDe can deliver other types than those declared: OpenCSVSerde has only strings.
+        // A SerDe can return other types than the declared ones: OpenCSVSerde returns only strings.
         define::FORMAT_TEXT => define::hive_text(table, &[])?.1.fields().to_vec(),
         define::FORMAT_PARQUET => define::fields(&table.columns)?,
         _ => return Ok(None),
@@ -80,7 +81,7 @@ pub fn declared(table: &ExternalTable) -> Result<Option<Vec<FieldRef>>> {
     Ok(Some(fields))
 }
 
-/// The columns of a table with these fields, as its definition tells them.
+/// Returns the columns of a table with these fields, described by its definition.
 pub fn described(fields: &[FieldRef], table: &ExternalTable) -> Vec<ColumnInfo> {
     let find = |columns: &[Column], name: &str| columns.iter().find(|c| c.name.eq_ignore_ascii_case(name)).cloned();
     fields

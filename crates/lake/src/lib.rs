@@ -1,18 +1,19 @@
-//! Files and tables of others: text and Parquet files by path and by definition, Hive metastores, Iceberg, and files that are
-//! written.
+//! Files and tables of other systems: text and Parquet files by path and by definition, Hive metastores, Iceberg, and
+//! files that are written.
 //!
 //! | module | question it answers |
 //! |---|---|
-//! | [`read`] | what does reading need of a statement? |
+//! | [`read`] | what does reading need from a statement? |
 //! | [`files`] | how does a definition, or a path in FROM, become a table? |
 //! | [`catalogs`] | which databases and tables does an external catalog have? |
 //! | [`sink`] | how are files written? |
-//! | [`columns`], [`types`], [`sheet`], [`result`] | how are columns, types and small tables told? |
-//! | [`virtual_tables`] | which columns do `information_schema` and its like have? |
+//! | [`columns`], [`types`], [`sheet`], [`result`] | how are columns, types and small tables described? |
+//! | [`virtual_tables`] | which columns do `information_schema` and similar databases have? |
 //!
-//! Invariant: what a foreign file says about itself is checked before it leaves rows out.
+//! Invariant: what a foreign file says about itself is checked before rows are skipped because of it.
 //!
-//! This crate must not know sessions, statements and users; of access it knows which local files may be read.
+//! This crate must not know sessions, statements and users; all that it knows of access rights is which local files may
+//! be read.
 
 pub mod catalogs;
 pub mod columns;

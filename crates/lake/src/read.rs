@@ -1,4 +1,4 @@
-//! What reading files and tables of others needs of a statement.
+//! `ReadContext`: everything of a statement that reading files and tables of other systems needs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,36 +12,37 @@ use dipper_text::scan::Strings;
 
 use crate::catalogs::Lake;
 
-/// What reading files and tables of others needs of a statement. A clone shares everything.
+/// Everything of a statement that reading files and tables of other systems needs. A clone shares everything.
 #[derive(Clone)]
 pub struct ReadContext {
     /// External catalogs.
     pub lake: Arc<Lake>,
     /// Object stores.
     pub stores: Arc<Stores>,
-    /// Which local files may be read.
+    /// Local files that may be read.
     pub access: FileAccess,
-    /// What the statement has listed.
+    /// Files that the statement has listed.
     pub listings: Arc<Listings>,
     /// Open files.
     pub readers: Arc<Readers>,
-    /// Makes the settings of the session for plans, without tables.
+    /// Makes a session state with the session's settings, for plans; it has no tables.
     pub session: Arc<dyn Fn() -> SessionState + Send + Sync>,
-    /// Texts are read as views.
+    /// Whether strings are read as views.
     pub string_view: bool,
-    /// The session's zone: an offset as `+08:00` or an IANA name.
+    /// The session's time zone: an offset like `+08:00` or an IANA name.
     pub time_zone: String,
-    /// Settings that Hive's text readers ask for.
+    /// Settings for Hive's text readers.
     pub hive_settings: [(String, String); 1],
 }
 
 impl ReadContext {
-    /// The settings of the session for plans, without tables.
+    /// Returns a session state with the session's settings, for plans; it has no tables.
     pub fn state(&self) -> SessionState {
         (self.session)()
     }
 
-    /// Views into the blocks of text files, or copies where [`string_view`](Self::string_view) is off.
+    /// Returns whether strings of text files are views into their blocks, or copies because
+    /// [`string_view`](Self::string_view) is off.
     pub fn strings(&self) -> Strings {
         if self.string_view { Strings::View } else { Strings::Copy }
     }

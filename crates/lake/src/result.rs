@@ -1,4 +1,4 @@
-//! What a statement gives back.
+//! Results of statements.
 
 use std::fmt;
 
@@ -22,12 +22,12 @@ pub struct Column {
     pub org_table: String,
     /// Database of the table; empty for expressions.
     pub database: String,
-    /// Part of the key of its table; within, whether no two rows share that key.
+    /// `None` if the column is not part of its table's key; otherwise whether no two rows share a key.
     pub key: Option<bool>,
 }
 
 impl Column {
-    /// A column that belongs to no table.
+    /// Makes a column that belongs to no table.
     pub fn computed(field: FieldRef) -> Self {
         Column {
             name: field.name().clone(),
@@ -41,7 +41,7 @@ impl Column {
     }
 }
 
-/// Rows, produced as they are taken. Dropping it ends the statement.
+/// Rows of a result, computed while the stream is polled. Dropping it ends the statement.
 pub struct Rows {
     /// The columns, in order.
     pub columns: Vec<Column>,
@@ -55,21 +55,21 @@ impl fmt::Debug for Rows {
     }
 }
 
-/// The end of a statement that returns no rows.
+/// Result of a statement that returns no rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Done {
     /// Rows inserted, written or changed.
     pub affected_rows: u64,
-    /// The first value that the statement made for an AUTO_INCREMENT column.
+    /// First value that the statement generated for an AUTO_INCREMENT column.
     pub last_insert_id: Option<u64>,
-    /// The AUTO_INCREMENT column in the last row. As in MySQL clients are told it where the statement made no value, and
-    /// LAST_INSERT_ID() does not change.
+    /// Value of the AUTO_INCREMENT column in the last row. As in MySQL, clients receive it if the statement generated
+    /// no value, and LAST_INSERT_ID() does not change.
     pub last_id: Option<u64>,
-    /// A sentence for the client, may be empty.
+    /// Message for the client; may be empty.
     pub info: String,
 }
 
-/// What a statement gives back.
+/// Result of a statement.
 #[derive(Debug)]
 pub enum Outcome {
     /// Rows.
@@ -79,7 +79,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// A statement that did what it should and has nothing to say.
+    /// Makes the result of a statement that changed no rows and has no message.
     pub fn ok() -> Self {
         Outcome::Done(Done::default())
     }

@@ -1,4 +1,4 @@
-//! Small results made row by row: what SHOW and the virtual tables return.
+//! Small results that are built row by row, for SHOW and the virtual tables.
 
 use std::sync::Arc;
 
@@ -28,11 +28,11 @@ pub enum Kind {
 pub enum Cell {
     /// NULL.
     Null,
-    /// For [`Kind::Text`].
+    /// A value of [`Kind::Text`].
     Text(String),
-    /// For [`Kind::Int`] and [`Kind::UInt`].
+    /// A value of [`Kind::Int`] or [`Kind::UInt`].
     Int(i64),
-    /// For [`Kind::Time`]: microseconds since 1970 of the wall clock in the session's zone.
+    /// A value of [`Kind::Time`]: microseconds since 1970 of local time in the session's time zone.
     Time(i64),
 }
 
@@ -69,7 +69,7 @@ impl<T: Into<Cell>> From<Option<T>> for Cell {
 /// Names and types of the columns of a [`Sheet`].
 pub type Head = [(&'static str, Kind)];
 
-/// Rows under a head.
+/// A table of rows in memory.
 #[derive(Debug)]
 pub struct Sheet {
     columns: Vec<(String, Kind)>,
@@ -77,17 +77,18 @@ pub struct Sheet {
 }
 
 impl Sheet {
-    /// No rows yet.
+    /// Makes a sheet without rows.
     pub fn new(head: &Head) -> Sheet {
         Sheet { columns: head.iter().map(|(name, kind)| ((*name).to_string(), *kind)).collect(), rows: Vec::new() }
     }
 
-    /// All columns are text.
+    /// Makes a sheet without rows whose columns are all text.
     pub fn texts(names: &[&str]) -> Sheet {
         Sheet { columns: names.iter().map(|name| ((*name).to_string(), Kind::Text)).collect(), rows: Vec::new() }
     }
 
-    /// Columns under new names; `made` gives the text of those that have no source here.
+    /// Selects columns under new names, as pairs of new name and source. `made` returns the cells of columns without a
+    /// source.
     pub fn select(self, columns: &[(&str, Option<&str>)], made: impl Fn(&str) -> Cell) -> Sheet {
         let at = |source: &str| self.columns.iter().position(|(name, _)| name == source);
         let sources: Vec<Option<usize>> = columns.iter().map(|(_, source)| source.and_then(at)).collect();
@@ -102,32 +103,33 @@ impl Sheet {
         Sheet { columns: names.zip(kinds).collect(), rows: self.rows.iter().map(row).collect() }
     }
 
-    /// Gives column `at` another name.
+    /// Renames column `at`.
     pub fn rename(mut self, at: usize, name: String) -> Sheet {
         self.columns[at].0 = name;
         self
     }
 
-    /// Adds a row; it has as many cells as there are columns.
+    /// Adds a row; it must have as many cells as there are columns.
     pub fn push<const N: usize>(&mut self, cells: [Cell; N]) {
         self.push_row(Vec::from(cells));
     }
 
-    /// Adds a row; it has as many cells as there are columns.
+    /// Adds a row; it must have as many cells as there are columns.
     pub fn push_row(&mut self, cells: Vec<Cell>) {
         assert_eq!(cells.len(), self.columns.len(), "a row has a cell for each of {:?}", self.columns);
         self.rows.push(cells);
     }
 
-    /// Keeps the rows whose cell of this column is a text that `keep` is true for.
+    /// Keeps the rows whose cell in this column is a text for which `keep` is true.
     pub fn retain(&mut self, column: usize, keep: impl Fn(&str) -> bool) {
         self.rows.retain(|row| matches!(row.get(column), Some(Cell::Text(s)) if keep(s)));
     }
 
-    /// Sorts by columns of these names, without regard to case; true is descending. NULL is first, as everywhere.
+    /// Sorts by columns of these names, without regard to the case of names; true means descending. NULL comes first,
+    /// as everywhere.
     ///
     /// # Errors
-    /// There is no such column.
+    /// `NoColumn` if there is no such column.
     pub fn order_by(&mut self, keys: &[(String, bool)]) -> Result<()> {
         let place = |name: &str| {
             let found = self.columns.iter().position(|(column, _)| column.eq_ignore_ascii_case(name));
@@ -148,7 +150,7 @@ impl Sheet {
         Ok(())
     }
 
-    /// Keeps `count` rows from `offset` on.
+    /// Keeps `count` rows from row `offset` on.
     pub fn limit(&mut self, offset: u64, count: u64) {
         let offset = usize::try_from(offset).unwrap_or(usize::MAX).min(self.rows.len());
         self.rows.drain(..offset);
@@ -159,10 +161,10 @@ impl Sheet {
         schema(self.columns.iter().map(|(name, kind)| (name.as_str(), *kind)))
     }
 
-    /// The rows as one batch.
+    /// Returns the rows as one batch.
     ///
     /// # Errors
-    /// A cell does not have its column's type, which is a bug here.
+    /// `Internal` if a cell does not have its column's type, which is a bug.
     pub fn into_batch(self) -> Result<RecordBatch> {
         let schema = self.schema();
         let count = self.rows.len();
@@ -197,16 +199,16 @@ impl Sheet {
             .map_err(|e| EngineError::of(ErrorKind::Internal, e))
     }
 
-    /// The rows as the result of a statement.
+    /// Returns the rows as the result of a statement.
     ///
     /// # Errors
-    /// As [`into_batch`](Self::into_batch).
+    /// The error of [`into_batch`](Self::into_batch).
     pub fn into_outcome(self) -> Result<Outcome> {
         Ok(outcome(self.into_batch()?))
     }
 }
 
-/// The schema of these columns; all are nullable.
+/// Returns the schema of these columns; all are nullable.
 pub fn schema<'a>(columns: impl IntoIterator<Item = (&'a str, Kind)>) -> SchemaRef {
     let fields = columns.into_iter().map(|(name, kind)| {
         let data_type = match kind {
@@ -220,13 +222,14 @@ pub fn schema<'a>(columns: impl IntoIterator<Item = (&'a str, Kind)>) -> SchemaR
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// A batch as the result of a statement.
+/// Returns a batch as the result of a statement.
 pub fn outcome(batch: RecordBatch) -> Outcome {
     let columns = batch.schema().fields().iter().map(|f| Column::computed(Arc::clone(f))).collect();
     Outcome::Rows(Rows { columns, batches: futures::stream::iter([Ok(batch)]).boxed() })
 }
 
-/// Wall clock in `zone` (an offset or IANA name) at `ms` milliseconds since 1970 UTC, in microseconds since 1970.
+/// Converts milliseconds since 1970 in UTC to local time in `zone` (an offset or IANA name), in microseconds since
+/// 1970; NULL if the zone is unknown.
 pub fn wall_clock_us(ms: i64, zone: &str) -> Cell {
     use chrono::{DateTime, FixedOffset, Offset, TimeZone};
     let Some(utc) = DateTime::from_timestamp_millis(ms) else { return Cell::Null };
@@ -241,7 +244,7 @@ pub fn wall_clock_us(ms: i64, zone: &str) -> Cell {
     Cell::Time(utc.timestamp_micros() + i64::from(offset.local_minus_utc()) * 1_000_000)
 }
 
-/// The same as text without fractions: `2024-01-31 23:59:59`.
+/// Like [`wall_clock_us`], as text without fractions: `2024-01-31 23:59:59`.
 pub fn wall_clock_text(ms: i64, zone: &str) -> Cell {
     match wall_clock_us(ms, zone) {
         Cell::Time(us) => {

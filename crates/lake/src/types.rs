@@ -1,15 +1,15 @@
 //! The numbers that an SQL type's text gives: precision, scale, characters.
 
-/// What a type's text says in numbers, for the columns of information_schema that repeat it.
+/// The properties of a type that information_schema shows in columns of their own.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// The text without arguments: `varchar`, `decimal`, `array`.
+    /// The type's name without arguments: `varchar`, `decimal`, `array`.
     pub data_type: String,
-    /// Characters that fit; `None` for other types.
+    /// Maximum length of text in characters; `None` for other types.
     pub characters: Option<i64>,
-    /// Decimal digits of numbers.
+    /// Decimal digits of numeric types.
     pub precision: Option<i64>,
-    /// Digits behind the point.
+    /// Digits after the decimal point.
     pub scale: Option<i64>,
     /// Digits of fractions of a second.
     pub datetime_precision: Option<i64>,
@@ -18,7 +18,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// DATA_TYPE as Doris and StarRocks tell it, in names that MySQL's tools know.
+    /// Returns DATA_TYPE as Doris and StarRocks show it, with names that MySQL's tools know.
     pub fn shown_type(&self) -> &str {
         match self.data_type.as_str() {
             "boolean" => "tinyint",
@@ -28,12 +28,13 @@ impl Facts {
         }
     }
 
-    /// COLUMN_TYPE of a column with this type: STRING by its own name, as in Doris, which dialects of both systems know.
+    /// Returns COLUMN_TYPE of a column with this type. STRING keeps its own name, as in Doris; dialects of both systems
+    /// know it.
     pub fn shown_column_type<'t>(&self, column_type: &'t str) -> &'t str {
         if self.data_type == "text" { "string" } else { column_type }
     }
 
-    /// COLUMN_SIZE: characters of text, digits of numbers; `None` for other types.
+    /// Returns COLUMN_SIZE: characters of text, digits of numbers; `None` for other types.
     pub fn column_size(&self) -> Option<i64> {
         match self.data_type.as_str() {
             "boolean" => None,
@@ -43,7 +44,7 @@ impl Facts {
         }
     }
 
-    /// DECIMAL_DIGITS: digits behind the point, of floating numbers those that they hold.
+    /// Returns DECIMAL_DIGITS: digits after the point; for floating-point types the digits that they hold.
     pub fn decimal_digits(&self) -> Option<i64> {
         match self.data_type.as_str() {
             "float" | "double" => self.column_size(),
@@ -53,7 +54,7 @@ impl Facts {
     }
 }
 
-/// Longest string in bytes, as Doris shows it.
+/// Greatest length of a string in bytes, as Doris shows it.
 const STRING_BYTES_MAX: i64 = 2_147_483_643;
 
 /// The facts in `column_type`, a text of [`type_text`](dipper_sql::type_text::type_text).
