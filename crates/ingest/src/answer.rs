@@ -1,5 +1,5 @@
-//! What a load is answered with: Doris's JSON object, its fields in Doris's order, and behind them what Doris shows only
-//! behind the error URL.
+//! The answer to a load: Doris' JSON object with its fields in Doris' order, followed by the rejected rows, which Doris
+//! shows only at the error URL.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,23 +12,23 @@ use serde::{Serialize, Serializer};
 
 use crate::outcome::LabelUsed;
 
-/// How a load ended.
+/// The outcome of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoadStatus {
     /// Committed, or prepared under two-phase commit.
     Success,
     /// Committed, not yet readable here.
     PublishTimeout,
-    /// The label was used before.
+    /// The label has been used by another load.
     LabelExists,
     /// Nothing was changed.
     Fail,
-    /// Whether it was committed could not be learned.
+    /// It could not be determined whether the load was committed.
     Unknown,
 }
 
 impl LoadStatus {
-    /// The word in the answer.
+    /// Returns the word for the answer.
     pub fn name(self) -> &'static str {
         match self {
             LoadStatus::Success => "Success",
@@ -52,33 +52,33 @@ impl Serialize for LoadStatus {
     }
 }
 
-/// A row that was left out.
+/// A row of the body that was left out of the table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RejectedRow {
-    /// Line of the body, from 1; of formats without lines the number of the row.
+    /// Line of the body, from 1; for formats without lines, the number of the row.
     pub line: u64,
-    /// Column at fault, where it is one.
+    /// Column at fault, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub column: Option<String>,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// The row as it stands in the body, cut at 1 KiB.
+    /// The row as in the body, cut at 1 KiB.
     pub row: String,
 }
 
 impl RejectedRow {
-    /// The row as a line of the error log, in Doris's form.
+    /// Formats the row as a line of the error log, like Doris.
     pub fn log_line(&self) -> String {
         format!("Reason: {}. src line [{}]; \n", self.reason, self.row)
     }
 }
 
-/// Time that each step took.
+/// The duration of each step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LoadTimes {
     /// From the request to the answer.
     pub total: Duration,
-    /// Taking the label; of a small load that is part of its commit.
+    /// Taking the label; for a small load this is part of its commit.
     pub begin: Duration,
     /// Planning: columns, expressions, partitions.
     pub plan: Duration,
@@ -88,44 +88,44 @@ pub struct LoadTimes {
     pub read: Duration,
     /// Routing, sorting, encoding and writing, summed over threads.
     pub write: Duration,
-    /// Making it visible.
+    /// Making the rows visible.
     pub commit: Duration,
 }
 
 /// The answer to a load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadAnswer {
-    /// The transaction; `None` when none was begun.
+    /// The transaction; `None` if none was begun.
     pub txn: Option<TxnId>,
-    /// Label, given or made.
+    /// Label, given or generated.
     pub label: String,
-    /// As given.
+    /// Comment, as given.
     pub comment: String,
-    /// It was prepared and waits for the second request.
+    /// Whether the load was prepared and waits for the second request.
     pub two_phase_commit: bool,
-    /// It shared its commit with others.
+    /// Whether the load shared its commit with others.
     pub group_commit: bool,
-    /// How it ended.
+    /// The outcome.
     pub status: LoadStatus,
-    /// `RUNNING`, `PRECOMMITTED` or `FINISHED`, of the earlier load with this label.
+    /// State of the earlier load with this label: `RUNNING`, `PRECOMMITTED` or `FINISHED`.
     pub existing_job_status: Option<&'static str>,
     /// `OK`, or why it failed.
     pub message: String,
-    /// The error that the message tells.
+    /// The error whose text is in `message`.
     pub error: Option<EngineError>,
     /// Rows of the body.
     pub total_rows: u64,
     /// Rows in the table.
     pub loaded_rows: u64,
-    /// Rows left out because they do not fit.
+    /// Rows left out because they do not fit the table.
     pub filtered_rows: u64,
     /// Rows left out by `where`.
     pub unselected_rows: u64,
     /// Bytes of the body as sent.
     pub bytes: u64,
-    /// Times.
+    /// The duration of each step.
     pub times: LoadTimes,
-    /// What its rows went through; of a load that shared a commit, only what it did by itself.
+    /// Counters of the load's rows; for a load that shared a commit, only of the work that it did by itself.
     pub pipeline: Option<LoadProfile>,
     /// Name of the log of all rejected rows.
     pub error_log: Option<String>,
@@ -133,14 +133,14 @@ pub struct LoadAnswer {
     pub rejected: Vec<RejectedRow>,
 }
 
-/// Number of a transaction in answers and headers, where clients take it for a number: milliseconds since 1970 and 12 of
-/// the random bits, so that it stays exact where numbers are doubles (jq, JavaScript).
+/// Returns the number of a transaction for answers and headers, which clients parse as a number. It consists of
+/// milliseconds since 1970 and 12 of the random bits, so that it stays exact in a double (jq, JavaScript).
 pub fn txn_number(txn: TxnId) -> u64 {
     (txn.0 >> 68) as u64
 }
 
 impl LoadAnswer {
-    /// An answer of a load that has done nothing yet.
+    /// Makes the answer of a load that has done nothing yet.
     pub fn new(label: impl Into<String>, comment: impl Into<String>) -> Self {
         LoadAnswer {
             txn: None,
@@ -164,7 +164,7 @@ impl LoadAnswer {
         }
     }
 
-    /// The same load, failed.
+    /// Turns the answer into that of a failed load.
     #[must_use]
     pub fn failed(mut self, message: impl Into<String>) -> Self {
         self.status = LoadStatus::Fail;
@@ -173,7 +173,8 @@ impl LoadAnswer {
         self
     }
 
-    /// The same load, ended by an error; its outcome is unknown if the error leaves it open.
+    /// Turns the answer into that of a load that ended with an error. The outcome is unknown if the error leaves it
+    /// open.
     #[must_use]
     pub fn ended_by(mut self, error: EngineError) -> Self {
         match error.kind {
@@ -187,7 +188,7 @@ impl LoadAnswer {
         self
     }
 
-    /// The same load, refused because its label belongs to another load.
+    /// Turns the answer into that of a load that was refused because its label belongs to another load.
     #[must_use]
     pub fn label_used(mut self, used: LabelUsed) -> Self {
         self.txn = Some(used.txn);
@@ -215,17 +216,17 @@ impl LoadAnswer {
         self
     }
 
-    /// The error of a load that failed.
+    /// Returns the error of a load that failed.
     pub fn into_error(self) -> EngineError {
         self.error.unwrap_or_else(|| EngineError::invalid(self.message))
     }
 
-    /// Where the rejected rows are shown, by the server that clients reach at `base` (`http://host:port`).
+    /// Returns the URL of the rejected rows, on the server that clients reach at `base` (`http://host:port`).
     pub fn error_url(&self, base: &str) -> Option<String> {
         self.error_log.as_ref().map(|name| format!("{base}/api/_load_error_log?file={name}"))
     }
 
-    /// The JSON text, one line a field, with a closing line end; see [`Self::error_url`] for `base`.
+    /// Returns the JSON text, one field per line, with a final line end; see [`Self::error_url`] for `base`.
     pub fn to_json(&self, base: &str) -> String {
         let ms = |d: Duration| d.as_millis() as u64;
         // -1 is Doris's number for no transaction.

@@ -1,6 +1,6 @@
-//! Bodies of Arrow's stream format: a schema, then record batches as they come.
+//! Bodies in Arrow's stream format: a schema, followed by record batches.
 //!
-//! Times with a zone become wall clock of the zone that the request names, as those of Parquet bodies do.
+//! Timestamps with a zone are converted to local time in the zone that the request names, like those of Parquet bodies.
 
 use std::io::{BufRead, BufReader, Read};
 use std::sync::Arc;
@@ -17,30 +17,30 @@ use parking_lot::Mutex;
 use crate::parquet::{WALL_CLOCK, wall_clock};
 use crate::source::{Numbers, Origin, Piece};
 
-/// How a file of Arrow begins, which is read from its end.
+/// First bytes of an Arrow file, a format that is read from its end.
 const FILE_MAGIC: &[u8] = b"ARROW1";
 
-/// Bytes read from the body at once.
+/// Bytes that are read from the body at once.
 const BUFFER_BYTES: usize = 256 << 10;
 
 type Batches = StreamReader<BufReader<Box<dyn Read + Send>>>;
 
-/// A body whose schema is there.
+/// A body whose schema has been read.
 pub(crate) struct ArrowBody {
     batches: Batches,
     zone: Option<Tz>,
-    /// Its columns, as they are given out.
+    /// Schema of the rows that [`ArrowRows`] returns.
     schema: SchemaRef,
 }
 
-/// Its rows.
+/// The rows of an Arrow body.
 pub(crate) struct ArrowRows {
     batches: Mutex<Batches>,
     zone: Option<Tz>,
     numbers: Numbers,
     rows: AtomicU64,
     cancelled: AtomicBool,
-    /// Places of the columns that are read, in the order of the shape, and their fields.
+    /// Indexes of the columns that are read, in the order of the shape, and their schema.
     places: Vec<usize>,
     schema: SchemaRef,
 }
@@ -50,10 +50,10 @@ fn failed(e: impl std::fmt::Display) -> EngineError {
 }
 
 impl ArrowBody {
-    /// Reads the schema. Blocking. `zone` is an offset as `+08:00` or an IANA name.
+    /// Reads the schema. Blocking. `zone` is an offset like `+08:00` or an IANA name.
     ///
     /// # Errors
-    /// The body breaks off, is no stream of Arrow, or there is no such zone.
+    /// `File` if the body breaks off or is not an Arrow stream; the error of Arrow's parser if there is no such zone.
     pub(crate) fn begin(body: Box<dyn Read + Send>, zone: Option<&str>) -> Result<Self> {
         let zone: Option<Tz> = zone.map(str::parse).transpose()?;
         let mut body = BufReader::with_capacity(BUFFER_BYTES, body);
@@ -73,15 +73,15 @@ impl ArrowBody {
         Ok(ArrowBody { batches, zone, schema })
     }
 
-    /// Its columns.
+    /// Returns the schema of the body.
     pub(crate) fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// Rows with the columns of that names, in that order.
+    /// Returns the rows with the columns of these names, in this order.
     ///
     /// # Errors
-    /// A name that is none of its columns'.
+    /// Arrow's schema error if the body has no column of a name.
     pub(crate) fn rows(self, names: &[String]) -> Result<ArrowRows> {
         let places = names.iter().map(|n| Ok(self.schema.index_of(n)?)).collect::<Result<Vec<_>>>()?;
         Ok(ArrowRows {
@@ -97,7 +97,8 @@ impl ArrowBody {
 }
 
 impl ArrowRows {
-    /// The next batch. One thread at a time decodes; what costs more comes behind.
+    /// Returns the next batch. Only one thread at a time decodes; the more expensive steps come later and run in
+    /// parallel.
     pub(crate) fn next(&self) -> Result<Option<Piece>> {
         let mut batches = self.batches.lock();
         if self.cancelled.load(Ordering::Relaxed) {

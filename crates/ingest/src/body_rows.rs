@@ -1,4 +1,4 @@
-//! The rows of a body that a statement reads as a table: by several threads, or by one in the order of the body.
+//! The rows of a body that a statement reads as a table, by several threads or by one thread in the order of the body.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::outcome::Unqualified;
 use crate::request::StreamLoadRequest;
 use crate::source::{PIECE_BYTES, ROW_BYTES_MAX, dialect, from_text};
 
-/// The rows of a body, for all who read them.
+/// The rows of a body, shared by all threads that read them.
 #[derive(Clone)]
 pub enum BodyRows {
     /// Delimited text.
@@ -36,10 +36,10 @@ impl std::fmt::Debug for BodyRows {
 }
 
 impl BodyRows {
-    /// The rows of delimited text with columns of these types; `head` is its beginning.
+    /// Makes the rows of delimited text with columns of these types; `head` is the beginning of the body.
     ///
     /// # Errors
-    /// Separators that contradict each other, types that text cannot have.
+    /// `Invalid` if separators contradict each other, or text cannot have a column's type.
     pub fn text(
         head: Head,
         request: &StreamLoadRequest,
@@ -48,7 +48,7 @@ impl BodyRows {
         memory: Arc<dyn Memory>,
     ) -> Result<Self> {
         let mut options = ScanOptions::new(Dialect::Csv(dialect(&request.csv, head_lines)), schema);
-        // How many are too many is known at the end.
+        // Whether there are too many rejected rows is known only at the end.
         options.bad_value = BadValue::RejectRecord { max: u64::MAX };
         options.invalid_utf8 = InvalidUtf8::Reject;
         options.block_bytes = PIECE_BYTES;
@@ -59,11 +59,13 @@ impl BodyRows {
         Ok(BodyRows::Text(ScanQueue::new(scan, vec![file])))
     }
 
-    /// The rows of JSON, with its columns: strings named by the members of the first row, or by what `jsonpaths` end with.
-    /// `None` if there are no `jsonpaths` and the body does not begin with a row of members. Blocking.
+    /// Makes the rows of JSON, with their schema: columns are strings, named by the members of the first row, or by the
+    /// last steps of `jsonpaths`. `None` if there are no `jsonpaths` and the body does not begin with an object that
+    /// has members. Blocking.
     ///
     /// # Errors
-    /// Paths that cannot be read; the body breaks off in its first row.
+    /// `Invalid` if a path cannot be parsed; `File` if the body breaks off in its first row; `Resources` if that row is
+    /// too long.
     pub fn json(
         request: &StreamLoadRequest,
         body: Arc<BodySource>,
@@ -93,7 +95,7 @@ impl BodyRows {
         Ok(Some((schema, BodyRows::Json(Arc::new(rows), Arc::default()))))
     }
 
-    /// Rows that were met, those of them that are no rows, and the first of these.
+    /// Returns the number of rows that were read, the number of rejected ones among them, and the first of these.
     pub fn counts(&self) -> (u64, u64, Vec<RejectedRow>) {
         match self {
             BodyRows::Text(queue) => {
@@ -116,10 +118,10 @@ impl BodyRows {
         }
     }
 
-    /// Reads rows and gives them away until there are none left, or nobody wants more (false). Blocking.
+    /// Reads rows and passes them to `give` until there are none left (true), or `give` returns false. Blocking.
     ///
     /// # Errors
-    /// The body breaks off or cannot be read, or `give` fails.
+    /// The error of reading the body, or of `give`.
     pub fn read(&self, mut give: impl FnMut(RecordBatch) -> Result<bool>) -> Result<bool> {
         match self {
             BodyRows::Text(queue) => {
@@ -144,7 +146,7 @@ impl BodyRows {
         Ok(true)
     }
 
-    /// Refuses a body of which more than that share are no rows.
+    /// Refuses a body in which the share of rejected rows is larger than `max_filter_ratio`.
     ///
     /// # Errors
     /// `BadValue`, caused by [`Unqualified`].
@@ -157,7 +159,7 @@ impl BodyRows {
     }
 }
 
-/// Columns of strings.
+/// Returns a schema of string columns.
 pub fn texts(names: &[String]) -> SchemaRef {
     Arc::new(Schema::new(names.iter().map(|n| Field::new(n, DataType::Utf8View, true)).collect::<Vec<_>>()))
 }

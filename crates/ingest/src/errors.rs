@@ -1,4 +1,5 @@
-//! Rejected rows of loads: one object a load below the data directory, so that any node can show them, kept for 48 hours.
+//! Logs of the rejected rows of loads: one object per load below the data directory, so that every node can show it,
+//! kept for 48 hours.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,14 +11,14 @@ use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
 
 use crate::answer::{LoadAnswer, RejectedRow};
 
-/// Where they are. A name is the time in milliseconds, 13 digits, and 128 random bits, so that it says its age and
-/// cannot be guessed.
+/// Directory of the logs. A log's name is the time in milliseconds, as 13 digits, and 128 random bits: it tells the
+/// log's age and cannot be guessed.
 const DIRECTORY: &str = "errors";
 
-/// How long they are kept.
+/// Retention time of logs.
 const KEPT: Duration = Duration::from_secs(48 * 3600);
 
-/// Whether this can be one of our names: what a client asks for is never taken for a path.
+/// Returns whether a name can be that of a log. A name from a client must never be taken for a path.
 fn is_name(name: &str) -> bool {
     let Some((time, random)) = name.split_once('-') else { return false };
     time.len() == 13
@@ -33,7 +34,7 @@ fn storage(e: &object_store::Error) -> EngineError {
 /// Bytes of rejected rows that a load keeps for its log.
 const KEPT_BYTES: usize = 32 << 20;
 
-/// Rejected rows of a load, as many as there is room for.
+/// Rejected rows of a load, up to [`KEPT_BYTES`].
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     rows: Vec<RejectedRow>,
@@ -56,11 +57,11 @@ impl Kept {
     }
 }
 
-/// Rejected rows in the answer itself.
+/// Rejected rows that the answer itself shows.
 const REJECTED_SHOWN: usize = 10;
 
-/// Puts the first rejected rows into the answer, and keeps them all behind its error URL. Of those that the answer counts
-/// and that are not here any more the log says how many they are, so that nobody takes it for all.
+/// Adds the first rejected rows to the answer, and writes a log of all of them, to which its error URL leads. If the
+/// answer counts more rows than were kept, the log says how many are missing, so that nobody takes it for complete.
 pub async fn keep_rejected(store: &Arc<dyn ObjectStore>, rejected: &[RejectedRow], answer: &mut LoadAnswer) {
     if rejected.is_empty() {
         return;
@@ -77,16 +78,16 @@ pub async fn keep_rejected(store: &Arc<dyn ObjectStore>, rejected: &[RejectedRow
     }
 }
 
-/// The last line of a log that does not have all rejected rows.
+/// Returns the last line of a log that lacks rejected rows; `None` if it is complete.
 fn more_line(kept: u64, rejected: u64) -> Option<String> {
     let more = rejected.checked_sub(kept).filter(|more| *more > 0)?;
     Some(format!("{more} more rows were rejected: {kept} of {rejected} are shown here; \n"))
 }
 
-/// Keeps a log; gives its name.
+/// Writes a log; returns its name.
 ///
 /// # Errors
-/// The store cannot be written.
+/// `Storage` if the store cannot be written.
 pub(crate) async fn keep(store: &Arc<dyn ObjectStore>, text: String) -> Result<String> {
     let now = chrono::Utc::now().timestamp_millis().max(0);
     let name = format!("{now:013}-{:032x}", rand::random::<u128>());
@@ -95,10 +96,10 @@ pub(crate) async fn keep(store: &Arc<dyn ObjectStore>, text: String) -> Result<S
     Ok(name)
 }
 
-/// The log of that name; `None` when there is none.
+/// Returns the log of this name; `None` if there is none.
 ///
 /// # Errors
-/// The store cannot be read.
+/// `Storage` if the store cannot be read.
 pub async fn read(store: &Arc<dyn ObjectStore>, name: &str) -> Result<Option<Vec<u8>>> {
     if !is_name(name) {
         return Ok(None);
@@ -110,10 +111,10 @@ pub async fn read(store: &Arc<dyn ObjectStore>, name: &str) -> Result<Option<Vec
     }
 }
 
-/// Removes those that are older than 48 hours.
+/// Removes the logs that are older than 48 hours.
 ///
 /// # Errors
-/// The store cannot be listed or written.
+/// `Storage` if the store cannot be listed or written.
 pub(crate) async fn sweep(store: &Arc<dyn ObjectStore>) -> Result<()> {
     let oldest = chrono::Utc::now().timestamp_millis() - KEPT.as_millis() as i64;
     let listed: Vec<_> = store.list(Some(&Path::from(DIRECTORY))).try_collect().await.map_err(|e| storage(&e))?;
@@ -124,7 +125,7 @@ pub(crate) async fn sweep(store: &Arc<dyn ObjectStore>) -> Result<()> {
             continue;
         }
         match store.delete(&object.location).await {
-            // Another node sweeps, too.
+            // Another node may have removed it.
             Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
             Err(e) => return Err(storage(&e)),
         }

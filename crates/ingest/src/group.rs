@@ -1,16 +1,17 @@
-//! Small loads that share one object and one commit.
+//! Group commit: small loads that share one object and one commit.
 //!
-//! A commit costs a synced object, a synced version and a LIST, however few rows it has. So small loads hand their rows
-//! to the group of their table. While one batch is being committed the next one fills; it goes when the one
-//! before it has ended, at once if there was none. A load by itself waits for nobody, many at once share what a commit
-//! costs and leave few segments.
+//! A commit costs a synced object, a synced version and a LIST, however few rows it has. Therefore small loads hand
+//! their rows to the group of their table. While one batch is being committed, the next one fills; it is committed when
+//! the one before it has ended, or at once if there was none. A single load waits for nobody; many concurrent loads
+//! share the cost of a commit and leave few segments.
 //!
-//! Each load keeps its own answer: its rows are checked apart, and enter the batch only if no more of them were refused
-//! than it allows. Loads enter in the order of their arrival, so later rows win. Who is answered is committed. If a batch
-//! cannot be committed for a reason that may lie with one of its loads, each is told to commit by itself.
+//! Each load has an answer of its own: its rows are checked separately, and enter the batch only if no more of them
+//! were refused than the load allows. Loads enter in the order of their arrival, so later rows win. A load is reported
+//! as successful only after its batch is committed. If a batch cannot be committed for a reason that may lie with one
+//! of its loads, each of them is told to commit by itself.
 //!
-//! Labels are taken between the check and the batch, by the transaction of the batch: it is committed with all loads whose
-//! labels name it, or not at all.
+//! Labels are taken between the check and the batch, by the transaction of the batch: it is committed with all loads
+//! whose labels name it, or not at all.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -32,64 +33,64 @@ use tokio::time::Instant;
 use crate::loads::Loads;
 use crate::request::MEMBER_BYTES_MAX;
 
-/// Requests for labels of a batch at a time.
+/// Requests for labels of one batch that are in flight at a time.
 const LABELS_AT_ONCE: usize = 16;
 
-/// Bytes of a batch where the table does not say (`group_commit_data_bytes`).
+/// Largest batch in bytes, unless the table sets `group_commit_data_bytes`.
 const BATCH_BYTES: u64 = 64 << 20;
 
-/// Bytes that may wait behind a commit; loads beyond that commit by themselves.
+/// Bytes that may wait for a batch of a table; loads beyond that commit by themselves.
 const WAITING_BYTES_MAX: u64 = 256 << 20;
 
-/// When a batch had several loads, the next one is at least so much later: where loads come one after the other from
-/// each of many clients, the commit's cost is shared by those who come within this time.
+/// Delay of the next batch after one with several loads. If each of many clients sends one load after the other, the
+/// loads that arrive within this time share the cost of a commit.
 const PACE: Duration = Duration::from_millis(25);
 
-/// A load's share of a batch.
+/// The part of a batch that comes from one load.
 pub struct Share {
-    /// What its rows are typed by.
+    /// Schema of the rows.
     pub schema: Arc<TableSchema>,
-    /// Its rows, as [`Load::input_schema`] says.
+    /// The rows, in the form of [`Load::input_schema`].
     pub rows: Vec<RecordBatch>,
-    /// Its label, with the database that it is of.
+    /// The load's label, with its database.
     pub label: Option<(TableId, String)>,
-    /// As [`LoadOptions::strict`].
+    /// Whether the load is strict, as in [`LoadOptions::strict`].
     pub strict: bool,
-    /// Rows of it that may be refused; if there are more, none enters.
+    /// Rows that may be refused; if there are more, no row is committed.
     pub refused_max: u64,
-    /// It asked for group commit and waits as long as the table says (`group_commit_interval_ms`) for others.
+    /// Whether the load asked for group commit, and so waits up to the table's `group_commit_interval_ms` for others.
     pub patient: bool,
 }
 
-/// What became of a [`Share`].
+/// The outcome of a [`Share`].
 pub enum Shared {
     /// Committed.
     Committed(Committed),
     /// Too many rows were refused, and none was committed.
     Refused(Vec<RejectedRow>),
-    /// The load of this transaction has its label; of this one nothing was committed.
+    /// Another load, of this transaction, has the label; nothing was committed.
     Exists(TxnId, LabelStatus),
-    /// An error that each of them would meet; it may leave open whether the transaction is committed.
+    /// An error that every load of the batch would meet. It may leave open whether the transaction is committed.
     Failed(TxnId, EngineError),
-    /// Nothing was committed: the load has to do it by itself.
+    /// Nothing was committed: the load has to commit by itself.
     Apart,
 }
 
 /// A share that was committed.
 pub struct Committed {
-    /// The transaction that it was committed by.
+    /// The transaction that committed it.
     pub txn: TxnId,
-    /// Rows of the share that were refused, and are not committed.
+    /// Rows of the share that were refused, and so are not committed.
     pub refused: Vec<RejectedRow>,
-    /// The first value that was made for its AUTO_INCREMENT column.
+    /// The first value that was generated for its AUTO_INCREMENT column.
     pub generated: Option<i64>,
-    /// That column in its last row.
+    /// The value of that column in its last row.
     pub last: Option<i64>,
-    /// Its label, whose end is still to be noted.
+    /// Its label, whose end has to be recorded.
     pub label: Option<Held>,
 }
 
-/// The groups that have something to do, by table.
+/// The groups that have work to do, by table.
 #[derive(Default)]
 pub(crate) struct Groups {
     active: Mutex<HashMap<TableId, Waiting>>,
@@ -106,19 +107,19 @@ impl std::fmt::Debug for Groups {
 struct Waiting {
     members: Vec<Member>,
     bytes: u64,
-    /// Somebody came.
+    /// Notified when a load arrives.
     came: Arc<Notify>,
 }
 
 struct Member {
     share: Share,
     bytes: u64,
-    /// When it wants to be committed.
+    /// When the load wants to be committed.
     due: Instant,
     reply: oneshot::Sender<Result<Shared>>,
 }
 
-/// `group_commit_interval_ms` and `group_commit_data_bytes` of a table.
+/// The table properties `group_commit_interval_ms` and `group_commit_data_bytes`.
 struct Limits {
     interval: Duration,
     bytes: u64,
@@ -134,13 +135,13 @@ impl Limits {
     }
 }
 
-/// Commits a load together with others that are there at the same time.
+/// Commits a load together with others that arrive at the same time.
 ///
 /// # Cancellation
-/// Dropped before its batch is closed, it leaves nothing; later, it may be committed.
+/// If the future is dropped before the load's batch is closed, nothing is committed; later, the load may be committed.
 ///
 /// # Errors
-/// The store fails; [`ErrorKind::Unknown`] and [`ErrorKind::Storage`] leave the outcome open.
+/// `Unknown` and `Storage` leave the outcome open; other errors of the store.
 pub async fn commit(loads: &Arc<Loads>, table: &Table, share: Share) -> Result<Shared> {
     let bytes: u64 = share.rows.iter().map(memory_of).sum();
     let limits = Limits::of(&share.schema);
@@ -168,9 +169,9 @@ pub async fn commit(loads: &Arc<Loads>, table: &Table, share: Share) -> Result<S
     })
 }
 
-/// Commits batches of a table until nobody waits.
+/// Commits batches of a table until no load waits.
 async fn lead(loads: Arc<Loads>, table: Table, came: Arc<Notify>) {
-    // Should this task die, those who wait hear of it, and the next one leads again.
+    // If this task dies, the waiting loads get an error, and the next load leads again.
     struct Forget(Arc<Loads>, TableId);
     impl Drop for Forget {
         fn drop(&mut self) {
@@ -185,7 +186,7 @@ async fn lead(loads: Arc<Loads>, table: Table, came: Arc<Notify>) {
             let Some(waiting) = active.get_mut(&table.id()) else { return };
             if waiting.members.is_empty() && paced <= Instant::now() {
                 active.remove(&table.id());
-                // Another may lead from here on.
+                // From here on another task may lead.
                 std::mem::forget(forget);
                 return;
             }
@@ -206,7 +207,8 @@ async fn lead(loads: Arc<Loads>, table: Table, came: Arc<Notify>) {
 }
 
 impl Waiting {
-    /// The next batch, if it is time for one; else when to ask again. Not before `paced`.
+    /// Takes the loads of the next batch, if it is due. Otherwise returns when to ask again, which is not before
+    /// `paced`.
     fn close(&mut self, paced: Instant) -> std::result::Result<Vec<Member>, Instant> {
         let now = Instant::now();
         let Some(due) = self.members.iter().map(|m| m.due).min() else { return Err(paced) };
@@ -220,7 +222,7 @@ impl Waiting {
             bytes += m.bytes;
             bytes <= most
         });
-        // One by itself is below: it was asked when it came.
+        // A single load is smaller than the limit: that was checked when it arrived.
         let count = fits.count().max(1);
         let members: Vec<Member> = self.members.drain(..count).collect();
         self.bytes = self.members.iter().map(|m| m.bytes).sum();
@@ -228,14 +230,14 @@ impl Waiting {
     }
 }
 
-/// A load whose rows are checked.
+/// A load whose rows have been checked.
 struct Candidate {
     checked: Checked,
     label: Option<(TableId, String)>,
     reply: oneshot::Sender<Result<Shared>>,
 }
 
-/// A load that is in the batch.
+/// A load that has entered the batch.
 struct Entered {
     refused: Vec<RejectedRow>,
     generated: Option<i64>,
@@ -244,15 +246,15 @@ struct Entered {
     reply: oneshot::Sender<Result<Shared>>,
 }
 
-/// Commits a batch and answers its members.
+/// Commits a batch and answers its loads.
 async fn batch(loads: &Arc<Loads>, table: &Table, members: Vec<Member>) {
     let txn = table.begin();
-    // Not older than what any member was typed by.
+    // The snapshot is not older than the schema of any member's rows.
     let target = LoadTarget { table: table.clone(), state: table.snapshot(), txn };
     let options = LoadOptions { threads: loads.threads, ..LoadOptions::default() };
     let load = match Load::begin(target, options, loads.io.clone()) {
         Ok(load) => load,
-        // Properties of the table that are none: each learns it from its own load.
+        // The table's properties are invalid: each load finds out by itself.
         Err(_) => return members.into_iter().for_each(|m| answer(m.reply, Ok(Shared::Apart))),
     };
     let checking = Arc::clone(&load);
@@ -268,9 +270,9 @@ async fn batch(loads: &Arc<Loads>, table: &Table, members: Vec<Member>) {
     let entering = Arc::clone(&load);
     let encoded = loads.cpu.spawn_blocking(move || enter(&entering, taken)).await;
     let Ok((entered, finished)) = encoded else { return abort(loads, load).await };
-    // Without an error it may lie with one of its loads.
+    // `None` if the failure may lie with one of the loads.
     let failed: Option<EngineError> = match finished {
-        // Labels are remembered also of loads without rows.
+        // Labels are recorded even of loads without rows.
         Ok(rowset) if rowset.objects.is_empty() && entered.iter().all(|e| e.label.is_none()) => {
             return committed(txn, entered);
         }
@@ -287,7 +289,7 @@ async fn batch(loads: &Arc<Loads>, table: &Table, members: Vec<Member>) {
             matches!(e, LoadError::Store { .. }).then(|| e.into())
         }
     };
-    // Its labels are let go before any of its loads takes its own again.
+    // Release the labels before any of the loads takes its own again.
     let replies: Vec<_> = entered.into_iter().map(|e| e.reply).collect();
     for reply in replies {
         answer(reply, Ok(failed.clone().map_or(Shared::Apart, |e| Shared::Failed(txn, e))));
@@ -301,16 +303,16 @@ fn committed(txn: TxnId, entered: Vec<Entered>) {
 }
 
 fn answer(reply: oneshot::Sender<Result<Shared>>, told: Result<Shared>) {
-    // Nobody waits any more: what was done stays done.
+    // If the receiver is gone, nobody waits any more; the outcome stays the same.
     let _ = reply.send(told);
 }
 
 async fn abort(loads: &Arc<Loads>, load: Arc<Load>) {
-    // What it cannot delete is vacuum's.
+    // Objects that cannot be deleted are left to vacuum.
     let _ = loads.cpu.spawn_blocking(move || load.abort()).await;
 }
 
-/// Checks the members' rows. Those that do not want to be in the batch, or cannot, are answered.
+/// Checks the rows of loads. Those that cannot be in the batch, or whose client is gone, are answered or dropped.
 fn check(load: &Load, members: Vec<Member>) -> Vec<Candidate> {
     let mut candidates = Vec::with_capacity(members.len());
     let mut labels = HashSet::new();
@@ -326,7 +328,7 @@ fn check(load: &Load, members: Vec<Member>) -> Vec<Candidate> {
         let order = candidates.len() as u64;
         let checked = same.then(|| load.check(order, &share.rows, share.strict));
         let Some(Ok(checked)) = checked else {
-            // An error of this one is told by its own load.
+            // The load meets its error again when it commits by itself.
             answer(reply, Ok(Shared::Apart));
             continue;
         };
@@ -340,8 +342,8 @@ fn check(load: &Load, members: Vec<Member>) -> Vec<Candidate> {
     candidates
 }
 
-/// Takes the labels of the candidates for the batch. Those whose labels others have are answered; an error leaves it open
-/// whether the batch has a label, so that it must not be committed.
+/// Takes the labels of the candidates for the batch. Candidates whose labels belong to other loads are answered. After
+/// an error it is open whether the batch has a label, so it must not be committed; all candidates are returned.
 async fn take_labels(
     loads: &Arc<Loads>,
     table: &Table,
@@ -385,7 +387,7 @@ async fn take_labels(
     Ok(taken)
 }
 
-/// Puts the rows into the load and encodes them.
+/// Enters the rows into the load and encodes them.
 fn enter(load: &Load, taken: Vec<(Candidate, Option<Held>)>) -> (Vec<Entered>, std::result::Result<Rowset, LoadError>) {
     let mut entered = Vec::with_capacity(taken.len());
     let mut failed = None;

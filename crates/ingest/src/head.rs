@@ -1,4 +1,4 @@
-//! The beginning of a body, by which its columns are known: the header line of text, or the first row of JSON.
+//! The beginning of a body, from which its columns are known: the header line of text, or the first row of JSON.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -12,20 +12,21 @@ use crate::json;
 use crate::request::{Format, StreamLoadRequest};
 use crate::source::{PIECE_BYTES, ROW_BYTES_MAX};
 
-/// Bytes of the body that are looked at for its columns.
+/// Bytes of the body that are searched for its columns.
 const HEAD_BYTES: usize = 1 << 20;
 
-/// What was read of a body, and what comes behind.
+/// The bytes that have been read of a body, and the rest of it.
 pub(crate) type Begun = (Vec<u8>, Box<dyn Read + Send>);
 
-/// The text that holds the first row of a JSON body: its first line, else all of it. Blocking.
+/// Returns the text that holds the first row of a JSON body: its first line that is not blank, or all of it if there is
+/// no row per line. Blocking.
 pub(crate) fn first_row(mut body: Box<dyn Read + Send>, request: &StreamLoadRequest) -> Result<(Vec<u8>, Begun)> {
     let failed = |e: io::Error| EngineError::new(ErrorKind::File, format!("cannot read the body: {e}"));
     let mut bytes = Vec::new();
     let by_line = request.json.read_json_by_line;
     let most = if by_line { ROW_BYTES_MAX } else { json::WHOLE_BYTES_MAX };
     loop {
-        // Blank lines are none.
+        // Skip blank lines.
         let start = bytes.iter().position(|b: &u8| !b.is_ascii_whitespace()).unwrap_or(bytes.len());
         let end = bytes[start..].iter().position(|b| *b == b'\n').map(|end| start + end);
         if let Some(end) = end.filter(|_| by_line) {
@@ -44,7 +45,7 @@ pub(crate) fn first_row(mut body: Box<dyn Read + Send>, request: &StreamLoadRequ
     }
 }
 
-/// A body whose first bytes were looked at.
+/// A body whose first bytes have been read.
 pub struct Head {
     bytes: Vec<u8>,
     rest: Mutex<Box<dyn Read + Send>>,
@@ -57,13 +58,13 @@ impl std::fmt::Debug for Head {
 }
 
 impl Head {
-    /// Reads until the first line is there. Blocking.
+    /// Reads until the first line is complete. Blocking.
     ///
     /// # Errors
     /// `File` if the body breaks off.
     ///
     /// # Panics
-    /// The request is for another format than delimited text.
+    /// If the request is for another format than delimited text.
     pub fn read(request: &StreamLoadRequest, body: Arc<BodySource>) -> Result<Head> {
         let Format::Csv { head_lines } = request.format else { panic!("asked for text only") };
         let mut rest = dipper_text::decoder(request.compression, body as Arc<dyn Source>);
@@ -85,7 +86,8 @@ impl Head {
         self.bytes.is_empty()
     }
 
-    /// Names of the columns, of the header line or by number; `None` if the body ends before its first line.
+    /// Returns the names of the columns, from the header line or by number; `None` if the body ends before its first
+    /// line.
     ///
     /// # Errors
     /// `Invalid` if the header line is not UTF-8.
@@ -105,7 +107,7 @@ impl Head {
     }
 }
 
-/// One read, behind what is there.
+/// Appends the result of a single read.
 trait ReadOnce {
     fn read_to_end_once(self, into: &mut Vec<u8>) -> io::Result<()>;
 }
@@ -130,7 +132,7 @@ impl Source for Head {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
-        // In order, as a stream is read.
+        // Streams are read in order.
         if let Some(left) = self.bytes.get(offset as usize..).filter(|left| !left.is_empty()) {
             let n = left.len().min(buf.len());
             buf[..n].copy_from_slice(&left[..n]);
@@ -140,7 +142,7 @@ impl Source for Head {
     }
 }
 
-/// Lines of the head, without their ends, and whether the end is there.
+/// The lines of the head without their ends, each with whether its end was found.
 struct Lines<'a> {
     left: Option<&'a [u8]>,
     delimiter: &'a [u8],
@@ -170,7 +172,7 @@ impl<'a> Iterator for Lines<'a> {
     }
 }
 
-/// Where `what` is first, outside of quotes.
+/// Returns the first position of `what` outside of quotes.
 fn find(text: &[u8], what: &[u8], quote: Option<u8>) -> Option<usize> {
     let mut quoted = false;
     for at in 0..text.len() {
@@ -184,7 +186,7 @@ fn find(text: &[u8], what: &[u8], quote: Option<u8>) -> Option<usize> {
     None
 }
 
-/// Fields of a line, without their quotes.
+/// Returns the fields of a line, without their quotes.
 fn fields<'a>(mut line: &'a [u8], separator: &[u8], quote: Option<u8>) -> Vec<&'a [u8]> {
     let bare = |field: &'a [u8]| match quote {
         Some(q) => field.strip_prefix(&[q]).and_then(|f| f.strip_suffix(&[q])).unwrap_or(field),

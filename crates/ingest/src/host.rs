@@ -1,5 +1,5 @@
-//! What loads ask of the program that runs them: who may load what, and a session for each load. Loads themselves know
-//! neither users nor SQL.
+//! Traits of the program that runs loads: they decide who may load what, and make a session for each load. Loads
+//! themselves know neither users nor SQL.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::job::LoadSpec;
 use crate::request::StreamLoadRequest;
 use crate::shaper::Shaper;
 
-/// Knows the users of the program.
+/// The program that runs loads, which knows its users.
 pub trait LoadHost: Send + Sync {
     /// Refuses a client that lacks one of the privileges on a table, or on the whole database where `table` is `None`.
     ///
@@ -42,7 +42,7 @@ pub trait LoadHost: Send + Sync {
     /// `Denied` if the client has made all of them.
     fn spend(&self, client: &ClientInfo) -> Result<()>;
 
-    /// A session for a load, which the list of processes shows as long as the load runs.
+    /// Makes a session for a load, which the process list shows as long as the load runs.
     ///
     /// # Errors
     /// `BadVariable` if the load names a time zone that does not exist.
@@ -57,7 +57,8 @@ pub trait LoadSession: Send + Sync {
     /// Resolves a request against a table. `inferred` are the columns of a body that describes itself (Parquet, Arrow).
     ///
     /// # Errors
-    /// Columns that are not there or named twice, expressions that do not plan, a NOT NULL column that gets no value.
+    /// An error if a column does not exist or is named twice, an expression cannot be planned, or a NOT NULL column
+    /// gets no value.
     fn shape<'a>(
         &'a self,
         table: &'a Arc<TableSchema>,
@@ -65,6 +66,6 @@ pub trait LoadSession: Send + Sync {
         inferred: Option<&'a SchemaRef>,
     ) -> BoxFuture<'a, Result<Arc<dyn Shaper>>>;
 
-    /// Waits until somebody kills the load, and says what was killed: `Query` or `Connection`.
+    /// Waits until somebody kills the load; returns what was killed: `Query` or `Connection`.
     fn stopped(&self) -> BoxFuture<'_, String>;
 }

@@ -34,22 +34,22 @@ use crate::uncommitted::{Part, Slot};
 use crate::unseen::Unseen;
 use crate::work::{Completion, Work};
 
-/// What a load is, before its body comes.
+/// The specification of a load, without its body.
 #[derive(Debug, Clone)]
 pub struct LoadSpec {
-    /// Where it comes from.
+    /// The kind of request that the load comes from.
     pub kind: LoadKind,
-    /// Who asks.
+    /// The client that asks for it.
     pub client: ClientInfo,
     /// Database.
     pub database: String,
     /// Table.
     pub table: String,
-    /// What is asked.
+    /// The options of the request.
     pub request: StreamLoadRequest,
 }
 
-/// A load that can take its body.
+/// A load that is ready to take its body.
 pub struct LoadJob {
     loads: Arc<Loads>,
     running: Running,
@@ -60,41 +60,41 @@ pub struct LoadJob {
     state: Arc<TableState>,
     label: Label,
     load: Arc<Load>,
-    /// Of formats whose columns are known before the body is.
+    /// `Some` for formats whose columns are known before the body.
     shape: Option<Arc<dyn Shaper>>,
-    /// The load is one of a transaction, which commits it.
+    /// `Some` if the load is part of a transaction, which commits it.
     slot: Option<Slot>,
 }
 
-/// Whether a load can be asked for again.
+/// State of a load's label.
 enum Label {
-    /// No: nobody else knows its name.
+    /// No label that a client knows, so nobody can ask for the load again.
     Unknown,
-    /// In this database, once it is taken together with the rows.
+    /// The label is taken in this database later, together with the commit.
     Late(TableId),
-    /// It is taken.
+    /// The label is taken.
     Held(Held),
 }
 
-/// What was found out about a load before its body.
+/// Everything that was determined about a load before its body.
 struct Planned {
     session: Box<dyn LoadSession>,
     table: Table,
     state: Arc<TableState>,
     txn: TxnId,
     database: TableId,
-    /// The load that has the label, where that is not taken yet.
+    /// The load that has the label, if this load has not taken its label.
     used: Option<(TxnId, LabelStatus)>,
     load: Arc<Load>,
     shape: Option<Arc<dyn Shaper>>,
 }
 
 impl LoadJob {
-    /// Checks everything that can be checked without the body, and takes the label, unless the load is or may be small: then
-    /// it is only looked up.
+    /// Checks everything that can be checked without the body, and takes the label. For a load that is or may be small,
+    /// the label is only looked up.
     ///
     /// # Errors
-    /// The answer to give instead.
+    /// The answer to return instead of running the load.
     pub fn begin<'a>(
         loads: &'a Arc<Loads>,
         host: &'a dyn LoadHost,
@@ -103,14 +103,14 @@ impl LoadJob {
         Box::pin(Self::begun(loads, host, spec, None))
     }
 
-    /// Begins a load of a transaction, which has the label; otherwise like [`begin`](Self::begin).
+    /// Begins a load of a transaction, which has taken the label; otherwise like [`begin`](Self::begin).
     pub(crate) fn begin_within<'a>(
         loads: &'a Arc<Loads>,
         host: &'a dyn LoadHost,
         mut spec: LoadSpec,
         slot: Slot,
     ) -> BoxFuture<'a, std::result::Result<LoadJob, Box<LoadAnswer>>> {
-        // Rows of the load are the transaction's alone.
+        // The rows belong to the transaction, so they share no commit and are not prepared.
         spec.request.group_commit = GroupCommit::Off;
         spec.request.two_phase_commit = false;
         Box::pin(Self::begun(loads, host, spec, Some(slot)))
@@ -148,7 +148,8 @@ impl LoadJob {
             Err(e) => return refuse(answer.ended_by(e), running),
         };
         let begun = Instant::now();
-        // Without a label of its own nobody can ask for it again; a prepared load is ended by it.
+        // Nobody can ask again for a load whose label was generated, unless it is prepared: the second request names
+        // the label.
         let named = slot.is_none() && (request.label.is_some() || request.two_phase_commit);
         let Planned { session, table, state, txn, database, used, load, shape } = planned;
         let label = match (used, named, request.may_share()) {
@@ -173,15 +174,15 @@ impl LoadJob {
         Ok(LoadJob { loads, running, answer, session, request, table, state, label, load, shape, slot })
     }
 
-    /// Label, given or made.
+    /// Returns the label, given or generated.
     pub fn label(&self) -> &str {
         &self.answer.label
     }
 
-    /// Takes the body and loads it: all of its rows are visible afterwards, or none.
+    /// Takes the body and loads it: either all of its rows are visible afterwards, or none.
     ///
     /// # Cancellation
-    /// Dropped, it leaves nothing visible, unless it was at its commit.
+    /// If the future is dropped, nothing is visible, unless the commit had begun.
     pub fn run(self, body: BodySource) -> BoxFuture<'static, LoadAnswer> {
         Box::pin(self.loaded(body))
     }
@@ -205,11 +206,11 @@ impl LoadJob {
         if !matches!(outcome, Ok(None)) {
             work.stop();
         }
-        // Small loads are committed together with others. What else there is to do is done here.
+        // Small loads are committed together with others. The rest of the work is done here.
         let begun = Instant::now();
         let shared = match outcome {
             Ok(Some((txn, status))) => Ok(Shared::Exists(txn, status)),
-            // The label is this load's own.
+            // This load has taken its label itself.
             Ok(None) if matches!(label, Label::Held(_)) => work.keep_apart().await,
             Ok(None) => work.share(&table, state.schema(), label.late()).await,
             Err(e) => Err(e),
@@ -258,13 +259,13 @@ impl LoadJob {
                 }
             }
             Ok(Ended::Exists(txn, status)) => {
-                // Nothing but times, as if it had been known before the body.
+                // Return the same answer as if the label had been found before the body, but with the times.
                 let used = LabelUsed { label: answer.label.clone(), txn, status };
                 let nothing = LoadAnswer { times: answer.times, ..LoadAnswer::new(answer.label, answer.comment) };
                 answer = nothing.label_used(used);
             }
             Err(e) => {
-                // After a failure of the store the commit may be there: vacuum knows.
+                // After a failure of the store the commit may exist: leave the objects to vacuum.
                 if !matches!(e.kind, ErrorKind::Unknown | ErrorKind::Storage | ErrorKind::Vanished) {
                     cleanup.abort();
                 }
@@ -278,16 +279,16 @@ impl LoadJob {
     }
 }
 
-/// What became of a load that did not fail.
+/// The outcome of a load that did not fail.
 enum Ended {
-    /// It is committed or prepared; with its label, if its end is still to be noted.
+    /// The load is committed or prepared; with its label, if its end has to be recorded.
     Committed(Option<Held>),
-    /// The load of this transaction has its label.
+    /// The load of this transaction has the label.
     Exists(TxnId, LabelStatus),
 }
 
 impl Label {
-    /// The database of a label that is not taken yet.
+    /// Returns the database of a label that has not been taken yet.
     fn late(&self) -> Option<TableId> {
         match self {
             Label::Late(database) => Some(*database),
@@ -296,7 +297,7 @@ impl Label {
     }
 }
 
-/// Deletes what a load wrote, in the background.
+/// Deletes the objects of a load, in the background, unless disarmed.
 struct AbortOnDrop {
     load: Arc<Load>,
     armed: bool,
@@ -323,7 +324,7 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// A label for a load that has none, in Doris's form.
+/// Generates a label in Doris' form for a load that has none.
 pub fn new_label(grouped: bool) -> String {
     if grouped {
         return format!("group_commit_{:016x}_{:016x}", rand::random::<u64>(), rand::random::<u64>());
@@ -344,7 +345,7 @@ async fn plan(
 ) -> Result<Planned> {
     let asked = Instant::now();
     let known = loads.catalog.snapshot().table(&spec.database, &spec.table).filter(|t| t.is_native()).map(|t| t.id);
-    // At the same time: each is a request of its own. What fails here fails again, with its message, below.
+    // Both are requests of their own, so issue them at the same time. A failure here repeats below, with its message.
     let early = async {
         if let Some(id) = known {
             let _ = loads.tables.newest(id).await;
@@ -368,12 +369,12 @@ async fn plan(
         needed |= Privileges::DELETE;
     }
     host.check(&spec.client, &catalog, needed, &spec.database, Some(&spec.table))?;
-    // Statements have counted themselves.
+    // Statements have been counted by the session.
     if spec.kind == LoadKind::Stream {
         host.spend(&spec.client)?;
     }
     let (database, found) = table(&catalog, spec)?;
-    // What is found in a database that has this name no more says nothing; taking the label tells.
+    // If the name means another database in the newest catalog, the result is ignored; taking the label decides.
     let used = used?.filter(|(id, _, status)| *id == database && *status != LabelStatus::Aborted);
     let used = used.map(|(_, txn, status)| (txn, status));
     let newest = loads.tables.newest_since(asked, found.id).await?;
@@ -400,7 +401,7 @@ async fn plan(
     Ok(Planned { session, table, state, txn, database, used, load, shape })
 }
 
-/// The label for this transaction, or the one that has it.
+/// Takes the label for this transaction, or returns the transaction that has it.
 async fn acquire(
     loads: &Arc<Loads>,
     database: TableId,
@@ -415,10 +416,10 @@ async fn acquire(
     })
 }
 
-/// The native table that the load names, and its database's id.
+/// Returns the native table that the load names, and the id of its database.
 ///
 /// # Errors
-/// `NoDatabase` or `NoTable` if one of them does not exist, `WrongObject` if the table is a view or one over files.
+/// `NoDatabase` or `NoTable` if one of them does not exist, `WrongObject` if the table is a view or a table over files.
 pub fn table(state: &CatalogState, spec: &LoadSpec) -> Result<(TableId, Arc<CatalogTable>)> {
     let found = state.database(&spec.database).ok_or_else(|| state.no_database(&spec.database))?;
     let table = found.tables.get(&spec.table).ok_or_else(|| state.no_table(&spec.database, &spec.table))?;
@@ -434,7 +435,7 @@ pub fn table(state: &CatalogState, spec: &LoadSpec) -> Result<(TableId, Arc<Cata
     }
 }
 
-/// Refuses a load of which too many rows are left out.
+/// Refuses a load if too many of its rows are left out.
 ///
 /// # Errors
 /// `BadValue`, caused by [`Rejected`].
@@ -455,7 +456,7 @@ fn enough(request: &StreamLoadRequest, answer: &LoadAnswer, rejected: &[Rejected
     Err(error.with_source(Rejected { rejected: filtered, rows: selected, first }))
 }
 
-/// Takes the label, if it is not taken yet, and makes the rows durable, then visible (or prepared).
+/// Takes the label, if it has not been taken yet, makes the rows durable, and then visible (or prepared).
 async fn commit(
     loads: &Arc<Loads>,
     table: &Table,
@@ -475,23 +476,23 @@ async fn commit(
             }
         }
     };
-    // From here on a table may name what was written: only a refused commit leaves it to nobody.
+    // From here on the table may name the objects: only a refused commit leaves them without an owner.
     cleanup.disarm();
     let mut rowset = finish(loads, &work.load).await?;
     if rowset.objects.is_empty() && held.is_none() {
-        // No rows, and no label to remember: nothing to tell anybody.
+        // There are no rows to commit, and no label to record.
         return Ok(Ended::Committed(None));
     }
     rowset.label = held.is_some().then(|| answer.label.clone());
     rowset.reads = work.partial.get().map(Completion::reads).or(work.unseen.get().map(Unseen::reads));
     if work.request.two_phase_commit {
         table.prepare(rowset).await?;
-        // Its state tells how it ends.
+        // The state of the prepared load decides how it ends.
         return Ok(Ended::Committed(None));
     }
     for _ in 0..ATTEMPTS_MAX {
         match loads.tables.publish(table, rowset.clone()).await {
-            // A label is bound to its transaction, and another attempt is another one.
+            // A label is bound to its transaction, and another attempt is another transaction.
             Err(e) if e.kind == ErrorKind::Conflict && work.partial.get().is_some() && held.is_none() => {}
             done => return done.map(|_| Ended::Committed(held)),
         }
@@ -505,7 +506,7 @@ async fn commit(
     ))
 }
 
-/// Makes the rows durable, for the transaction that the load is one of.
+/// Makes the rows durable for the transaction that the load is part of.
 async fn keep(loads: &Arc<Loads>, work: &Arc<Work>, slot: &Slot, cleanup: &mut AbortOnDrop) -> Result<Ended> {
     let mut rowset = finish(loads, &work.load).await?;
     rowset.reads = work.partial.get().map(Completion::reads);
@@ -514,14 +515,14 @@ async fn keep(loads: &Arc<Loads>, work: &Arc<Work>, slot: &Slot, cleanup: &mut A
     Ok(Ended::Committed(None))
 }
 
-/// Encodes what is left and waits until all is durable.
+/// Encodes the remaining rows and waits until all objects are durable.
 async fn finish(loads: &Arc<Loads>, load: &Arc<Load>) -> Result<Rowset> {
     let load = Arc::clone(load);
     let finished = loads.cpu.spawn_blocking(move || load.finish()).await;
     Ok(finished.map_err(|e| EngineError::of(ErrorKind::Internal, e))??)
 }
 
-/// The rows of a load of some columns, made anew on the newest state.
+/// Computes the rows of a partial update again, on the newest state of the table.
 async fn rebased(loads: &Arc<Loads>, table: &Table, work: &Arc<Work>, rowset: &Rowset) -> Result<Rowset> {
     let state = table.refresh().await?;
     let target = LoadTarget { table: table.clone(), state: Arc::clone(&state), txn: table.begin() };
@@ -539,8 +540,8 @@ async fn rebased(loads: &Arc<Loads>, table: &Table, work: &Arc<Work>, rowset: &R
     Ok(Rowset { reads: Some(reads), ..finish(loads, &load).await? })
 }
 
-/// Waits for the rows. A load of unknown length that turns out to be large takes its label meanwhile, so that nobody sends
-/// all of it for nothing; gives the load that has the label, if there is one.
+/// Waits for the rows. A load of unknown length that turns out to be large takes its label meanwhile, so that the
+/// client does not send all of it in vain. Returns the load that has the label, if there is one.
 async fn received(
     loads: &Arc<Loads>,
     table: &Table,
@@ -569,7 +570,7 @@ async fn received(
     }
 }
 
-/// Reads the body to its end and pushes its rows.
+/// Reads the body to its end and pushes its rows into the load.
 async fn rows(
     loads: &Arc<Loads>,
     session: &dyn LoadSession,
@@ -625,14 +626,14 @@ async fn rows(
     let _ = work.shape.set(shape);
     let (done, mut ended) = mpsc::unbounded_channel();
     work.start(done);
-    // Ends when the last thread's sender is gone.
+    // The loop ends when the last thread drops its sender.
     while let Some(result) = ended.recv().await {
         result?;
     }
     Ok(())
 }
 
-/// Places of the columns that all rows bring.
+/// Returns the indexes of the columns that all rows of the load contain.
 fn given(request: &StreamLoadRequest, state: &TableState, shape: &dyn Shaper) -> Vec<usize> {
     match request.update_mode {
         UpdateMode::FlexibleColumns => (0..state.schema().keys).collect(),
@@ -640,11 +641,11 @@ fn given(request: &StreamLoadRequest, state: &TableState, shape: &dyn Shaper) ->
     }
 }
 
-/// What fills the columns that a load does not bring.
+/// Makes the filler of the columns that a partial update does not contain.
 fn partial(loads: &Arc<Loads>, table: &Table, state: &Arc<TableState>, given: &[usize]) -> Result<Partial> {
     let readers = Arc::clone(loads.tables.readers());
     Ok(Partial::try_new(table.clone(), Arc::clone(state), given, readers, loads.io.clone())?)
 }
 
-/// How often a load of some columns begins again because rows that it was computed from have changed.
+/// How often a partial update starts again because rows that it was computed from have changed.
 const ATTEMPTS_MAX: u32 = 20;

@@ -1,7 +1,7 @@
-//! JSON bodies: values of lines, of an array, or behind paths, as cells of text that columns are read from.
+//! JSON bodies: the values of lines, of an array or behind paths, as text cells from which columns are parsed.
 //!
-//! Numbers keep the digits as written, so `num_as_string` changes nothing. Nested values are the JSON text itself. What an
-//! object does not have is its column's default, as in Doris; a `null` that stands there is NULL.
+//! Numbers keep their digits as written, so `num_as_string` changes nothing. Nested values are the JSON text itself. A
+//! column that an object lacks gets its default, as in Doris; an explicit `null` is NULL.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -23,34 +23,34 @@ use crate::request::{JsonLayout, StreamLoadRequest, UpdateMode};
 use crate::shaper::Reading;
 use crate::source::{Origin, Piece, ROW_BYTES_MAX, ROW_BYTES_SHOWN, check_qualified};
 
-/// Bytes of a piece of lines, about.
+/// Approximate bytes of a piece of lines.
 const PIECE_BYTES: usize = 1 << 20;
-/// Pieces up to which they are kept without asking for memory.
+/// Largest piece for which no memory is reserved.
 const ORDINARY_BYTES: usize = 4 * PIECE_BYTES;
-/// Largest body that is one value, as Doris's `streaming_load_json_max_mb`.
+/// Largest body that is one value, like Doris' `streaming_load_json_max_mb`.
 pub const WHOLE_BYTES_MAX: usize = 100 << 20;
-/// Rows of a batch.
+/// Rows per batch.
 const BATCH_ROWS: usize = 8192;
 
 /// The rows of a JSON body.
 pub struct JsonRows {
     feed: Mutex<Feed>,
     layout: JsonLayout,
-    /// Behind each value where there is one a line.
+    /// The line end after each value, if there is one value per line.
     line_end: Vec<u8>,
-    /// The columns that are read, and how a text becomes their value.
+    /// The columns that are read, and the converters from text to their values.
     schema: SchemaRef,
     converters: Vec<Arc<dyn Convert>>,
-    /// What is absent, by column: see [`Reading::absent`].
+    /// Values for absent members, by column: see [`Reading::absent`].
     absent: Vec<Option<ArrayRef>>,
-    /// Columns by name, lower case; without paths.
+    /// Columns by name in lower case; used if there are no paths.
     by_name: HashMap<String, usize>,
-    /// Paths of the columns; `None` for one that the body does not have.
+    /// Paths of the columns; `None` for a column that is not in the body.
     paths: Option<Vec<Option<Vec<Step>>>>,
     root: Vec<Step>,
-    /// Columns without which an object is no row; only where others may be missing.
+    /// Columns without which an object is rejected; empty unless other columns may be missing.
     required: Vec<usize>,
-    /// Which columns each row brings is told.
+    /// Whether pieces say which columns each row contains.
     tells_present: bool,
     strict: bool,
     request: StreamLoadRequest,
@@ -59,7 +59,7 @@ pub struct JsonRows {
     cancelled: AtomicBool,
 }
 
-/// Names in a message.
+/// Most names in a message.
 const NAMED_MAX: usize = 8;
 
 struct Feed {
@@ -71,7 +71,7 @@ struct Feed {
     memory: Arc<dyn Memory>,
 }
 
-/// Memory of a piece that is longer than usual, until its rows are made.
+/// Memory of a piece that is longer than usual, reserved until its rows are made.
 struct Held {
     memory: Arc<dyn Memory>,
     bytes: usize,
@@ -83,7 +83,7 @@ impl Drop for Held {
     }
 }
 
-/// Where the rows of a batch are.
+/// Positions of the rows of a batch in the body.
 pub(crate) struct JsonOrigins {
     block: TextBlock,
     /// Start, end and line of each row.
@@ -110,31 +110,31 @@ fn shown(bytes: &[u8]) -> String {
     text
 }
 
-/// Where the text of a cell is: in the piece, or in the decoded text behind it.
+/// Position of a cell's text: in the piece, or in the decoded text behind it.
 #[derive(Debug, Clone, Copy)]
 enum Text {
-    /// The object does not have it.
+    /// The object lacks the member.
     Absent,
     Null,
     Piece(u32, u32),
     Side(u32, u32),
 }
 
-/// Cells of some rows.
+/// The cells of some rows.
 #[derive(Default)]
 struct Cells {
-    /// By column.
+    /// Positions by column and row.
     texts: Vec<Vec<Text>>,
-    /// Decoded strings, which lie behind the piece's own bytes.
+    /// Decoded strings, which are placed behind the piece's own bytes.
     side: Vec<u8>,
     rows: Vec<(u32, u32, u64)>,
 }
 
 impl JsonRows {
-    /// The rows of a body.
+    /// Makes the rows of a body.
     ///
     /// # Errors
-    /// Paths that cannot be read, or more or fewer of them than columns.
+    /// `Invalid` if a path cannot be parsed, or there are fewer paths than columns.
     pub(crate) fn try_new(
         request: &StreamLoadRequest,
         reading: &Reading,
@@ -145,7 +145,7 @@ impl JsonRows {
             None => None,
             Some(paths) => {
                 let columns = reading.body.fields().len();
-                // Columns that nobody has listed need not all be in the body.
+                // If the request lists no columns, not all of the table's need to be in the body.
                 if paths.len() < columns && !request.derives_only() {
                     let (n, m) = (paths.len(), columns);
                     return Err(EngineError::invalid(format!("jsonpaths has {n} paths for {m} columns")));
@@ -163,10 +163,11 @@ impl JsonRows {
         })
     }
 
-    /// The rows of a body with these columns. `paths` leads to each of them; without any they are found by name.
+    /// Makes the rows of a body with these columns. `paths` has a path for each of them; without paths they are found
+    /// by name.
     ///
     /// # Errors
-    /// A `json_root` that is no path.
+    /// `Invalid` if `json_root` is not a path, or text cannot have a column's type.
     pub fn of(
         request: &StreamLoadRequest,
         schema: SchemaRef,
@@ -208,17 +209,18 @@ impl JsonRows {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Values that are no rows: their number, and the first of them, by line.
+    /// Returns the number of rejected values, and the first of them, by line.
     pub fn rejected(&self) -> (u64, Vec<RejectedRow>) {
         let mut kept = self.kept.lock().rows().to_vec();
         kept.sort_by_key(|r| r.line);
         (self.rejected.load(Ordering::Relaxed), kept)
     }
 
-    /// The next piece; `None` at the end of the body. Blocking.
+    /// Returns the next piece; `None` at the end of the body. Blocking.
     ///
     /// # Errors
-    /// The body breaks off, has a row that is too long, or too many of its values are no rows.
+    /// `File` if the body breaks off; `Resources` if a row is too long or there is no memory for it; `Killed` after
+    /// [`cancel`](Self::cancel); `BadValue` if too many values are rejected.
     pub fn next(&self) -> Result<Option<Piece>> {
         let (order, line, bytes, _held) = {
             let mut feed = self.feed.lock();
@@ -257,14 +259,14 @@ impl JsonRows {
         Ok(cells)
     }
 
-    /// Rows of one JSON text.
+    /// Adds the rows of one JSON text.
     fn text(&self, bytes: &[u8], start: usize, end: usize, line: u64, cells: &mut Cells) -> Result<()> {
         let text = &bytes[..end];
         let value = match whole(text, start) {
             Ok(value) => value,
             Err(bad) => return self.reject(line, &bytes[start..end], parse_failed(&bad, start)),
         };
-        // A root of members is in each item of an array.
+        // A root that begins with a member is looked up in each item of an array.
         let in_items = value.kind == Kind::Array
             && self.layout.strip_outer_array
             && matches!(self.root.first(), Some(Step::Key(_)));
@@ -287,7 +289,7 @@ impl JsonRows {
         }
         let mut at_line = (root.start, line);
         for item in items(text, root) {
-            // The whole text was checked above.
+            // The whole text has been checked above.
             let Ok(item) = item else { break };
             at_line = (item.start, at_line.1 + count(&text[at_line.0..item.start], &self.line_end));
             let row = if in_items { lookup(text, item, &self.root).ok().flatten() } else { Some(item) };
@@ -304,7 +306,7 @@ impl JsonRows {
             let reason = "the row is no JSON object";
             return self.reject(line, &text[row.start..row.end], reason.into());
         }
-        // A piece's bytes come first, decoded strings behind them.
+        // Pieces begin with the piece's bytes; decoded strings come behind them.
         let before = cells.rows.len();
         let mut any = self.schema.fields().is_empty();
         match &self.paths {
@@ -325,7 +327,7 @@ impl JsonRows {
                     any = true;
                     let found = cells.text(text, cell);
                     let texts = &mut cells.texts[column];
-                    // The last of two equal names counts.
+                    // Of two members with equal names the last one counts.
                     texts.truncate(before);
                     texts.push(found);
                 }
@@ -335,7 +337,8 @@ impl JsonRows {
             }
         }
         if !any {
-            // It is not of this table: Doris takes no row of which it finds nothing, rather than one of NULLs.
+            // The object is not of this table: like Doris, reject a row without any known member, rather than load one
+            // of NULLs.
             cells.texts.iter_mut().for_each(|texts| texts.truncate(before));
             return self.reject(line, &text[row.start..row.end], self.nothing_found());
         }
@@ -349,7 +352,8 @@ impl JsonRows {
         Ok(())
     }
 
-    /// Why a row is none of which nothing was found, in Doris's words and with what was looked for.
+    /// Returns the reason for rejecting a row without any known member, in Doris' words and with the names that were
+    /// looked for.
     fn nothing_found(&self) -> String {
         let names = self.schema.fields().iter().map(|f| f.name().clone());
         let (what, wanted): (_, Vec<String>) = match &self.layout.jsonpaths {
@@ -362,7 +366,7 @@ impl JsonRows {
         format!("All fields is null, this is a invalid row. None of {what} leads to a value{root}: {wanted}{more}")
     }
 
-    /// The column of that name; most often the one behind that of the member before.
+    /// Returns the column of this name; most often it is the one after that of the previous member.
     fn column(&self, text: &[u8], key: Cell, expected: usize) -> Option<usize> {
         let raw = &text[key.start + 1..key.end - 1];
         if let Some(field) = self.schema.fields().get(expected)
@@ -396,7 +400,7 @@ impl JsonRows {
             let read = texts.iter().zip(&self.converters).zip(&self.absent).zip(self.schema.fields());
             for (((column, converter), absent), field) in read {
                 let wanted: Vec<Span> = column[from..to].iter().map(|text| text.span(base as u32)).collect();
-                // Foreign bytes are reported also where other bad values are just NULL.
+                // Invalid UTF-8 is reported even where other bad values just become NULL.
                 let mut bad = BadValues::new(self.strict);
                 let mut cx = Cx {
                     strings: Strings::View,
@@ -461,7 +465,7 @@ impl JsonRows {
 }
 
 impl Cells {
-    /// The text of a value.
+    /// Adds the text of a value.
     fn text(&mut self, text: &[u8], cell: Cell) -> Text {
         let (start, end) = (cell.start as u32, cell.end as u32);
         match cell.kind {
@@ -482,7 +486,7 @@ impl Cells {
 }
 
 impl Text {
-    /// In a block that holds the piece's `base` bytes and the decoded text behind them.
+    /// Returns the span in a block that holds the piece's `base` bytes and the decoded text behind them.
     fn span(self, base: u32) -> Span {
         match self {
             Text::Absent | Text::Null => Span::MISSING,
@@ -492,7 +496,7 @@ impl Text {
     }
 }
 
-/// The column with that value where there is none.
+/// Returns the column with `value` in the rows whose cell is absent.
 fn with_absent(array: ArrayRef, texts: &[Text], value: &ArrayRef) -> Result<ArrayRef> {
     let is_absent = |text: &Text| matches!(text, Text::Absent);
     if !texts.iter().any(is_absent) {
@@ -503,10 +507,10 @@ fn with_absent(array: ArrayRef, texts: &[Text], value: &ArrayRef) -> Result<Arra
     Ok(interleave(&[array.as_ref(), value.as_ref()], &picked)?)
 }
 
-/// The steps of a path; `$.` is the whole object.
+/// Parses the steps of a path; `$.` is the whole object.
 ///
 /// # Errors
-/// The text is no path.
+/// `Invalid` if the text is not a path.
 pub fn path(text: &str) -> Result<Vec<Step>> {
     match text {
         "$." => Ok(Vec::new()),
@@ -514,11 +518,11 @@ pub fn path(text: &str) -> Result<Vec<Step>> {
     }
 }
 
-/// Names of the first row's members, in their order, of a text that holds the first row: the first line of a body with one
-/// a line, else the whole body. `None` where there is no row of members.
+/// Returns the names of the first row's members, in their order. `text` holds the first row: it is the first line of a
+/// body with one row per line, otherwise the whole body. `None` if it has no object with members.
 ///
 /// # Errors
-/// A `json_root` that is no path.
+/// `Invalid` if `json_root` is not a path.
 pub fn first_names(text: &[u8], layout: &JsonLayout) -> Result<Option<Vec<String>>> {
     let root = layout.json_root.as_deref().map(path).transpose()?.unwrap_or_default();
     let Ok(value) = whole(text, 0) else { return Ok(None) };
@@ -527,7 +531,7 @@ pub fn first_names(text: &[u8], layout: &JsonLayout) -> Result<Option<Vec<String
         false => Some(value),
     };
     let found = |value: Cell| lookup(text, value, &root).ok().flatten();
-    // A root of members is in each item of an array.
+    // A root that begins with a member is looked up in each item of an array.
     let in_items = value.kind == Kind::Array && matches!(root.first(), Some(Step::Key(_)));
     let row = if in_items { first(value).and_then(found) } else { found(value).and_then(first) };
     let Some(row) = row.filter(|row| row.kind == Kind::Object) else { return Ok(None) };
@@ -548,7 +552,7 @@ fn parse_failed(bad: &Bad, start: usize) -> String {
     format!("Parse json data failed: at byte {}: {}", bad.at.saturating_sub(start), bad.what)
 }
 
-/// The first place of a line end, which is not empty.
+/// Returns the position of the first line end, which must not be empty.
 fn find(bytes: &[u8], end: &[u8]) -> Option<usize> {
     match end {
         [byte] => bytes.iter().position(|b| b == byte),
@@ -556,7 +560,7 @@ fn find(bytes: &[u8], end: &[u8]) -> Option<usize> {
     }
 }
 
-/// The last place of a line end.
+/// Returns the position of the last line end.
 fn rfind(bytes: &[u8], end: &[u8]) -> Option<usize> {
     match end {
         [byte] => bytes.iter().rposition(|b| b == byte),
@@ -564,7 +568,7 @@ fn rfind(bytes: &[u8], end: &[u8]) -> Option<usize> {
     }
 }
 
-/// Number of line ends.
+/// Counts the line ends.
 fn count(mut bytes: &[u8], end: &[u8]) -> u64 {
     if let [byte] = end {
         return bytes.iter().filter(|b| *b == byte).count() as u64;
@@ -578,7 +582,7 @@ fn count(mut bytes: &[u8], end: &[u8]) -> u64 {
 }
 
 impl Feed {
-    /// Whole lines, which end with that, or the whole body; `None` at its end.
+    /// Reads whole lines, if `lines` gives their line end, or the whole body. `None` at the end of the body.
     fn piece(&mut self, lines: Option<&[u8]>) -> Result<Option<(Vec<u8>, Held)>> {
         if self.ended && self.rest.is_empty() {
             return Ok(None);
@@ -619,12 +623,13 @@ impl Feed {
                     },
                 ));
             }
-            // No more than shows that it is too long.
+            // Read no more than is needed to see that it is too long.
             wanted = (buffer.len() * 2).min(most + 1).max(buffer.len() + 1);
         }
     }
 
-    /// Asks for the memory of a piece of so many bytes, which is in it twice: as text, and with its decoded strings.
+    /// Reserves the memory of a piece of `bytes` bytes. A long piece is counted twice: as text, and with its decoded
+    /// strings.
     fn hold(&self, bytes: usize, held: &mut Held) -> Result<()> {
         let wanted = if bytes > ORDINARY_BYTES { 2 * bytes } else { 0 };
         let more = wanted.saturating_sub(held.bytes);

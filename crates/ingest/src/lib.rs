@@ -11,28 +11,29 @@
 //!
 //! | module | question it answers |
 //! |---|---|
-//! | [`request`] | what does a load ask for? |
+//! | [`request`] | what does a load request say? |
 //! | [`body`] | how do bytes reach a load, and how does a client wait for it? |
 //! | [`loads`] | what do the loads of a process share? |
-//! | [`host`], [`shaper`] | what does a load ask of the program that knows users and SQL? |
+//! | [`host`], [`shaper`] | what does a load need from the program that knows users and SQL? |
 //! | [`job`], `work` | what happens to the bytes of a load? |
-//! | [`source`], `json`, `parquet`, `arrow_stream` | which rows do they hold? |
+//! | [`source`], `json`, `parquet`, `arrow_stream` | which rows does a body hold? |
 //! | [`body_rows`], [`head`] | which rows and columns does a body have that a statement reads? |
-//! | `unseen` | which rows are left out because their keys are there? |
+//! | `unseen` | which rows are left out because the table has their keys already? |
 //! | [`group`] | how do small loads share a commit? |
 //! | [`uncommitted`] | what has a transaction written, and what does it see? |
 //! | [`two_phase`](mod@two_phase) | how is a prepared load committed, what is a label's state? |
 //! | [`transactions`] | how are several loads one transaction? |
 //! | [`op`] | what does the column `__op` of StarRocks mean? |
 //! | [`outcome`] | why was a load refused, as types? |
-//! | [`answer`] | what is the client told? |
+//! | [`answer`] | what does the answer to the client say? |
 //! | [`errors`] | where are rejected rows kept? |
 //! | [`records`] | which loads does this process know of? |
 //!
-//! Invariants: after a load all of its rows are visible, or none. A load that is answered with success is durable, and its label
-//! is taken by the same commit.
+//! Invariants: after a load either all of its rows are visible, or none. A load that is reported as successful is
+//! durable, and the same commit takes its label.
 //!
-//! This crate must not know sessions, statements, users and SQL; it asks for them by the traits of [`host`] and [`shaper`].
+//! This crate must not know sessions, statements, users and SQL; it reaches them through the traits of [`host`] and
+//! [`shaper`].
 
 pub mod answer;
 mod arrow_stream;

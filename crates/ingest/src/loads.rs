@@ -1,4 +1,4 @@
-//! What the loads of a process share.
+//! `Loads`: the state that all loads of a process share.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::group::Groups;
 use crate::records::LoadRecords;
 use crate::transactions::Transactions;
 
-/// What loads use of their process.
+/// Resources of the process that loads use.
 pub struct LoadResources {
     /// The catalog.
     pub catalog: Catalog,
@@ -26,7 +26,7 @@ pub struct LoadResources {
     pub tables: Arc<NativeTables>,
     /// Stores of files and tables.
     pub stores: Arc<Stores>,
-    /// Processes of this machine that use the database.
+    /// Registry of the processes of this machine that use the database.
     pub nodes: Option<Nodes>,
     /// The number of threads that work on one load.
     pub threads: usize,
@@ -34,11 +34,11 @@ pub struct LoadResources {
     pub cpu: Handle,
     /// Threads that wait for the store.
     pub io: Handle,
-    /// Makes a share of the budget of memory, for the long rows of one load.
+    /// Makes a reservation in the memory budget for the long rows of one load.
     pub memory: Box<dyn Fn() -> Arc<dyn Memory> + Send + Sync>,
 }
 
-/// What the loads of a process share.
+/// The state that all loads of a process share.
 pub struct Loads {
     pub(crate) catalog: Catalog,
     pub(crate) tables: Arc<NativeTables>,
@@ -46,14 +46,14 @@ pub struct Loads {
     pub(crate) threads: usize,
     pub(crate) cpu: Handle,
     pub(crate) io: Handle,
-    /// Where labels and the logs of rejected rows are.
+    /// Store of labels and of the logs of rejected rows.
     pub store: Arc<dyn ObjectStore>,
     /// The loads that this process knows of.
     pub records: Arc<LoadRecords>,
     pub(crate) groups: Groups,
     pub(crate) transactions: Transactions,
     memory: Box<dyn Fn() -> Arc<dyn Memory> + Send + Sync>,
-    /// Made by the first load that brings a label: from then on this process has a lease.
+    /// Made by the first load with a label: from then on this process has a lease.
     labels: OnceCell<Labels>,
     nodes: Option<Nodes>,
 }
@@ -65,7 +65,7 @@ impl fmt::Debug for Loads {
 }
 
 impl Loads {
-    /// No load has run yet.
+    /// Makes the state of a process in which no load has run yet.
     pub fn new(resources: LoadResources) -> Self {
         let LoadResources { catalog, tables, stores, nodes, threads, cpu, io, memory } = resources;
         Loads {
@@ -85,14 +85,14 @@ impl Loads {
         }
     }
 
-    /// The labels of all databases.
+    /// Returns the labels of all databases.
     ///
     /// # Errors
     /// `Storage` if the lease of this process cannot be written.
     pub async fn labels(&self) -> Result<&Labels> {
         self.labels
             .get_or_try_init(|| async {
-                // The lease is renewed by the threads that wait for the store.
+                // The lease is renewed on the threads that wait for the store.
                 let started = self.io.spawn(Labels::start(Arc::clone(&self.store), self.nodes.clone())).await;
                 let started = started.map_err(|e| EngineError::of(ErrorKind::Storage, e))?;
                 started.map_err(|e| EngineError::of(ErrorKind::Storage, e))
@@ -100,7 +100,7 @@ impl Loads {
             .await
     }
 
-    /// Memory for the long rows of one load, out of the budget of all statements.
+    /// Returns a reservation for the long rows of one load, in the memory budget of all statements.
     pub fn text_memory(&self) -> Arc<dyn Memory> {
         (self.memory)()
     }

@@ -1,5 +1,5 @@
-//! `__op`, the column by which loads of StarRocks say of each row whether it is written or deletes: `0` or `upsert`, `1` or
-//! `delete`. It becomes the delete sign of the table; NULL, and a JSON object without it, writes.
+//! `__op`: the column with which loads of StarRocks say for each row whether it is written (`0` or `upsert`) or deletes
+//! (`1` or `delete`). It becomes the delete sign of the table. NULL, and a JSON object without the column, writes.
 
 use std::borrow::Cow;
 
@@ -11,17 +11,19 @@ use crate::request::{ColumnItem, MergeType, StreamLoadRequest};
 /// The column's name.
 pub const OP: &str = "__op";
 
-/// Whether the name is the column's.
+/// Returns whether a name is that of the column, in any case.
 pub fn is_op(name: &str) -> bool {
     name.eq_ignore_ascii_case(OP)
 }
 
-/// Whether rows of the table can be deleted by the column: one of its own of that name is a column like others.
+/// Returns whether the column deletes rows of the table. If the table has a column of that name, it is an ordinary
+/// column.
 pub fn applies(table: &TableSchema) -> bool {
     table.columns.iter().any(|c| c.name == DELETE_SIGN) && !table.columns.iter().any(|c| is_op(&c.name))
 }
 
-/// The delete sign that an operation means. One that is none gives NULL, which refuses its row.
+/// Returns the SQL expression of the delete sign for an operation. An invalid operation gives NULL, so its row is
+/// refused.
 pub fn sign(operation: &str) -> String {
     let word = format!("lower(trim(CAST(({operation}) AS STRING)))");
     format!(
@@ -29,7 +31,7 @@ pub fn sign(operation: &str) -> String {
     )
 }
 
-/// What a constant operation of all rows means, `None` of another expression.
+/// Returns whether a constant operation deletes all rows; `None` for other expressions.
 fn constant(expression: &str) -> Option<bool> {
     let text = expression.trim();
     let word = [('\'', '\''), ('"', '"')]
@@ -43,10 +45,10 @@ fn constant(expression: &str) -> Option<bool> {
     }
 }
 
-/// The request with `__op` among its `columns` said in the table's own words.
+/// Rewrites a request that has `__op` among its `columns` to one that sets the delete sign.
 ///
 /// # Errors
-/// `merge_type` says what rows do, too.
+/// `Invalid` if `merge_type` also says what the rows do.
 pub fn resolved<'a>(table: &TableSchema, request: &'a StreamLoadRequest) -> Result<Cow<'a, StreamLoadRequest>> {
     let named = |item: &ColumnItem| match item {
         ColumnItem::Body(name) | ColumnItem::Derived { name, .. } => is_op(name),

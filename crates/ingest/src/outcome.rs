@@ -1,5 +1,5 @@
-//! Why a load or an INSERT was refused, as types. Each of them is the source of the error that a client sees, where
-//! [`EngineError::cause`] finds it; words are made of them in one place for each protocol.
+//! Types for the reasons why a load or an INSERT was refused. Each is the source of the error that a client sees, where
+//! [`EngineError::cause`] finds it; each protocol makes its messages of them in one place.
 
 use std::error::Error;
 use std::fmt;
@@ -17,12 +17,12 @@ pub struct LabelUsed {
     pub label: String,
     /// The transaction that has the label.
     pub txn: TxnId,
-    /// What became of that transaction.
+    /// The state of that transaction.
     pub status: LabelStatus,
 }
 
 impl fmt::Display for LabelUsed {
-    /// Doris's words.
+    /// Formats the message in Doris' words.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let status = match self.status {
             LabelStatus::Running => "PREPARE",
@@ -62,12 +62,12 @@ impl fmt::Display for Rejected {
 
 impl Error for Rejected {}
 
-/// A load without tolerance has met so many rows that do not fit that it stopped reading.
+/// A load without tolerance has stopped reading because too many rows do not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unqualified;
 
 impl fmt::Display for Unqualified {
-    /// Doris's words.
+    /// Formats the message in Doris' words.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
             "[DATA_QUALITY_ERROR]Encountered unqualified data, stop processing. Please check if the source data matches the schema, and consider disabling strict mode or increasing max_filter_ratio.",

@@ -1,7 +1,7 @@
-//! Parquet bodies. The footer is at the end, so the body goes to a file first.
+//! Parquet bodies. The footer is at the end, so the body is first written to a temporary file.
 //!
-//! Times that the file says are adjusted to UTC become wall clock of the zone that the request names, as in Doris; without
-//! a zone they are UTC's, as `INSERT ... SELECT` of the file has them.
+//! Timestamps that the file declares as adjusted to UTC are converted to local time in the zone that the request names,
+//! as in Doris; without a zone they stay in UTC, like `INSERT ... SELECT` of the file reads them.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -23,23 +23,23 @@ use parquet::arrow::arrow_reader::{
 
 use crate::source::{Numbers, Origin, Piece};
 
-/// Type of times without a zone.
+/// Type of timestamps without a zone.
 pub(crate) const WALL_CLOCK: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
-/// Rows of a batch.
+/// Rows per batch.
 const BATCH_ROWS: usize = 8192;
 
-/// A Parquet body that is there as a whole.
+/// A Parquet body that has been received completely.
 pub(crate) struct ParquetBody {
     file: File,
     metadata: ArrowReaderMetadata,
-    /// Where times that are adjusted to UTC are to be read.
+    /// Time zone to which timestamps that are adjusted to UTC are converted; `None` leaves them in UTC.
     zone: Option<Tz>,
-    /// Its columns, as they are given out.
+    /// Schema of the rows that [`ParquetRows`] returns.
     schema: SchemaRef,
 }
 
-/// Its rows.
+/// The rows of a Parquet body.
 pub(crate) struct ParquetRows {
     readers: Mutex<Readers>,
     numbers: Numbers,
@@ -64,10 +64,11 @@ fn spooling(e: &io::Error) -> EngineError {
 }
 
 impl ParquetBody {
-    /// Reads the body to its end. Blocking. `zone` is an offset as `+08:00` or an IANA name.
+    /// Reads the body to its end. Blocking. `zone` is an offset like `+08:00` or an IANA name.
     ///
     /// # Errors
-    /// It breaks off, there is no room for it, it is no Parquet, or there is no such zone.
+    /// `File` if the body breaks off or is not Parquet; `Resources` if it cannot be written to a temporary file; the
+    /// error of Arrow's parser if there is no such zone.
     pub(crate) fn receive(mut body: impl Read, zone: Option<&str>) -> Result<Self> {
         let zone: Option<Tz> = zone.map(str::parse).transpose()?;
         let mut file = tempfile::tempfile().map_err(|e| spooling(&e))?;
@@ -88,12 +89,12 @@ impl ParquetBody {
         Ok(ParquetBody { file, metadata, zone, schema })
     }
 
-    /// Its columns.
+    /// Returns the schema of the body.
     pub(crate) fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// Rows with the columns of that names, in that order.
+    /// Returns the rows with the columns of these names, in this order.
     pub(crate) fn rows(self, names: Vec<String>) -> ParquetRows {
         ParquetRows {
             readers: Mutex::new(Readers { next_group: 0, current: None }),
@@ -107,7 +108,8 @@ impl ParquetBody {
 }
 
 impl ParquetRows {
-    /// The next batch. One thread at a time decodes; what costs more comes behind.
+    /// Returns the next batch. Only one thread at a time decodes; the more expensive steps come later and run in
+    /// parallel.
     pub(crate) fn next(&self) -> Result<Option<Piece>> {
         let mut readers = self.readers.lock();
         loop {
@@ -163,7 +165,7 @@ impl ParquetRows {
     }
 }
 
-/// Times adjusted to UTC as wall clock in a zone; other columns as they are.
+/// Converts timestamps that are adjusted to UTC to local time in a zone; other columns stay unchanged.
 pub(crate) fn wall_clock(column: &ArrayRef, zone: Tz) -> Result<ArrayRef> {
     if !matches!(column.data_type(), DataType::Timestamp(_, Some(_))) {
         return Ok(Arc::clone(column));
@@ -177,7 +179,7 @@ pub(crate) fn wall_clock(column: &ArrayRef, zone: Tz) -> Result<ArrayRef> {
     Ok(Arc::new(utc.as_primitive::<TimestampMicrosecondType>().unary_opt::<_, TimestampMicrosecondType>(local)))
 }
 
-/// The body's own spelling of columns that are named without regard to case.
+/// Returns the body's spelling of columns that are named without regard to case.
 pub(crate) fn own_names(schema: &SchemaRef, shape_names: impl Iterator<Item = String>) -> Vec<String> {
     let find = |name: String| {
         let own = schema.fields().iter().find(|f| f.name().eq_ignore_ascii_case(&name));

@@ -1,7 +1,7 @@
-//! What this process knows of its loads, for SHOW LOAD, `information_schema.loads`, metrics and profiles.
+//! Records of the loads of this process, for SHOW LOAD, `information_schema.loads`, metrics and profiles.
 //!
-//! Running loads are listed while they run, ended ones until [`RECORDS_MAX`] newer ones have ended. Whether a label was
-//! used is not asked here but in the store, which all processes share and which outlives them.
+//! Running loads are listed while they run, ended loads until [`RECORDS_MAX`] newer ones have ended. Whether a label
+//! has been used is not answered from here but from the store, which all processes share and which outlives them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 
 use crate::answer::{LoadAnswer, LoadStatus, txn_number};
 
-/// Ended loads that are remembered.
+/// Number of ended loads that are kept.
 const RECORDS_MAX: usize = 10_000;
 
-/// Where a load came from.
+/// The origin of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoadKind {
-    /// HTTP.
+    /// HTTP (Stream Load).
     Stream,
     /// `LOAD DATA LOCAL INFILE`.
     LocalInfile,
@@ -31,7 +31,7 @@ pub enum LoadKind {
 }
 
 impl LoadKind {
-    /// As SHOW LOAD names it.
+    /// Returns the name for SHOW LOAD.
     pub fn name(self) -> &'static str {
         match self {
             LoadKind::Stream => "STREAM_LOAD",
@@ -42,12 +42,12 @@ impl LoadKind {
     }
 }
 
-/// What is known of a load before it begins.
+/// The properties of a load that are known before it begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadHeader {
-    /// Where it came from.
+    /// The origin of the load.
     pub kind: LoadKind,
-    /// Who asked.
+    /// The user who asked for it.
     pub user: String,
     /// `host:port` of the client.
     pub client: String,
@@ -57,16 +57,16 @@ pub struct LoadHeader {
     pub table: String,
     /// Label, given or made.
     pub label: String,
-    /// As given.
+    /// Comment, as given.
     pub comment: String,
 }
 
-/// A load.
+/// The record of a load.
 #[derive(Debug, Clone)]
 pub struct LoadRecord {
     /// Number among the loads of this process.
     pub id: u64,
-    /// What was known at its beginning.
+    /// The properties that were known at its beginning.
     pub header: LoadHeader,
     /// When it began.
     pub started: SystemTime,
@@ -81,12 +81,12 @@ pub struct LoadEnd {
     pub at: SystemTime,
     /// The answer that was given.
     pub answer: LoadAnswer,
-    /// How a prepared load was ended by a second request to this process: true if it was committed.
+    /// How a second request to this process ended a prepared load: true if it was committed. `None` if no request has.
     pub second: Option<bool>,
 }
 
 impl LoadRecord {
-    /// The state in the words of SHOW LOAD.
+    /// Returns the state in the words of SHOW LOAD.
     pub fn state(&self) -> &'static str {
         match &self.ended {
             None => "LOADING",
@@ -104,18 +104,19 @@ impl LoadRecord {
         }
     }
 
-    /// The transaction, and none where the load was refused because its label is another's.
+    /// Returns the transaction; `None` if the load was refused because its label belongs to another load.
     pub fn txn(&self) -> Option<TxnId> {
         let end = self.ended.as_ref().filter(|end| end.answer.status != LoadStatus::LabelExists);
         end.and_then(|end| end.answer.txn)
     }
 
-    /// Whether it was such a repeat, which is no load of its own: its label's load is another row.
+    /// Returns whether the load was refused because its label belongs to another load. Such a repetition is not listed
+    /// as a load of its own: the load of its label has another record.
     pub fn is_repeat(&self) -> bool {
         self.ended.as_ref().is_some_and(|end| end.answer.status == LoadStatus::LabelExists)
     }
 
-    /// Where the time went, as JSON.
+    /// Returns the load's profile (where its time went) as JSON.
     pub fn profile(&self) -> Value {
         let mut profile = json!({
             "id": self.id,
@@ -156,7 +157,7 @@ impl LoadRecord {
 pub struct LoadTotals {
     /// Loads that ended with success.
     pub succeeded: u64,
-    /// Loads that did not.
+    /// Loads that ended without success.
     pub failed: u64,
     /// Rows loaded.
     pub rows: u64,
@@ -181,7 +182,7 @@ pub struct LoadRecords {
 }
 
 impl LoadRecords {
-    /// A load begins.
+    /// Records that a load begins.
     pub fn begin(self: &Arc<Self>, header: LoadHeader) -> Running {
         let id = self.next.fetch_add(1, Ordering::Relaxed) + 1;
         let record = LoadRecord { id, header, started: SystemTime::now(), ended: None };
@@ -189,13 +190,13 @@ impl LoadRecords {
         Running { records: Arc::clone(self), id, begun: Instant::now() }
     }
 
-    /// All that are known, oldest first.
+    /// Returns all records, oldest first.
     pub fn list(&self) -> Vec<LoadRecord> {
         let known = self.known.lock();
         known.ended.iter().map(|r| (**r).clone()).chain(known.running.values().cloned()).collect()
     }
 
-    /// The load of that number, or the newest with that label.
+    /// Returns the load with this number, or the newest with this label.
     pub fn find(&self, id_or_label: &str) -> Option<LoadRecord> {
         let id: Option<u64> = id_or_label.parse().ok();
         let is = |r: &LoadRecord| Some(r.id) == id || r.header.label == id_or_label;
@@ -204,7 +205,7 @@ impl LoadRecords {
         running.or_else(|| known.ended.iter().rev().find(|r| is(r)).map(|r| (**r).clone()))
     }
 
-    /// The newest load of a database with that label.
+    /// Returns the newest load of a database with this label.
     pub(crate) fn labelled(&self, database: &str, label: &str) -> Option<LoadRecord> {
         let is = |r: &LoadRecord| r.header.label == label && r.header.database == database && !r.is_repeat();
         let known = self.known.lock();
@@ -212,7 +213,7 @@ impl LoadRecords {
         running.or_else(|| known.ended.iter().rev().find(|r| is(r)).map(|r| (**r).clone()))
     }
 
-    /// A prepared load, or a transaction's, was committed or aborted.
+    /// Records that a prepared load, or the loads of a transaction, were committed or aborted.
     pub(crate) fn settle(&self, txn: TxnId, committed: bool) {
         let mut known = self.known.lock();
         // A transaction may have several loads.
@@ -223,18 +224,18 @@ impl LoadRecords {
         }
     }
 
-    /// Number of loads that run now.
+    /// Returns the number of running loads.
     pub fn running(&self) -> usize {
         self.known.lock().running.len()
     }
 
-    /// Sums.
+    /// Returns the sums over all loads.
     pub fn totals(&self) -> LoadTotals {
         self.known.lock().totals
     }
 }
 
-/// A load that runs. When it is dropped without an answer, the load was cut short.
+/// A running load. If this is dropped before [`end`](Self::end), the load counts as broken off.
 #[derive(Debug)]
 pub struct Running {
     records: Arc<LoadRecords>,
@@ -243,12 +244,12 @@ pub struct Running {
 }
 
 impl Running {
-    /// Time since the load began.
+    /// Returns the time since the load began.
     pub fn elapsed(&self) -> std::time::Duration {
         self.begun.elapsed()
     }
 
-    /// The load has ended.
+    /// Records that the load has ended.
     pub fn end(self, answer: &LoadAnswer) {
         self.note(answer);
     }
@@ -277,7 +278,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Ended loads are not in the list of running ones any more, and nothing happens.
+        // If the load has ended, it is not among the running ones, and this does nothing.
         self.note(&LoadAnswer::new("", "").failed("the load was broken off"));
     }
 }

@@ -1,10 +1,10 @@
-//! What a load asks for: Doris's Stream Load headers, read once into one typed value.
+//! Load requests: Doris' Stream Load headers, parsed once into one typed value.
 //!
-//! Header names are compared without regard to case. A header that is not in the table below is nobody's concern and is
-//! passed over, as any HTTP server does. Those that Doris knows and that have nothing to act on here (one process, no
-//! write-ahead log of its own) are listed in [`WITHOUT_EFFECT`].
+//! Header names are case-insensitive. A header that is not in the lists below is ignored, as any HTTP server does.
+//! Headers that Doris knows and that have no effect here (one process, no write-ahead log of its own) are listed in
+//! [`WITHOUT_EFFECT`].
 //!
-//! Where clients match on Doris's words, the messages are Doris's.
+//! Messages are those of Doris where clients match on its words.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use dipper_text::Compression;
 /// Bytes of rows above which a load is worth a commit of its own.
 pub const MEMBER_BYTES_MAX: u64 = 8 << 20;
 
-/// Headers that Doris knows and that change nothing here, with the reason.
+/// Headers that Doris knows and that have no effect here, with the reason.
 pub const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("send_batch_parallelism", "the receiver and the writer are one process; parsing always uses all query threads"),
     ("load_to_single_tablet", "a load writes one object however many tablets its rows go to"),
@@ -37,7 +37,7 @@ pub const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("merge_commit_parallel", "the receiver and the writer are one process"),
 ];
 
-/// StarRocks' names of headers.
+/// Names of headers in StarRocks, with ours.
 pub const STARROCKS: &[(&str, &str)] = &[
     ("row_delimiter", "line_delimiter"),
     ("skip_header", "skip_lines"),
@@ -46,14 +46,14 @@ pub const STARROCKS: &[(&str, &str)] = &[
     ("compression", "compress_type"),
 ];
 
-/// Headers that would change what is loaded, and do not here.
+/// Headers that are refused, because they would change what is loaded and are not supported, with a way out.
 pub const REFUSED: &[(&str, &str)] = &[
     ("merge_condition", "give the table a sequence column, whose greater value wins"),
     ("channel_id", "a transaction has one channel, whose loads may come one after the other"),
     ("channel_num", "a transaction has one channel, whose loads may come one after the other"),
 ];
 
-/// Formats that are not read, and what to do with such a file.
+/// Formats that are not supported, and how to load such a file.
 const UNREAD_FORMATS: &[(&str, &str)] = &[
     ("orc", "write it as parquet, which the programs that write ORC do as well"),
     ("avro", "write it as parquet or as json, a value a line"),
@@ -61,18 +61,18 @@ const UNREAD_FORMATS: &[(&str, &str)] = &[
     ("protobuf", "write it as json, a value a line"),
 ];
 
-/// Compressions that are not read, and what to do with such a file.
+/// Compressions that are not supported, and how to load such a file.
 const UNREAD_CODECS: &[(&str, &str)] = &[
     ("lzo", "pack it anew as gz or zstd: lzop -dc FILE | zstd"),
     ("lzop", "pack it anew as gz or zstd: lzop -dc FILE | zstd"),
 ];
 
-/// Why a format is not read and what to do instead; `None` of one that is, or that nobody knows.
+/// Returns how to load a file of an unsupported format; `None` for formats that are supported or unknown.
 pub fn unread_format(name: &str) -> Option<&'static str> {
     UNREAD_FORMATS.iter().find(|(format, _)| name.eq_ignore_ascii_case(format)).map(|(_, cure)| *cure)
 }
 
-/// Headers that are read, with their meaning.
+/// Supported headers, with their meaning.
 pub const HEADERS: &[(&str, &str)] = &[
     ("label", "name that makes the load happen once, at most 128 characters; a random one without it"),
     ("comment", "text for `SHOW LOAD`"),
@@ -122,8 +122,8 @@ pub const HEADERS: &[(&str, &str)] = &[
     ("num_as_string", "`true` keeps the digits of JSON numbers as they are written"),
 ];
 
-/// Headers of HTTP that are near one of those, or could be; and `db` and `table`, which StarRocks' clients send beside the
-/// address that says the same.
+/// HTTP headers whose names are similar to those of loads; and `db` and `table`, which StarRocks' clients send although
+/// the URL says the same.
 const FOREIGN: &[&str] = &[
     "accept",
     "authorization",
@@ -149,10 +149,10 @@ const FOREIGN: &[&str] = &[
     "warning",
 ];
 
-/// Characters from which a part of a header's name is taken for a slip.
+/// Least length of a header's name for which a common beginning with a known name counts as a misspelling.
 const PART_CHARS_MIN: usize = 5;
 
-/// A header that cannot be understood.
+/// The error of a header that cannot be understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("[INVALID_ARGUMENT]{0}")]
 pub struct RequestError(pub String);
@@ -163,51 +163,51 @@ fn invalid<T>(message: impl Into<String>) -> Result<T> {
     Err(RequestError(message.into()))
 }
 
-/// How a body is written.
+/// The format of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// Delimited text.
     Csv {
-        /// Lines before the rows that name the columns (1) and their types (2).
+        /// Number of header lines: one with the names of columns (1), and another one with their types (2).
         head_lines: u8,
     },
-    /// Hive's text: `^A` between fields, `^B` and `^C` inside of arrays and maps.
+    /// Hive's text: `^A` between fields, `^B` and `^C` within arrays and maps.
     HiveText,
     /// JSON.
     Json,
     /// Parquet.
     Parquet,
-    /// A stream of Arrow's record batches.
+    /// Arrow's stream format.
     Arrow,
 }
 
 impl Format {
-    /// Whether the body says itself which columns it has, and of which types.
+    /// Returns whether the body contains its own schema.
     pub(crate) fn has_schema(self) -> bool {
         matches!(self, Format::Parquet | Format::Arrow)
     }
 }
 
-/// How delimited text is written.
+/// The layout of delimited text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CsvLayout {
-    /// Between fields; at least one byte.
+    /// Separator between fields; at least one byte.
     pub column_separator: Vec<u8>,
-    /// Behind rows; at least one byte.
+    /// Terminator of rows; at least one byte.
     pub line_delimiter: Vec<u8>,
-    /// Byte around fields.
+    /// Quote around fields.
     pub enclose: Option<u8>,
-    /// Byte before bytes that mean themselves.
+    /// Byte that makes the next byte stand for itself.
     pub escape: Option<u8>,
-    /// Fields in double quotes lose them.
+    /// Whether double quotes around fields are removed.
     pub trim_double_quotes: bool,
-    /// Blanks and tabs around fields are dropped, also those outside of what encloses them.
+    /// Whether blanks and tabs around fields are removed, also those outside of quotes.
     pub trim_space: bool,
-    /// Lines to pass over at the start, behind the header lines of the format if it has any.
+    /// Lines to skip at the start. With header lines (`csv_with_names` and others) only those are skipped.
     pub skip_lines: u64,
-    /// An empty field is NULL.
+    /// Whether an empty field is NULL.
     pub empty_field_as_null: bool,
-    /// Fields without quotes that are NULL as they stand.
+    /// Unquoted fields that mean NULL.
     pub null_values: Vec<Vec<u8>>,
 }
 
@@ -227,129 +227,132 @@ impl Default for CsvLayout {
     }
 }
 
-/// How JSON is written.
+/// The layout of JSON.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JsonLayout {
-    /// The value is an array, each of whose items is a row.
+    /// Whether the value is an array of rows.
     pub strip_outer_array: bool,
-    /// Each line is a value.
+    /// Whether each line is a value.
     pub read_json_by_line: bool,
     /// Path of each column of the body, in order; `$.` is the whole object. Never empty.
     pub jsonpaths: Option<Vec<String>>,
-    /// Path of the value that holds the rows; of an array without its brackets, of the row in each item.
+    /// Path of the value that holds the rows. If that path begins with a member and the value is an array, it is the
+    /// path of the row in each item.
     pub json_root: Option<String>,
-    /// Numbers keep the digits as written.
+    /// Whether numbers keep their digits as written.
     pub num_as_string: bool,
 }
 
-/// An item of the `columns` header.
+/// An item of the header `columns`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ColumnItem {
-    /// A column of the body: of the table's column of that name, or a name for use in expressions.
+    /// A column of the body: its values are those of the table's column with this name, or are used in expressions.
     Body(String),
-    /// A column of the table and the expression that gives its values.
+    /// A column of the table, and the expression that computes its values.
     Derived {
         /// Column of the table.
         name: String,
-        /// Text of the expression.
+        /// SQL text of the expression.
         expression: String,
     },
 }
 
-/// What rows of a load do to rows with the same key.
+/// The effect of a load's rows on existing rows with the same key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MergeType {
-    /// They are added, or replace.
+    /// Rows are added, or replace existing ones.
     #[default]
     Append,
-    /// They delete.
+    /// Rows delete existing ones.
     Delete,
-    /// Those that meet the `delete` condition delete, the others replace.
+    /// Rows that meet the `delete` condition delete, other rows replace.
     Merge,
 }
 
-/// Which columns of existing rows a load replaces.
+/// The columns of existing rows that a load replaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UpdateMode {
-    /// All.
+    /// All columns.
     #[default]
     Upsert,
-    /// Those that the load brings.
+    /// The columns that the load contains.
     FixedColumns,
-    /// Those that each row brings.
+    /// The columns that each row contains.
     FlexibleColumns,
 }
 
-/// What a partial update does with a key that is not there.
+/// The effect of a row in a partial update whose key does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NewKeys {
-    /// A new row with defaults.
+    /// Adds a new row with defaults.
     #[default]
     Append,
-    /// An error.
+    /// Fails the load.
     Error,
 }
 
-/// Whether a load shares its object and its commit with others; see [`StreamLoadRequest::may_share`].
+/// Whether a load shares its object and its commit with other loads; see [`StreamLoadRequest::may_share`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GroupCommit {
-    /// With those that are there at the same time; it waits for none. It is answered like a load by itself.
+    /// Not specified: share with loads that arrive at the same time, without waiting for others. The answer is like
+    /// that of a load by itself.
     #[default]
     Unsaid,
-    /// It does not.
+    /// Never share with other loads.
     Off,
-    /// It does, and waits for others as long as the table's `group_commit_interval_ms` says.
+    /// Share, and wait for others up to the table's `group_commit_interval_ms`.
     Sync,
-    /// It does, and waits for none. There is no write-ahead log: it is answered when its rows are durable and visible.
+    /// Share, and wait for no others. There is no write-ahead log: the load is answered when its rows are durable and
+    /// visible.
     Async,
 }
 
-/// Everything that a load asks for, but its body.
+/// A load request without its body.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamLoadRequest {
-    /// Name that makes a repetition a no-op.
+    /// Name under which a repeated load does nothing.
     pub label: Option<String>,
-    /// Bytes of the body, where the head of the request says so.
+    /// Bytes of the body, if the request's head says so.
     pub body_bytes: Option<u64>,
     /// Text for the records of loads.
     pub comment: String,
-    /// How the body is written.
+    /// Format of the body.
     pub format: Format,
-    /// Details of delimited text.
+    /// Layout of delimited text.
     pub csv: CsvLayout,
-    /// Details of JSON.
+    /// Layout of JSON.
     pub json: JsonLayout,
-    /// How the body is compressed.
+    /// Compression of the body.
     pub compression: Compression,
-    /// Columns of the body, and expressions; empty: the table's columns.
+    /// Columns of the body, and expressions; empty if the body has the table's columns.
     pub columns: Vec<ColumnItem>,
-    /// Condition that rows must meet; others are counted as unselected.
+    /// Condition that rows must meet; other rows are counted as unselected.
     pub where_: Option<String>,
     /// See [`MergeType`].
     pub merge_type: MergeType,
     /// Condition under which rows delete, with [`MergeType::Merge`].
     pub delete: Option<String>,
-    /// Column of the body that gives the hidden sequence column.
+    /// Column of the body from which the hidden sequence column is filled.
     pub sequence_col: Option<String>,
     /// Hidden columns of the body, behind the table's; only without `columns`.
     pub hidden_columns: Vec<String>,
-    /// SUM columns are subtracted.
+    /// Whether values of SUM columns are subtracted.
     pub negative: bool,
-    /// Share of the rows that may be left out, 0 to 1.
+    /// Share of the rows that may be rejected, 0 to 1.
     pub max_filter_ratio: f64,
-    /// Rows may go to these partitions only; empty: to all.
+    /// Partitions that rows may go to; empty for all.
     pub partitions: Vec<String>,
-    /// The partitions are temporary ones.
+    /// Whether the partitions are temporary ones.
     pub temporary_partitions: bool,
-    /// Time for the whole load.
+    /// Timeout of the whole load.
     pub timeout: Duration,
-    /// Values that do not fit are reasons to leave a row out; else they are NULL.
+    /// Whether a row with a value that does not fit is rejected; otherwise the value becomes NULL.
     pub strict_mode: bool,
-    /// Zone for functions of time, and that times with an offset are moved to.
+    /// Time zone for time functions, and to which timestamps with an offset are converted.
     pub timezone: Option<String>,
-    /// Bytes that the load may hold.
+    /// Limit of the load's memory in bytes.
     pub memory_bytes: Option<u64>,
-    /// Commit in a second request.
+    /// Whether the load is only prepared, and a second request commits it.
     pub two_phase_commit: bool,
     /// See [`GroupCommit`].
     pub group_commit: GroupCommit,
@@ -357,11 +360,12 @@ pub struct StreamLoadRequest {
     pub update_mode: UpdateMode,
     /// See [`NewKeys`].
     pub new_keys: NewKeys,
-    /// Rows of a UNIQUE table whose keys are there stay, and of several rows of the load the first counts. No header says so.
+    /// Whether rows whose keys the UNIQUE table has already are skipped; of several rows of the load with one key the
+    /// first counts. No header sets this.
     pub keeps_rows: bool,
 }
 
-/// `timeout` when the request names none: three days.
+/// Timeout of a request that names none: three days.
 const TIMEOUT: Duration = Duration::from_secs(259_200);
 
 /// Most characters of a label.
@@ -401,10 +405,10 @@ impl Default for StreamLoadRequest {
 }
 
 impl StreamLoadRequest {
-    /// Reads headers.
+    /// Parses headers.
     ///
     /// # Errors
-    /// The first header, in the order of the list above, that cannot be understood, or two that exclude each other.
+    /// [`RequestError`] for the first header that cannot be understood, or for headers that exclude each other.
     pub fn from_headers<'a>(headers: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Result<Self> {
         let mut given = Given { headers: Vec::new() };
         for (name, value) in headers {
@@ -422,7 +426,7 @@ impl StreamLoadRequest {
         given.check_without_effect()?;
         let mut request = StreamLoadRequest {
             label: given.text("label").map(label).transpose()?,
-            // One that is no number is refused before this is asked.
+            // A length that is not a number is refused before.
             body_bytes: given.text("content-length").and_then(|n| n.parse().ok()),
             comment: given.text("comment").unwrap_or_default().to_string(),
             ..StreamLoadRequest::default()
@@ -450,7 +454,7 @@ impl StreamLoadRequest {
             _ => {}
         }
         request.sequence_col = given.text("function_column.sequence_col").map(str::to_string);
-        // Doris's rule: a list of columns has the hidden ones in it, where the body has them.
+        // As in Doris: if a list of columns is given, it contains the hidden columns that the body has.
         if request.columns.is_empty() {
             request.hidden_columns = given.list("hidden_columns");
         }
@@ -513,8 +517,8 @@ impl StreamLoadRequest {
         Ok(request)
     }
 
-    /// Whether it has nothing that needs a commit of its own. The label of a load that is large, or turns out to be, is taken
-    /// by a transaction of its own.
+    /// Returns whether the load has nothing that needs a commit of its own. The label of a load that is large, or turns
+    /// out to be, is taken by a transaction of its own.
     pub fn may_share(&self) -> bool {
         self.group_commit != GroupCommit::Off
             && (self.label.is_none() || self.body_bytes.is_none_or(|bytes| bytes <= MEMBER_BYTES_MAX))
@@ -524,7 +528,7 @@ impl StreamLoadRequest {
             && !self.keeps_rows
     }
 
-    /// Whether `columns` has expressions only: then, as in Doris, the body has the table's columns.
+    /// Returns whether `columns` has only expressions: then, as in Doris, the body has the table's columns.
     pub fn derives_only(&self) -> bool {
         !self.columns.is_empty() && self.columns.iter().all(|item| matches!(item, ColumnItem::Derived { .. }))
     }
@@ -533,12 +537,12 @@ impl StreamLoadRequest {
         matches!(self.group_commit, GroupCommit::Sync | GroupCommit::Async)
     }
 
-    /// Whether it is answered as a group commit: it asks for one, and has nothing that needs a commit of its own.
+    /// Returns whether the load is answered as a group commit: it asks for one, and needs no commit of its own.
     pub fn grouped(&self) -> bool {
         self.asks_for_group() && self.may_share()
     }
 
-    /// The rules of UPDATE_FLEXIBLE_COLUMNS, where each row names its own columns.
+    /// Checks the rules of UPDATE_FLEXIBLE_COLUMNS, with which each row names its own columns.
     fn check_flexible(&self) -> Result<()> {
         if self.update_mode != UpdateMode::FlexibleColumns {
             return Ok(());
@@ -561,18 +565,19 @@ impl StreamLoadRequest {
     }
 }
 
-/// Headers with lower-case names.
+/// The given headers, with names in lower case.
 struct Given<'a> {
     headers: Vec<(String, &'a str)>,
 }
 
 impl<'a> Given<'a> {
-    /// The header's value; an empty one counts as not given.
+    /// Returns the header's value; an empty value counts as not given.
     fn text(&self, name: &str) -> Option<&'a str> {
         self.headers.iter().find(|(n, v)| n == name && !v.is_empty()).map(|(_, v)| *v)
     }
 
-    /// Doris takes everything but `true` for false, so that `two_phase_commit: yes` commits at once; here it is an error.
+    /// Returns a boolean header. Doris takes everything but `true` for false, so that `two_phase_commit: yes` commits
+    /// at once; here it is an error.
     fn flag(&self, name: &str) -> Result<bool> {
         match self.text(name).map(str::to_ascii_lowercase).as_deref() {
             None | Some("false" | "0") => Ok(false),
@@ -581,7 +586,7 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// Refuses a name that is nearly one of a load's headers: the load would be another than was asked for.
+    /// Refuses a name that nearly equals one of the load headers: ignoring it would change what is loaded.
     fn misspelt(&self) -> Result<()> {
         let names: Vec<&str> = HEADERS.iter().map(|(name, _)| *name).collect();
         for (name, _) in &self.headers {
@@ -589,7 +594,8 @@ impl<'a> Given<'a> {
             if known || FOREIGN.contains(&name.as_str()) || name.starts_with("x-") {
                 continue;
             }
-            // As `column-separator`, and the beginning of a header or more than all of it: `strict`, `labels`, `delete_on`.
+            // Names like `column-separator`, and names that begin a header or continue one: `strict`, `labels`,
+            // `delete_on`.
             let spelled = |known: &&str| name.len() >= 4 && name.replace('-', "_") == **known;
             let part = |known: &&str| {
                 let begins = name.len() >= PART_CHARS_MIN && (known.starts_with(name) || name.starts_with(*known));
@@ -605,7 +611,7 @@ impl<'a> Given<'a> {
         Ok(())
     }
 
-    /// Headers without effect have values that could have one.
+    /// Checks the values of headers without effect.
     fn check_without_effect(&self) -> Result<()> {
         for (name, _) in WITHOUT_EFFECT {
             match *name {
@@ -670,7 +676,7 @@ impl<'a> Given<'a> {
                 None => return invalid(format!("unknown data format, format={name}")),
             },
         };
-        // HTTP's own name of it counts where no header of loads says more.
+        // HTTP's own header counts if no load header says more.
         let named = self.text("compress_type").map(|codec| ("compress_type", codec));
         let Some((header, codec)) = named.or(self.text("content-encoding").map(|codec| ("Content-Encoding", codec)))
         else {
@@ -703,7 +709,7 @@ impl<'a> Given<'a> {
 
     fn csv(&self) -> Result<CsvLayout> {
         let mut csv = CsvLayout::default();
-        // A tab alone is trimmed away by HTTP, so the default stands for it.
+        // HTTP trims a value that is a single tab, so it is the default.
         if let Some(text) = self.text("column_separator") {
             csv.column_separator = bytes_of("column_separator", text)?;
         }
@@ -735,7 +741,7 @@ impl<'a> Given<'a> {
         };
         Ok(JsonLayout {
             strip_outer_array,
-            // Lines are the default where neither is said.
+            // Without either header, each line is a value.
             read_json_by_line: match self.text("read_json_by_line") {
                 Some(_) => self.flag("read_json_by_line")?,
                 None => self.text("strip_outer_array").is_none(),
@@ -765,7 +771,7 @@ impl<'a> Given<'a> {
 /// Checks a label.
 ///
 /// # Errors
-/// It is empty, too long, or has other characters than letters, digits, `-`, `_` and `:`.
+/// [`RequestError`] if it is empty, too long, or has other characters than letters, digits, `-`, `_` and `:`.
 pub fn label(text: &str) -> Result<String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | ':');
     if text.is_empty() || text.len() > LABEL_CHARS_MAX || !text.chars().all(fits) {
@@ -774,14 +780,14 @@ pub fn label(text: &str) -> Result<String> {
     Ok(text.to_string())
 }
 
-/// Bytes of a separator: `\x01`, `0x0102`, `\t` as two characters, or as they stand.
+/// Parses a separator: `\x01`, `0x0102`, `\t` as two characters, or the bytes themselves.
 ///
 /// # Errors
-/// Hexadecimal digits that do not come in pairs.
+/// [`RequestError`] if hexadecimal digits do not come in pairs.
 pub fn bytes_of(name: &str, text: &str) -> Result<Vec<u8>> {
     let bytes = text.as_bytes();
     if let Some([b'\\' | b'0', b'x' | b'X']) = bytes.first_chunk::<2>() {
-        // `\x01\x02` and `\x0102` are the same.
+        // `\x01\x02` and `\x0102` mean the same.
         let digits: String = text[2..].split("\\x").flat_map(|part| part.split("\\X")).collect();
         let pairs: Option<Vec<u8>> = digits
             .as_bytes()
@@ -815,10 +821,10 @@ pub fn bytes_of(name: &str, text: &str) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Reads the `columns` list: `a, b, c = upper(b)`.
+/// Parses the header `columns`: `a, b, c = upper(b)`.
 ///
 /// # Errors
-/// Something that is neither a name nor `name = expression`.
+/// [`RequestError`] if an item is neither a name nor `name = expression`, or a quote or bracket is not closed.
 pub fn columns(list: &str) -> Result<Vec<ColumnItem>> {
     let mut items = Vec::new();
     for piece in split_commas(list)? {
@@ -845,7 +851,7 @@ pub fn columns(list: &str) -> Result<Vec<ColumnItem>> {
     Ok(items)
 }
 
-/// A name at the start of the text, and what follows it.
+/// Splits a name at the start of the text from the rest.
 fn leading_name(text: &str) -> Option<(String, &str)> {
     if let Some(quoted) = text.strip_prefix('`') {
         let end = quoted.find('`')?;
@@ -855,7 +861,7 @@ fn leading_name(text: &str) -> Option<(String, &str)> {
     (end > 0).then(|| (text[..end].to_string(), &text[end..]))
 }
 
-/// Pieces between the commas that are not inside brackets or quotes.
+/// Splits at the commas that are not within brackets or quotes.
 fn split_commas(text: &str) -> Result<Vec<&str>> {
     let mut pieces = Vec::new();
     let mut depth = 0usize;

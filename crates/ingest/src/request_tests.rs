@@ -1,4 +1,4 @@
-//! Header by header: value, and what it becomes or the error.
+//! Tests of each header: a value, and the parsed request or the error.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! How the rows of a body become rows of a table, as a load sees it. Expressions are SQL, so a session implements it.
+//! Conversion of a body's rows to rows of a table, as loads need it. Expressions are SQL, so a session implements it.
 
 use arrow::array::{ArrayRef, BooleanArray};
 use arrow::datatypes::SchemaRef;
@@ -7,63 +7,64 @@ use dipper_load::Given;
 
 use dipper_node::error::Result;
 
-/// What is read of a body.
+/// The columns that are read of a body.
 #[derive(Debug, Clone)]
 pub struct Reading {
-    /// All columns of the body, in order, with the types they are to be read as.
+    /// All columns of the body, in order, with the types as which they are read.
     pub body: SchemaRef,
-    /// Places in the body of the columns that are read.
+    /// Indexes in the body of the columns that are read.
     pub wanted: Vec<usize>,
-    /// The value of each wanted column, as an array of one row, in a JSON object that does not have it; `None`: NULL.
+    /// For each wanted column, the value that it has where a JSON object lacks it, as an array of one row; `None` is
+    /// NULL.
     pub absent: Vec<Option<ArrayRef>>,
-    /// Places among `wanted` of columns that each row must bring, where rows bring different columns.
+    /// Indexes in `wanted` of the columns that each row must contain, if rows contain different columns.
     pub required: Vec<usize>,
 }
 
 impl Reading {
-    /// Names of the wanted columns.
+    /// Returns the names of the wanted columns.
     pub(crate) fn names(&self) -> impl Iterator<Item = String> {
         self.wanted.iter().map(|at| self.body.field(*at).name().clone())
     }
 }
 
-/// Rows for the table.
+/// Rows for the table, made of a batch of the body.
 #[derive(Debug)]
 pub struct Shaped {
     /// The rows, with all columns of the table.
     pub batch: RecordBatch,
-    /// Which rows of the input they are; `None`: all, in order.
+    /// The input rows of which they were made; `None`: all, in order.
     pub rows: Option<Vec<u32>>,
     /// The number of rows that `where` left out.
     pub unselected: u64,
-    /// Rows of the input with a value that does not fit, and why; the batch does not have them.
+    /// Input rows with a value that does not fit, and the reason. They are not in the batch.
     pub misfits: Vec<(usize, String)>,
 }
 
 impl Shaped {
-    /// The row of the input that is row `row` here.
+    /// Returns the input row of which row `row` was made.
     pub fn input_row(&self, row: usize) -> usize {
         self.rows.as_ref().map_or(row, |rows| rows[row] as usize)
     }
 }
 
-/// Makes rows of a table from rows of a body.
+/// Converts rows of a body to rows of a table.
 pub trait Shaper: Send + Sync {
-    /// What is read of the body.
+    /// Returns the columns that are read of the body.
     fn reading(&self) -> &Reading;
 
-    /// Rows of the body, with the columns that are wanted, as rows of the table.
+    /// Converts rows of the body, which have the wanted columns, to rows of the table.
     ///
     /// # Errors
-    /// An expression of the load fails on a row.
+    /// The error of an expression of the load that fails on a row.
     fn shape(&self, batch: &RecordBatch) -> Result<Shaped>;
 
-    /// Places of the table's columns that every row of the load brings.
+    /// Returns the indexes of the table's columns that every row of the load contains.
     fn given(&self) -> Vec<usize>;
 
-    /// For each column of the table which rows bring it. `present` says so of the wanted columns.
+    /// Returns for each column of the table which rows contain it. `present` says so of the wanted columns.
     ///
     /// # Errors
-    /// `present` has other rows than the input of `shaped`.
+    /// An error if `present` has other rows than the input of `shaped`.
     fn given_by_row(&self, present: &[BooleanArray], shaped: &Shaped) -> Result<Given>;
 }

@@ -1,6 +1,7 @@
-//! Rows out of a body, by several threads.
+//! Reads the rows of a body with several threads.
 //!
-//! A body is cut into pieces, numbered in its order. One thread at a time reads, the others parse what they have read.
+//! A body is cut into pieces that are numbered in its order. One thread at a time reads, the others parse the pieces
+//! that they have read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,40 +23,40 @@ use crate::parquet::ParquetRows;
 use crate::request::{CsvLayout, Format, StreamLoadRequest};
 use crate::shaper::Reading;
 
-/// Bytes of a row that are shown where it is rejected.
+/// Bytes of a rejected row that are shown.
 pub(crate) const ROW_BYTES_SHOWN: usize = 1024;
 
-/// Bytes of a piece of text, about.
+/// Approximate bytes of a piece of text.
 pub const PIECE_BYTES: usize = 1 << 20;
 
-/// Bytes of the longest row of a body: far more than the columns of any row hold, and little enough to be kept.
+/// Bytes of the longest row of a body: far more than the columns of any row hold, and small enough to be buffered.
 pub const ROW_BYTES_MAX: usize = 100 << 20;
 
-/// Most rows of a batch: what the operators behind work on best.
+/// Most rows of a batch: the size at which the following operators work best.
 const BATCH_ROWS: usize = 8192;
 
-/// Tablets that the rows of one piece are dealt out among; with more of them pieces are larger, up to
+/// Number of tablets over which the rows of one piece are distributed. With more tablets, pieces are larger, up to
 /// [`PIECES_MAX`] times.
 const TABLETS_PER_PIECE: usize = 8;
 
 const PIECES_MAX: usize = 16;
 
-/// Rows that were rejected before a load without tolerance stops reading.
+/// Rejected rows after which a load without tolerance stops reading.
 const REJECTED_WITHOUT_TOLERANCE: u64 = 50;
 
-/// A piece of the body.
+/// A piece of the body, parsed.
 pub struct Piece {
-    /// 0, 1, 2, ... in the order of the body, without gaps.
+    /// Number of the piece: 0, 1, 2, ... in the order of the body, without gaps.
     pub(crate) order: u64,
     /// The rows.
     pub batches: Vec<RecordBatch>,
-    /// Where the rows of each batch come from.
+    /// Position of the rows of each batch in the body.
     pub(crate) origins: Vec<Origin>,
-    /// For each batch, which rows bring each of its columns; empty where all bring all.
+    /// For each batch, which rows contain each of its columns; empty if all rows contain all.
     pub(crate) present: Vec<Vec<BooleanArray>>,
 }
 
-/// Where the rows of a batch come from.
+/// Position of the rows of a batch in the body.
 pub(crate) enum Origin {
     Text(Origins),
     Json(JsonOrigins),
@@ -64,7 +65,7 @@ pub(crate) enum Origin {
 }
 
 impl Origin {
-    /// The row as it is shown where it is rejected.
+    /// Makes the rejected row for row `row` of `batch`.
     pub(crate) fn rejected(&self, row: usize, batch: &RecordBatch, reason: String) -> RejectedRow {
         match self {
             Origin::Text(origins) => RejectedRow {
@@ -83,7 +84,7 @@ impl Origin {
     }
 }
 
-/// A row of a body that has no text of its own.
+/// Formats a row of a body that is not text.
 fn row_text(batch: &RecordBatch, row: usize) -> String {
     let cell = |c: &arrow::array::ArrayRef| arrow::util::display::array_value_to_string(c, row).unwrap_or_default();
     let mut text = batch.columns().iter().map(cell).collect::<Vec<_>>().join("\t");
@@ -103,7 +104,7 @@ pub(crate) enum RowSource {
     Arrow(Arc<ArrowRows>),
 }
 
-/// One thread's view of a [`RowSource`].
+/// A thread's reader of a [`RowSource`].
 pub(crate) enum Reader {
     Text(Box<Worker>),
     Json(Arc<JsonRows>),
@@ -112,10 +113,10 @@ pub(crate) enum Reader {
 }
 
 impl RowSource {
-    /// Delimited text, whose rows are dealt out among so many tablets.
+    /// Makes the rows of delimited text, which are distributed over `tablets` tablets.
     ///
     /// # Errors
-    /// Separators that contradict each other, types that text cannot have.
+    /// `Invalid` if separators contradict each other, or text cannot have a column's type.
     pub(crate) fn text(
         request: &StreamLoadRequest,
         reading: &Reading,
@@ -133,7 +134,7 @@ impl RowSource {
         let max = if request.max_filter_ratio > 0.0 { u64::MAX } else { REJECTED_WITHOUT_TOLERANCE };
         options.bad_value = if request.strict_mode { BadValue::Reject { max } } else { BadValue::RejectRecord { max } };
         options.invalid_utf8 = InvalidUtf8::Reject;
-        // A handful of rows a tablet would cost more to deal out than to parse.
+        // With only a few rows per tablet, distributing them would cost more than parsing them.
         let factor = (tablets / TABLETS_PER_PIECE).clamp(1, PIECES_MAX);
         options.block_bytes = PIECE_BYTES * factor;
         options.batch_rows = BATCH_ROWS * factor;
@@ -145,7 +146,7 @@ impl RowSource {
         Ok(RowSource::Text(ScanQueue::new(scan, vec![file])))
     }
 
-    /// A view for one more thread.
+    /// Makes a reader for one more thread.
     pub(crate) fn reader(&self) -> Reader {
         match self {
             RowSource::Text(queue) => Reader::Text(Box::new(queue.worker())),
@@ -165,7 +166,7 @@ impl RowSource {
         }
     }
 
-    /// Rows that are no rows of the table: their number, and the first ones.
+    /// Returns the number of rows that do not fit the table, and the first of them.
     pub(crate) fn rejected(&self) -> (u64, Vec<RejectedRow>) {
         match self {
             RowSource::Text(queue) => {
@@ -178,10 +179,10 @@ impl RowSource {
 }
 
 impl Reader {
-    /// The next piece; `None` when nothing is left for this thread. Blocking.
+    /// Returns the next piece; `None` if nothing is left for this thread. Blocking.
     ///
     /// # Errors
-    /// The body breaks off or cannot be read.
+    /// `BadValue`, caused by [`Unqualified`], if too many rows are rejected; otherwise the error of reading the body.
     pub(crate) fn next(&mut self) -> Result<Option<Piece>> {
         match self {
             Reader::Text(worker) => match worker.next_split() {
@@ -202,7 +203,7 @@ impl Reader {
     }
 }
 
-/// Stops a load without tolerance that has met too many rows to be worth going on.
+/// Stops a load without tolerance that has met too many rejected rows.
 ///
 /// # Errors
 /// `BadValue`, caused by [`Unqualified`].
@@ -213,7 +214,7 @@ pub(crate) fn check_qualified(request: &StreamLoadRequest, rejected: u64) -> Res
     }
 }
 
-/// Delimited text as the headers of a load describe it.
+/// Returns the dialect of delimited text that the headers of a load describe.
 pub fn dialect(layout: &CsvLayout, head_lines: u8) -> CsvDialect {
     let line_end = match layout.line_delimiter.as_slice() {
         b"\n" | b"\r\n" => LineEnd::Newline,
@@ -226,7 +227,7 @@ pub fn dialect(layout: &CsvLayout, head_lines: u8) -> CsvDialect {
     CsvDialect {
         delimiter: layout.column_separator.clone(),
         line_end,
-        // Quotes that are to be taken away also hold separators together.
+        // Quotes that are to be removed also protect separators within them.
         quote: layout.enclose.or(layout.trim_double_quotes.then_some(b'"')),
         escape: layout.escape,
         comment: None,
@@ -239,10 +240,10 @@ pub fn dialect(layout: &CsvLayout, head_lines: u8) -> CsvDialect {
     }
 }
 
-/// Hive's text by the headers of delimited text, each of which may be left out: fields are separated by `^A`.
+/// Returns the dialect of Hive's text that the headers of a load describe; by default fields are separated by `^A`.
 ///
 /// # Errors
-/// A separator of several bytes, and headers that Hive's text has nothing for.
+/// `Invalid` if a separator has several bytes, or a header has no meaning for Hive's text.
 fn hive_dialect(layout: &CsvLayout) -> Result<HiveDialect> {
     let none = CsvLayout::default();
     let refused = [
@@ -269,7 +270,7 @@ fn hive_dialect(layout: &CsvLayout) -> Result<HiveDialect> {
     Ok(dialect)
 }
 
-/// A row that the scan rejected, in Doris's words.
+/// Converts a row that the scan rejected, with the reason in Doris' words.
 pub fn from_text(rejected: Rejected) -> RejectedRow {
     let Rejected { line, column, fault, reason, text, .. } = rejected;
     let reason = match (&column, fault) {
@@ -285,7 +286,7 @@ pub fn from_text(rejected: Rejected) -> RejectedRow {
     RejectedRow { line, column, reason, row: text }
 }
 
-/// Numbers for pieces of sources that have none of their own.
+/// Generates the numbers of pieces for sources that do not number them.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers(AtomicU64);
 
@@ -295,7 +296,7 @@ impl Numbers {
     }
 }
 
-/// A body as something that is read in order, whatever its compression.
+/// Returns the decompressed body as a reader.
 pub(crate) fn plain(body: Arc<BodySource>, request: &StreamLoadRequest) -> Box<dyn std::io::Read + Send> {
     dipper_text::decoder(request.compression, body as Arc<dyn Source>)
 }

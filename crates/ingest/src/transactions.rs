@@ -5,8 +5,8 @@
 //!                                └─ from here on as any prepared load: over restarts, by its label, in each process
 //! ```
 //!
-//! Up to `prepare` a transaction is of this process alone, and goes with it. One in which nothing happens for its time is
-//! rolled back; so is one of whose loads one fails, because clients do not look at each answer.
+//! Up to `prepare` a transaction belongs to this process, and is lost with it. A transaction is rolled back if nothing
+//! happens in it until its timeout, and also if one of its loads fails, because clients do not check each answer.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,54 +33,54 @@ use crate::request::{self, StreamLoadRequest, UpdateMode};
 use crate::two_phase::{End, TwoPhase, TxnName, end};
 use crate::uncommitted::{Slot, Uncommitted};
 
-/// Time for a transaction up to its `prepare` where `begin` names none, as StarRocks' `stream_load_default_timeout_second`.
+/// Time from `begin` to `prepare` if `begin` names none, like StarRocks' `stream_load_default_timeout_second`.
 const TIMEOUT: Duration = Duration::from_secs(600);
-/// Transactions that may be open at once.
+/// Most transactions that may be open at the same time.
 const OPEN_MAX: usize = 4096;
 
-/// What is asked about a transaction.
+/// The name of a transaction in a request.
 #[derive(Debug, Clone)]
 pub struct TransactionName {
-    /// Who asks.
+    /// The client that asks.
     pub client: ClientInfo,
     /// Database.
     pub database: String,
-    /// The transaction's table; only of `begin` and `load` it must be known.
+    /// The transaction's table; required only for `begin` and `load`.
     pub table: Option<String>,
     /// The transaction's name in its database.
     pub label: String,
 }
 
-/// How long a transaction may take.
+/// Timeouts of a transaction.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TransactionTimes {
-    /// From `begin` to `prepare`; `None`: ten minutes.
+    /// From `begin` to `prepare`; `None` means ten minutes.
     pub whole: Option<Duration>,
     /// Between two requests.
     pub idle: Option<Duration>,
 }
 
-/// What is done with a transaction, but loads.
+/// An operation on a transaction, other than a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// Keeps it for a commit, also over restarts.
+    /// Keeps the transaction for a later commit, also over restarts.
     Prepare,
-    /// Makes its rows visible.
+    /// Makes the transaction's rows visible.
     Commit,
-    /// Forgets it.
+    /// Discards the transaction.
     Rollback,
 }
 
-/// Why a request is refused, in StarRocks' words.
+/// The reason for refusing a request, in StarRocks' words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransactionError {
     /// `FAILED`, `LABEL_ALREADY_EXISTS`, `TXN_NOT_EXISTS`.
     pub status: &'static str,
-    /// What is wrong.
+    /// The message.
     pub message: String,
-    /// What the transaction is that has the label: `RUNNING`, `PREPARED`, `FINISHED`.
+    /// State of the transaction that has the label: `RUNNING`, `PREPARED`, `FINISHED`.
     pub existing: Option<&'static str>,
-    /// The transaction, where it is known.
+    /// Number of the transaction, if it is known.
     pub number: Option<u64>,
 }
 
@@ -95,18 +95,18 @@ fn not_there(label: &str) -> TransactionError {
     TransactionError { status: "TXN_NOT_EXISTS", message, existing: None, number: None }
 }
 
-/// What was done.
+/// The result of a successful request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransactionDone {
     /// Number of the transaction.
     pub number: u64,
-    /// Rows of its loads, as far as this process knows.
+    /// Rows of its loads, as far as this process knows them.
     pub rows: u64,
-    /// What there is to say.
+    /// Message for the client; may be empty.
     pub message: String,
 }
 
-/// The transactions that are open, by database and label.
+/// The open transactions, by database and label.
 #[derive(Debug, Default)]
 pub(crate) struct Transactions {
     open: Mutex<HashMap<(TableId, String), Arc<Open>>>,
@@ -117,23 +117,23 @@ struct Open {
     table: TableId,
     txn: TxnId,
     written: Arc<tokio::sync::Mutex<Option<Uncommitted>>>,
-    /// When something was last asked of it.
+    /// When the last request for it came.
     asked: Mutex<Instant>,
     until: Instant,
     idle: Option<Duration>,
-    /// Told when the transaction is over.
+    /// Notified when the transaction has ended.
     ended: Notify,
 }
 
 impl Open {
-    /// When it is rolled back if nothing more is asked of it.
+    /// Returns when the transaction is rolled back if no further request comes.
     fn deadline(&self) -> Instant {
         let idle = self.idle.map(|idle| *self.asked.lock() + idle);
         idle.map_or(self.until, |idle| idle.min(self.until))
     }
 }
 
-/// A load of a transaction that can take its body.
+/// A load of a transaction that is ready to take its body.
 pub struct TransactionLoad {
     job: LoadJob,
     slot: Slot,
@@ -144,10 +144,10 @@ pub struct TransactionLoad {
     number: u64,
 }
 
-/// Begins a transaction: takes its label. Gives its number.
+/// Begins a transaction and takes its label. Returns its number.
 ///
 /// # Errors
-/// As of [`TransactionError`].
+/// `LABEL_ALREADY_EXISTS` if the label has been used; `FAILED` for all other reasons.
 pub fn begin<'a>(
     loads: &'a Arc<Loads>,
     host: &'a dyn LoadHost,
@@ -207,7 +207,7 @@ async fn begun(
             if tokio::time::timeout_at(open.deadline().into(), open.ended.notified()).await.is_ok() {
                 return;
             }
-            // What it is at, it ends: a load has a time of its own.
+            // A load that is running ends first: it has a timeout of its own.
             let mut written = open.written.lock().await;
             if open.deadline() > Instant::now() && written.is_some() {
                 continue;
@@ -242,7 +242,7 @@ impl Transactions {
     }
 }
 
-/// The database, and the table that the client names and may write to.
+/// Returns the database, and the table that the client names and may write to.
 async fn target(loads: &Arc<Loads>, host: &dyn LoadHost, name: &TransactionName) -> Result<(TableId, TableId)> {
     let Some(table) = name.table.clone() else {
         return Err(EngineError::invalid("header 'table' is missing: the table that the transaction writes to"));
@@ -258,11 +258,12 @@ fn spec(name: &TransactionName, table: String, request: StreamLoadRequest) -> Lo
     LoadSpec { kind: LoadKind::Stream, client, database, table, request }
 }
 
-/// Begins a load of an open transaction: all that can be checked without its body. Another load of the transaction ends
-/// before.
+/// Begins a load of an open transaction: checks everything that can be checked without the body. It waits until another
+/// load of the transaction has ended.
 ///
 /// # Errors
-/// As of [`TransactionError`]; the transaction stays as it is.
+/// `TXN_NOT_EXISTS` if the transaction is not open here; `FAILED` for all other reasons. The transaction stays
+/// unchanged.
 pub fn begin_load<'a>(
     loads: &'a Arc<Loads>,
     host: &'a dyn LoadHost,
@@ -303,15 +304,15 @@ async fn load_begun(
 }
 
 impl TransactionLoad {
-    /// Number of the transaction.
+    /// Returns the number of the transaction.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Takes the body. Where the load fails, its transaction is rolled back.
+    /// Takes the body. If the load fails, its transaction is rolled back.
     ///
     /// # Cancellation
-    /// Dropped, nothing of the load is in the transaction.
+    /// If the future is dropped, no rows of the load are in the transaction.
     pub fn run(self, body: BodySource) -> BoxFuture<'static, LoadAnswer> {
         let TransactionLoad { job, slot, open, mut written, loads, key, .. } = self;
         async move {
@@ -337,10 +338,10 @@ impl TransactionLoad {
     }
 }
 
-/// Prepares, commits or rolls back a transaction. What was done already is done.
+/// Prepares, commits or rolls back a transaction. Repeating an operation succeeds.
 ///
 /// # Errors
-/// As of [`TransactionError`].
+/// `TXN_NOT_EXISTS` if there is no such transaction; `FAILED` for all other reasons.
 pub fn finish<'a>(
     loads: &'a Arc<Loads>,
     host: &'a dyn LoadHost,
@@ -430,7 +431,7 @@ async fn prepared(
             (true, _) => failed(txn, format!("Can not abort committed transaction {}", txn_number(txn))),
             (false, _) => failed(txn, format!("Can not commit aborted transaction {}", txn_number(txn))),
         },
-        // Of another process, which may have died since.
+        // The transaction belongs to another process, which may have died since.
         End::Running(txn) => failed(
             txn,
             format!("Transaction {} is open in another server process; send the request there", txn_number(txn)),

@@ -1,4 +1,4 @@
-//! The second phase of prepared loads, and what became of labels.
+//! The second phase of prepared loads, and the states of labels.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,25 +18,25 @@ use crate::answer::txn_number;
 use crate::host::LoadHost;
 use crate::loads::Loads;
 
-/// Which prepared load.
+/// The name of a prepared load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TxnName {
-    /// By the number in its answer.
+    /// The number in the load's answer.
     Number(u64),
-    /// By its label.
+    /// The load's label.
     Label(String),
 }
 
-/// What becomes of it.
+/// The operation on a prepared load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TwoPhase {
-    /// Its rows become visible.
+    /// Makes its rows visible.
     Commit,
-    /// It is forgotten.
+    /// Discards it.
     Abort,
 }
 
-/// What is known of a transaction that somebody wants to end.
+/// The state of a transaction that a client wants to end.
 enum Found {
     Prepared(Table, TxnId),
     Committed(TxnId),
@@ -49,11 +49,11 @@ async fn database(loads: &Arc<Loads>, name: &str) -> Result<Arc<Database>> {
     Ok(Arc::clone(state.database(name).ok_or_else(|| state.no_database(name))?))
 }
 
-/// Commits or aborts a prepared load of a database; `table` narrows where it is looked for. Says what was done.
+/// Commits or aborts a prepared load of a database; `table` narrows the search. Returns a message for the client.
 ///
 /// # Errors
-/// There is no such load, or it has ended already: the message says how, in Doris's words, which clients look for to
-/// learn that a repeated commit had been done.
+/// `Invalid` if there is no such load, or it has ended already. The message says how it ended in Doris' words, which
+/// clients look for to learn that a repeated commit had succeeded.
 pub fn two_phase<'a>(
     loads: &'a Arc<Loads>,
     host: &'a dyn LoadHost,
@@ -95,15 +95,15 @@ async fn ended(
     }
 }
 
-/// What became of a request to end a prepared load.
+/// The outcome of a request to end a prepared load.
 pub(crate) enum End {
-    /// Done.
+    /// The load was committed or aborted by this request.
     Now(TxnId),
-    /// The load had ended before: true if it was committed.
+    /// The load had ended before; true if it was committed.
     Was(TxnId, bool),
     /// The load is not prepared yet.
     Running(TxnId),
-    /// There is none of that name.
+    /// There is no load of this name.
     Unknown,
 }
 
@@ -155,7 +155,7 @@ async fn commit(loads: &Arc<Loads>, table: &Table, txn: TxnId) -> Result<()> {
     Ok(())
 }
 
-/// What a table's newest state says.
+/// Looks for a transaction in the newest state of a table.
 async fn in_table(loads: &Arc<Loads>, id: TableId, is: impl Fn(TxnId) -> bool) -> Result<Option<Found>> {
     let table = loads.tables.get(id).await?;
     let state = table.refresh().await?;
@@ -197,11 +197,11 @@ async fn by_label(loads: &Arc<Loads>, name: &str, label: &str) -> Result<Option<
     })
 }
 
-/// Labels of a database with what became of their newest loads, oldest first: what outlives this process, and what others
-/// loaded. At most [`LABELS_LISTED`]: each is a request.
+/// Returns the labels of a database with the states of their newest loads, oldest first. They include loads of earlier
+/// and of other processes. At most [`LABELS_LISTED`], because each costs a request.
 ///
 /// # Errors
-/// The store's.
+/// The errors of the store.
 pub async fn known_labels(loads: &Arc<Loads>, database: &Database) -> Result<Vec<(Attempt, LabelStatus)>> {
     let labels = loads.labels().await?;
     let mut newest: HashMap<String, Attempt> = HashMap::new();
@@ -217,7 +217,7 @@ pub async fn known_labels(loads: &Arc<Loads>, database: &Database) -> Result<Vec
             let status = labels.status(database.id, &attempt).await?;
             Ok::<_, EngineError>((attempt, status))
         };
-        // Boxed: behind closures the compiler does not see that they are `Send`.
+        // Boxed, because the compiler does not see through closures that the futures are `Send`.
         requests.push(judged.boxed());
     }
     let mut known: Vec<_> = futures::stream::iter(requests).buffer_unordered(REQUESTS).try_collect().await?;
@@ -225,21 +225,21 @@ pub async fn known_labels(loads: &Arc<Loads>, database: &Database) -> Result<Vec
     Ok(known)
 }
 
-/// Labels that SHOW lists; as many as Doris keeps (`label_num_threshold`).
+/// Most labels that SHOW lists: as many as Doris keeps (`label_num_threshold`).
 const LABELS_LISTED: usize = 2000;
-/// Requests for them at a time.
+/// Requests for labels that are in flight at a time.
 const REQUESTS: usize = 16;
 
-/// The state of the load with a label, in Doris's words; `UNKNOWN` for a label that nobody used.
+/// Returns the state of the load with a label, in Doris' words; `UNKNOWN` for an unused label.
 ///
 /// # Errors
-/// No such database, or the store fails.
+/// `NoDatabase` if there is no such database; the errors of the store.
 pub async fn label_state(loads: &Arc<Loads>, database_name: &str, label: &str) -> Result<&'static str> {
     let database = database(loads, database_name).await?;
     let labels = loads.labels().await?;
     let found = labels.lookup(database.id, label).await?.map(|(_, status)| status);
     Ok(match found {
-        // The label of a small load is taken with its rows.
+        // The label of a small load is taken only with its rows, so look for a running load, too.
         None | Some(LabelStatus::Aborted) => match loads.records.labelled(database_name, label) {
             Some(record) if record.ended.is_none() => "PREPARE",
             Some(record) if record.state() == "CANCELLED" => "ABORTED",

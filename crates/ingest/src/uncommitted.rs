@@ -1,4 +1,4 @@
-//! What a transaction has written and not committed: rows of one table, in objects that no version of it names.
+//! Uncommitted writes of a transaction: rows of one table, in objects that no version of the table names.
 //!
 //! ```text
 //! BEGIN ─ INSERT ─ UPDATE ─ DELETE ─ COMMIT        POST /api/transaction/begin ─ load ─ load ─ prepare ─ commit
@@ -6,15 +6,16 @@
 //!           └─ part ─┴─ part ─┴─ part ──┴─ one version                            └─ part┴─ part ─┴ prepared┴─ one version
 //! ```
 //!
-//! Each statement or load is a part: a load of its own under the transaction's id, whose objects are numbered behind those of
-//! the part before. Rows of VALUES go on in one load as long as nothing else comes, so that many small INSERTs leave one
-//! object. Nothing is in the table's chain before the commit, so nobody has to take anything back: who rolls back, loses the
-//! connection or dies leaves objects that nobody names, which are deleted at once or by vacuum.
+//! Each statement or load is a part: a load of its own under the transaction's id, whose objects are numbered after
+//! those of the part before. Rows of VALUES share one load as long as no other statement comes, so that many small
+//! INSERTs leave one object. The table's chain contains nothing before the commit, so nothing has to be undone: a
+//! transaction that rolls back, loses its connection or dies leaves objects that nobody names. They are deleted
+//! immediately or by vacuum.
 //!
-//! The transaction itself sees what it has written ([`Uncommitted::seen`]), over the state that the table had when it wrote
-//! first. Of rows with equal keys those of the later part win. Where it has read rows that it replaces (UPDATE, DELETE, some
-//! columns of a row), its commit is refused if others have changed one of the rows that it replaces since then: the first
-//! who commits wins, and the other is told to repeat its transaction (1213).
+//! The transaction itself sees its writes ([`Uncommitted::seen`]), on top of the table's state at its first write. Of
+//! rows with equal keys those of the later part win. If the transaction has read rows that it replaces (UPDATE, DELETE,
+//! partial updates), its commit is refused if others have changed one of these rows since then: the first to commit
+//! wins, and the other is told to repeat its transaction (1213).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,51 +34,51 @@ use crate::answer::LoadAnswer;
 use crate::loads::Loads;
 use crate::records::Running;
 
-/// Objects that a part may have: the next one's numbers begin behind them.
+/// Most objects of a part: the numbers of the next part begin after them.
 const PART_OBJECTS: u32 = 1 << 16;
-/// Bytes of rows of VALUES that wait in memory, about.
+/// Approximate bytes of VALUES rows that are buffered in memory.
 const VALUES_BYTES: u64 = 64 << 20;
 
-/// A statement's or a load's share of a transaction: durable, and in no version.
+/// The part of a transaction that a statement or load has written: durable, and in no version.
 #[derive(Debug, Clone)]
 pub struct Part {
-    /// What wrote the rows, and can delete them.
+    /// The load that wrote the rows, and can delete them.
     pub load: Arc<Load>,
-    /// Its objects.
+    /// The objects of the part.
     pub rowset: Rowset,
 }
 
-/// Where a part begins.
+/// The beginning of a part.
 #[derive(Debug, Clone, Copy)]
 pub struct Place {
     /// The transaction.
     pub txn: TxnId,
-    /// First number of the load's objects, see [`LoadOptions::first_object`].
+    /// First number for the load's objects, see [`LoadOptions::first_object`].
     pub first_object: u32,
 }
 
-/// Where a load belongs that is one of a transaction.
+/// The place of a load in its transaction.
 #[derive(Debug, Clone)]
 pub struct Slot {
-    /// Where its part begins.
+    /// The beginning of its part.
     pub place: Place,
-    /// What the transaction sees; only where the load reads rows of the table.
+    /// The state that the transaction sees; `Some` only if the load reads rows of the table.
     pub seen: Option<Arc<TableState>>,
-    /// What it has written, once it has ended well.
+    /// The part, once the load has succeeded.
     pub part: Arc<Mutex<Option<Part>>>,
 }
 
-/// What became of rows that were given to [`Uncommitted::values`].
+/// The outcome of [`Uncommitted::values`].
 pub struct Taken {
-    /// Rows that were left out; where they are more than were allowed, all are.
+    /// Rows that were refused. If there are more than the caller allows, no row was taken.
     pub refused: Vec<RejectedRow>,
-    /// The first value that was made for the AUTO_INCREMENT column.
+    /// The first value that was generated for the AUTO_INCREMENT column.
     pub generated: Option<i64>,
-    /// That column in the last row.
+    /// The value of that column in the last row.
     pub last: Option<i64>,
 }
 
-/// A state to come back to, of a savepoint.
+/// The state of a transaction at a savepoint.
 #[derive(Debug, Clone)]
 pub struct Mark {
     parts: usize,
@@ -86,43 +87,43 @@ pub struct Mark {
     rows: u64,
 }
 
-/// A load that takes the rows of one VALUES after the other.
+/// The load that collects the rows of consecutive VALUES.
 #[derive(Debug)]
 struct Values {
     load: Arc<Load>,
     pushed: u64,
 }
 
-/// What a transaction has written; see the [module](self). Dropped, it is rolled back.
+/// The uncommitted writes of a transaction; see the [module](self). Dropping it rolls back.
 #[derive(Debug)]
 pub struct Uncommitted {
     loads: Arc<Loads>,
     table: Table,
     txn: TxnId,
-    /// The label, given or made.
+    /// The label, given or generated.
     pub label: String,
-    /// The label, where somebody else could know it.
+    /// The taken label, if a client could know it.
     held: Option<Held>,
-    /// The table when the transaction first wrote.
+    /// The table's state when the transaction first wrote.
     base: Arc<TableState>,
     parts: Vec<Part>,
     values: Option<Values>,
-    /// Rows of DUPLICATE and AGGREGATE tables that it deletes: old ones, and its own.
+    /// Rows of DUPLICATE and AGGREGATE tables that the transaction deletes, among older rows and its own.
     deletes: Deletes,
     /// Whether the transaction has read rows that it replaces.
     reads: bool,
-    /// Rows are on their way into the load of VALUES, or were when their statement was broken off.
+    /// Whether rows are being entered into the load of VALUES, or were when their statement was broken off.
     is_taking: bool,
     next_part: u32,
-    /// What it sees, as long as it writes nothing more.
+    /// The state that the transaction sees, until it writes more.
     seen: Option<Arc<TableState>>,
-    /// Rows that were written.
+    /// Number of rows written.
     pub rows: u64,
     record: Option<Running>,
 }
 
 impl Uncommitted {
-    /// Begins to write to a table. `held` is the label's, taken for `txn`.
+    /// Begins to write to a table. `held` is the label, taken for `txn`.
     pub fn new(
         loads: &Arc<Loads>,
         table: Table,
@@ -150,30 +151,30 @@ impl Uncommitted {
         }
     }
 
-    /// The table that it writes to.
+    /// Returns the table that the transaction writes to.
     pub fn table(&self) -> &Table {
         &self.table
     }
 
-    /// The transaction's id, under which all of its rows become visible.
+    /// Returns the transaction's id, under which all of its rows become visible.
     pub fn txn(&self) -> TxnId {
         self.txn
     }
 
-    /// Whether nothing was written.
+    /// Returns whether nothing has been written.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty() && self.deletes.is_empty() && self.values.as_ref().is_none_or(|values| values.pushed == 0)
     }
 
-    /// The state that it sees, if nothing was written since it was computed.
+    /// Returns the state that the transaction sees, if nothing has been written since it was computed.
     pub fn known(&self) -> Option<(TableId, &Arc<TableState>)> {
         self.seen.as_ref().map(|state| (self.table.id(), state))
     }
 
-    /// Where the next part begins.
+    /// Returns the beginning of the next part.
     ///
     /// # Errors
-    /// The transaction has too many.
+    /// `Resources` if the transaction has too many parts.
     pub fn place(&mut self) -> Result<Place> {
         let part = self.next_part;
         let first_object = part.checked_mul(PART_OBJECTS).ok_or_else(|| {
@@ -184,10 +185,10 @@ impl Uncommitted {
         Ok(Place { txn: self.txn, first_object })
     }
 
-    /// Begins a load. `reads`: it reads rows of the table, and shall see those of the transaction.
+    /// Begins a load. If `reads`, the load reads rows of the table, including those of the transaction.
     ///
     /// # Errors
-    /// The store's; the transaction has too many parts.
+    /// `Resources` if the transaction has too many parts; the errors of the store.
     pub async fn slot(&mut self, reads: bool) -> Result<Slot> {
         let seen = match reads {
             true => Some(self.seen().await?),
@@ -196,14 +197,14 @@ impl Uncommitted {
         Ok(Slot { place: self.place()?, seen, part: Arc::default() })
     }
 
-    /// Takes what a statement or load has written, which counts behind all that was written before.
+    /// Adds the part that a statement or load has written, after all earlier ones.
     pub fn add(&mut self, part: Part) {
         self.reads |= part.rowset.reads.is_some();
         self.seen = None;
         self.parts.push(part);
     }
 
-    /// Deletes rows of a table whose rows have no keys to meet.
+    /// Deletes rows of a table without unique keys, by their positions.
     pub fn delete(&mut self, deletes: Deletes) {
         self.seen = None;
         for (segment, rows) in deletes {
@@ -211,10 +212,12 @@ impl Uncommitted {
         }
     }
 
-    /// Takes a few rows, typed by `schema`, unless more than `refused_max` of them are refused: then none.
+    /// Takes a few rows with the columns of `schema`, unless more than `refused_max` of them are refused: then it takes
+    /// none.
     ///
     /// # Errors
-    /// Too little memory, or the store's; the transaction can then only be rolled back, or goes on without the rows.
+    /// The errors of the load, for lack of memory or of the store. Afterwards the transaction can only be rolled back,
+    /// or goes on without the rows.
     pub async fn values(
         &mut self,
         schema: &Arc<TableSchema>,
@@ -255,7 +258,7 @@ impl Uncommitted {
         Ok(taken)
     }
 
-    /// Ends the load of VALUES, if there is one.
+    /// Finishes the load of VALUES, if there is one.
     async fn flush(&mut self) -> Result<()> {
         self.check_whole()?;
         let Some(Values { load, .. }) = &self.values else { return Ok(()) };
@@ -268,19 +271,19 @@ impl Uncommitted {
         Ok(())
     }
 
-    /// Refuses to go on where it is not known which rows it has.
+    /// Fails if it is unknown which rows the transaction has, because a statement was broken off.
     fn check_whole(&self) -> Result<()> {
         if self.is_taking { Err(broken_off()) } else { Ok(()) }
     }
 
-    /// All parts as one rowset.
+    /// Returns all parts as one rowset.
     fn rowset(&self) -> Rowset {
         let parts = self.parts.iter().map(|part| part.rowset.clone());
         let label = self.held.is_some().then(|| self.label.clone());
         Rowset { label, ..together(self.base.schema(), self.txn, parts) }
     }
 
-    /// Rows that go because of the rowset, among those of the first state and its own.
+    /// Returns the rows that the rowset deletes or replaces, among those of the first state and its own.
     async fn replaced(&self, rowset: &Rowset) -> Result<Deletes> {
         if self.base.schema().model != Model::Unique {
             return Ok(self.deletes.clone());
@@ -289,10 +292,10 @@ impl Uncommitted {
         self.loads.tables.replaced(&self.table, objects, Arc::clone(&self.base), 0).await
     }
 
-    /// The table as the transaction sees it: as it was when it first wrote, with what it has written.
+    /// Returns the table's state as the transaction sees it: the state when it first wrote, with its own writes.
     ///
     /// # Errors
-    /// The store's.
+    /// The errors of the store.
     pub async fn seen(&mut self) -> Result<Arc<TableState>> {
         if let Some(state) = &self.seen {
             return Ok(Arc::clone(state));
@@ -306,19 +309,19 @@ impl Uncommitted {
         Ok(Arc::clone(self.seen.insert(Arc::new(state))))
     }
 
-    /// Where a savepoint comes back to.
+    /// Returns the current state, for a savepoint.
     ///
     /// # Errors
-    /// The store's.
+    /// The errors of the store.
     pub async fn mark(&mut self) -> Result<Mark> {
         self.flush().await?;
         Ok(Mark { parts: self.parts.len(), deletes: self.deletes.clone(), reads: self.reads, rows: self.rows })
     }
 
-    /// Forgets what was written since; all of it, without a mark.
+    /// Discards everything that was written since a mark; everything if there is no mark.
     ///
     /// # Errors
-    /// The store's.
+    /// The errors of the store.
     pub async fn back_to(&mut self, mark: Option<&Mark>) -> Result<()> {
         self.flush().await?;
         let nothing = Mark { parts: 0, deletes: Deletes::new(), reads: false, rows: 0 };
@@ -329,7 +332,7 @@ impl Uncommitted {
         Ok(())
     }
 
-    /// What is committed or prepared: all parts, and what is asked of the rows that they replace.
+    /// Returns the rowset to commit or prepare: all parts, and the check of the rows that they replace.
     async fn finished(&mut self) -> Result<Rowset> {
         self.flush().await?;
         let mut rowset = self.rowset();
@@ -341,11 +344,12 @@ impl Uncommitted {
         Ok(rowset)
     }
 
-    /// Makes all that was written visible, as one version. Gives the number of rows written.
+    /// Makes all writes visible, as one version. Returns the number of rows written.
     ///
     /// # Errors
-    /// [`ErrorKind::Conflict`]: others changed rows that the transaction has read; it is rolled back.
-    /// [`ErrorKind::Unknown`] and [`ErrorKind::Storage`] leave the outcome open. After any error the transaction is over.
+    /// [`ErrorKind::Conflict`] if others changed rows that the transaction has read; it is rolled back.
+    /// [`ErrorKind::Unknown`] and [`ErrorKind::Storage`] leave the outcome open. After any error the transaction is
+    /// over.
     pub async fn commit(mut self) -> Result<u64> {
         let rowset = match self.finished().await {
             Ok(rowset) => rowset,
@@ -355,7 +359,7 @@ impl Uncommitted {
             self.end(Ok(()));
             return Ok(self.rows);
         }
-        // From here on the table may name what was written.
+        // From here on the table may name the objects.
         let parts = std::mem::take(&mut self.parts);
         let published = match self.deletes.is_empty() {
             true => self.loads.tables.publish(&self.table, rowset).await.map(drop),
@@ -380,8 +384,8 @@ impl Uncommitted {
         }
     }
 
-    /// Commits a load into a table without unique keys that deletes rows, too: those that it has found, if all of them are
-    /// still where they were.
+    /// Commits writes to a table without unique keys that also delete rows: the commit fails with `Conflict` unless all
+    /// of these rows are still where they were found.
     async fn delete_and_publish(&self, rowset: Rowset) -> Result<()> {
         let txn = self.txn;
         let resolve = |state: Arc<TableState>, _| {
@@ -395,10 +399,10 @@ impl Uncommitted {
         Ok(self.table.publish_replacing(rowset, resolve).await.map(drop)?)
     }
 
-    /// Keeps all that was written for a later commit, also over restarts. Gives the number of rows.
+    /// Keeps all writes for a later commit, also over restarts. Returns the number of rows.
     ///
     /// # Errors
-    /// The store's. The transaction is over then.
+    /// The errors of the store. The transaction is over then.
     pub async fn prepare(mut self) -> Result<u64> {
         let rowset = match self.finished().await {
             Ok(rowset) => rowset,
@@ -422,10 +426,10 @@ impl Uncommitted {
         }
     }
 
-    /// Forgets all that was written.
+    /// Discards all writes.
     pub async fn roll_back(mut self) {
         if let Some(held) = self.held.take() {
-            // Else the next who asks finds that nothing was committed.
+            // If this fails, the next lookup of the label finds that nothing was committed.
             let _ = held.end(false).await;
         }
         self.end(Err("the transaction was rolled back"));
@@ -449,7 +453,7 @@ impl Uncommitted {
         }
     }
 
-    /// The error of a transaction that it has ended.
+    /// Ends the transaction, and returns the error for the client.
     fn failed(&mut self, e: EngineError) -> EngineError {
         self.end(Err(&e.message));
         match e.kind {

@@ -1,5 +1,5 @@
-//! Loads that leave what is there as it is (LOAD DATA IGNORE): of their rows those stay whose keys the table does not have, and
-//! of several with one key the first.
+//! Loads that keep existing rows (LOAD DATA IGNORE): they add only rows whose keys the table does not have, and of
+//! several rows with one key the first.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use parking_lot::Mutex;
 
 use dipper_node::error::{EngineError, ErrorKind, Result};
 
-/// Bytes that a key takes beside its own.
+/// Bytes of memory that a key takes besides its own.
 const KEY_BYTES: usize = 48;
 
-/// The keys of such a load. One thread at a time asks, in the order of the body.
+/// The keys of such a load. Only one thread at a time uses it, in the order of the body.
 pub(crate) struct Unseen {
     table: Partial,
     keys: Mutex<Keys>,
@@ -35,12 +35,12 @@ impl Drop for Keys {
 }
 
 impl Unseen {
-    /// `table` is made for a load of all columns.
+    /// Makes the keys of a load; `table` must be made for a load of all columns.
     pub(crate) fn new(table: Partial, memory: Arc<dyn Memory>) -> Self {
         Unseen { table, keys: Mutex::new(Keys { seen: HashSet::new(), memory, bytes: 0 }) }
     }
 
-    /// Which rows are new. Blocking.
+    /// Returns which rows are new. Blocking.
     pub(crate) fn choose(&self, batch: &RecordBatch) -> Result<BooleanArray> {
         let mut keys = self.keys.lock();
         let mut bytes = 0;
@@ -59,7 +59,7 @@ impl Unseen {
         Ok(new)
     }
 
-    /// What the rows were computed from: no key of theirs may come to be there before they are.
+    /// Returns the check for the commit: no key of the load may have been added to the table meanwhile.
     pub(crate) fn reads(&self) -> Reads {
         Reads { rows: 0, ..self.table.reads() }
     }

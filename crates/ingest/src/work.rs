@@ -1,4 +1,4 @@
-//! The rows of a load between its body and its commit, by several threads.
+//! The work on a load's rows between its body and its commit, by several threads.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::shaper::{Shaped, Shaper};
 use crate::source::{Piece, Reader, RowSource, check_qualified};
 use crate::unseen::Unseen;
 
-/// A piece of the body, and its rows as the table takes them.
+/// A piece of the body, and its rows in the form of the table.
 struct Pushed {
     piece: Piece,
     shaped: Vec<Shaped>,
@@ -40,16 +40,16 @@ struct Pieces {
     bytes: u64,
 }
 
-/// What completes the rows of a load that brings some columns.
+/// Completes the rows of a partial update.
 pub(crate) enum Completion {
-    /// All rows bring the same ones.
+    /// All rows contain the same columns.
     Fixed(Partial),
-    /// Each brings its own.
+    /// Each row contains its own columns.
     Flexible(Flexible),
 }
 
 impl Completion {
-    /// The rows that the load was computed from.
+    /// Returns the rows that the load was computed from.
     pub(crate) fn reads(&self) -> Reads {
         match self {
             Completion::Fixed(partial) => partial.reads(),
@@ -58,7 +58,7 @@ impl Completion {
     }
 }
 
-/// What the threads of a load share.
+/// The state that the threads of a load share.
 pub(crate) struct Work {
     loads: Arc<Loads>,
     pub(crate) request: Arc<StreamLoadRequest>,
@@ -73,7 +73,7 @@ pub(crate) struct Work {
     unselected: AtomicU64,
     rejected: AtomicU64,
     kept: Mutex<Kept>,
-    /// Rows of a load that may be small enough to share a commit; `None` when it is not.
+    /// Rows of a load that may be small enough to share a commit; `None` if it is not.
     waiting: Mutex<Option<Pieces>>,
     pub(crate) read_ns: AtomicU64,
     pub(crate) write_ns: AtomicU64,
@@ -101,9 +101,10 @@ impl Work {
         }
     }
 
-    /// One more thread, if there may be one. Each starts the next when it has found rows, so that a small body costs one.
+    /// Starts one more thread, if the limit allows it. Each thread starts the next when it has found rows, so that a
+    /// small body costs one thread.
     pub(crate) fn start(self: &Arc<Self>, done: mpsc::UnboundedSender<Result<()>>) {
-        // Rows that are completed by those before them come one after the other.
+        // Rows that depend on the rows before them are processed by one thread.
         let one_by_one = self.request.update_mode == UpdateMode::FlexibleColumns || self.request.keeps_rows;
         let most = if one_by_one { 1 } else { self.loads.threads };
         if self.threads.fetch_add(1, Ordering::Relaxed) >= most {
@@ -138,7 +139,7 @@ impl Work {
         }
     }
 
-    /// Rows with the columns that the load does not bring.
+    /// Adds the columns that the load does not contain to its rows.
     fn filled(&self, shape: &dyn Shaper, rows: &Shaped, present: Option<&Vec<BooleanArray>>) -> Result<RecordBatch> {
         let batch = &rows.batch;
         let Some(completion) = self.partial.get() else { return Ok(batch.clone()) };
@@ -165,7 +166,7 @@ impl Work {
         Ok(filled.batch)
     }
 
-    /// The rows without those that are left out because their keys are there.
+    /// Drops the rows that are left out because the table has their keys.
     fn new_rows(&self, rows: Shaped) -> Result<Shaped> {
         let Some(unseen) = self.unseen.get() else { return Ok(rows) };
         let new = unseen.choose(&self.load.with_stored_keys(&rows.batch)?)?;
@@ -202,7 +203,7 @@ impl Work {
         self.enter(ready)
     }
 
-    /// Notes rows of a batch of the piece that have no place in the table.
+    /// Records the rows of a batch that do not fit the table.
     fn refuse(&self, piece: &Piece, batch: usize, misfits: &[(usize, String)]) -> Result<()> {
         if misfits.is_empty() {
             return Ok(());
@@ -218,7 +219,7 @@ impl Work {
         check_qualified(&self.request, before + misfits.len() as u64)
     }
 
-    /// Rows that do not share a commit go into the load.
+    /// Enters rows that do not share a commit into the load.
     fn enter(&self, mut pieces: Vec<Pushed>) -> Result<()> {
         pieces.sort_by_key(|p| p.piece.order);
         for pushed in pieces {
@@ -228,7 +229,7 @@ impl Work {
         Ok(())
     }
 
-    /// Counts what was pushed; `refused` name their batch among all batches of the pieces.
+    /// Counts the pushed rows; `refused` name their batch by its index among all batches of the pieces.
     fn note(&self, pieces: &[Pushed], refused: &[Refused]) -> Result<()> {
         let rows: usize = pieces.iter().flat_map(|p| &p.batches).map(RecordBatch::num_rows).sum();
         self.loaded.fetch_add((rows - refused.len()) as u64, Ordering::Relaxed);
@@ -250,8 +251,8 @@ impl Work {
         check_qualified(&self.request, before + refused.len() as u64)
     }
 
-    /// Commits a small load together with others; [`Shared::Apart`] where it has to be committed by itself, or has nothing
-    /// to commit. `database`: of its label, if it has one.
+    /// Commits a small load together with others. Returns [`Shared::Apart`] if it has to be committed by itself, or has
+    /// nothing to commit. `database` is that of its label, if it has one.
     pub(crate) async fn share(
         self: &Arc<Self>,
         table: &Table,
@@ -265,7 +266,7 @@ impl Work {
         let unread = self.source.get().map_or(0, |source| source.rejected().0);
         let selected = get(&self.rows) + unread - get(&self.unselected);
         let tolerated = (self.request.max_filter_ratio * selected as f64).floor() as u64;
-        // Nothing has entered the load yet: what is counted as rejected did not fit.
+        // No row has entered the load yet: the rejected rows are those that did not fit.
         let refused = unread + get(&self.rejected);
         if rows.iter().all(|batch| batch.num_rows() == 0) {
             return Ok(Shared::Apart);
@@ -282,7 +283,7 @@ impl Work {
                 };
                 group::commit(&self.loads, table, share).await?
             }
-            // It has failed; which of its rows would have been refused is told all the same.
+            // The load has failed; enter its rows all the same, to report those that the table refuses.
             None => Shared::Apart,
         };
         match &shared {
@@ -293,7 +294,7 @@ impl Work {
         Ok(shared)
     }
 
-    /// Nothing of it is shared.
+    /// Enters all rows into the load itself, so that none is shared.
     pub(crate) async fn keep_apart(self: &Arc<Self>) -> Result<Shared> {
         let waiting = self.waiting.lock().take();
         if let Some(Pieces { list, .. }) = waiting {
@@ -315,7 +316,7 @@ impl Work {
         }
     }
 
-    /// Puts the counts into the answer; gives the rejected rows that are kept, by line.
+    /// Adds the counts to the answer; returns the rejected rows that were kept, by line.
     pub(crate) fn count(&self, answer: &mut LoadAnswer) -> Vec<RejectedRow> {
         let (unread, mut rejected) = self.source.get().map(RowSource::rejected).unwrap_or_default();
         rejected.extend(self.kept.lock().rows().iter().cloned());
