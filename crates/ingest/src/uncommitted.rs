@@ -1,9 +1,9 @@
 //! Uncommitted writes of a transaction: rows of one table, in objects that no version of the table names.
 //!
 //! ```text
-//! BEGIN ─ INSERT ─ UPDATE ─ DELETE ─ COMMIT        POST /api/transaction/begin ─ load ─ load ─ prepare ─ commit
-//!           │        │        │         │                                         │      │        │         │
-//!           └─ part ─┴─ part ─┴─ part ──┴─ one version                            └─ part┴─ part ─┴ prepared┴─ one version
+//! BEGIN ─ INSERT ─ UPDATE ─ DELETE ─ COMMIT    POST /api/transaction/begin ─ load ─ load ─ prepare ─ commit
+//!           │        │        │         │                                     │      │        │         │
+//!           └─ part ─┴─ part ─┴─ part ──┴─ one version                        └─ part┴─ part ─┴ prepared┴─ one version
 //! ```
 //!
 //! Each statement or load is a part: a load of its own under the transaction's id, whose objects are numbered after
