@@ -1,4 +1,4 @@
-//! Memory for what is read ahead of text scans.
+//! Memory for data that text scans read ahead.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation, UnboundedMemoryPool};
 
-/// What all scans of a process may read ahead together, and the pool in which it counts.
+/// The read-ahead budget of all scans of a process, and the pool in which its memory is reserved.
 pub struct ReadAhead {
     most: usize,
     held: AtomicUsize,
-    /// Of nothing; those of chunks are made from it.
+    /// An empty reservation, from which those of chunks are made.
     root: MemoryReservation,
 }
 
-/// Memory of one chunk, given back when this is dropped.
+/// The memory of one chunk. Dropping this frees it.
 pub(super) struct Held {
     of: Arc<ReadAhead>,
     bytes: usize,
@@ -40,12 +40,13 @@ impl Default for ReadAhead {
 }
 
 impl ReadAhead {
-    /// Up to `most` bytes, which count in `pool`.
+    /// Makes a budget of up to `most` bytes, which are reserved in `pool`.
     pub fn new(pool: &Arc<dyn MemoryPool>, most: usize) -> Self {
         ReadAhead { most, held: AtomicUsize::new(0), root: MemoryConsumer::new("read-ahead").register(pool) }
     }
 
-    /// Memory for bytes that a reader will want; `None` where there is none to spare, and it must do with less.
+    /// Reserves memory for bytes that a reader will want later. `None` if there is none to spare, and the reader has to
+    /// do with less.
     pub(super) fn spare(self: &Arc<Self>, bytes: usize) -> Option<Held> {
         if self.held.load(Ordering::Relaxed).saturating_add(bytes) > self.most {
             return None;
@@ -55,7 +56,8 @@ impl ReadAhead {
         Some(self.held(bytes, counted))
     }
 
-    /// Memory for bytes that a reader waits for: it is counted, and never refused, since nothing would go on.
+    /// Reserves memory for bytes that a reader is waiting for. This is counted but never refused, because the reader
+    /// could not go on without it.
     pub(super) fn needed(self: &Arc<Self>, bytes: usize) -> Held {
         let counted = self.root.new_empty();
         counted.grow(bytes);

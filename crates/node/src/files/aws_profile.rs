@@ -1,12 +1,12 @@
-//! Keys and places of AWS's shared files: the profile that AWS_PROFILE names, or `default` where
-//! AWS_SHARED_CREDENTIALS_FILE names a file. Without either variable they are not read: a store that is open to all, or is
-//! not AWS's, should not be asked with keys that are for another.
+//! Keys and regions from AWS's shared files: the profile that AWS_PROFILE names, or `default` if
+//! AWS_SHARED_CREDENTIALS_FILE names a file. Without either variable the files are not read: a store that is public, or
+//! is not AWS's, should not get requests with keys for another.
 //!
-//! After the AWS SDKs and Tools Reference Guide, "Shared config and credentials files": sections `[name]` of
-//! `~/.aws/credentials`, and `[profile name]` (or `[default]`) of `~/.aws/config`. A comment begins a line, or stands
-//! behind white space. Settings of single services (indented lines) are not used. A profile has keys, a program that prints
-//! them (`credential_process`), or a role (`role_arn`) that another profile's keys take on (`source_profile`); one that gets
-//! its keys in another way is refused. What becomes of them is in [`credentials`](super::credentials).
+//! Follows the AWS SDKs and Tools Reference Guide, "Shared config and credentials files": sections `[name]` of
+//! `~/.aws/credentials`, and `[profile name]` (or `[default]`) of `~/.aws/config`. A comment begins a line, or follows
+//! white space. Settings of single services (indented lines) are ignored. A profile has keys, a program that prints
+//! them (`credential_process`), or a role (`role_arn`) that is assumed with another profile's keys (`source_profile`);
+//! profiles that get their keys in another way are refused. [`credentials`](super::credentials) uses the result.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use object_store::aws::AwsCredential;
 use super::credentials::Role;
 use crate::error::{EngineError, Result};
 
-/// What a profile says.
+/// The settings of a profile.
 #[derive(Debug)]
 pub(super) struct AwsProfile {
     pub(super) keys: KeySource,
@@ -26,42 +26,42 @@ pub(super) struct AwsProfile {
     pub(super) endpoint: Option<String>,
 }
 
-/// Where a profile's keys come from.
+/// The source of a profile's keys.
 #[derive(Debug)]
 pub(super) enum KeySource {
-    /// The keys stand in a file.
+    /// Keys that are written in a file.
     Written(AwsCredential),
-    /// A command line prints them.
+    /// A command line that prints the keys.
     Process(String),
-    /// A role that others' keys take on.
+    /// A role that is assumed with the keys of another source.
     Role(Role, Box<KeySource>),
 }
 
-/// Ways to keys that a profile may name and that are not gone here.
+/// Settings for sources of keys that are not supported.
 const ELSEWHERE: [&str; 5] =
     ["sso_session", "sso_start_url", "web_identity_token_file", "credential_source", "mfa_serial"];
 
-/// Profiles that take on each other's roles, one behind the other, at most.
+/// Most profiles in a chain of assumed roles.
 const ROLES_MAX: usize = 5;
 
-/// The settings of a section, if the file has it.
+/// The settings of a section; `None` if the file lacks the section.
 type Section = Option<HashMap<String, String>>;
 
-/// The shared files that an environment means, and the profile in them.
+/// The shared files that the environment names, and the name of the profile.
 #[derive(Debug, Clone)]
 pub(super) struct ProfileFiles {
     name: String,
     credentials: Option<PathBuf>,
     config: Option<PathBuf>,
-    /// Keys of the environment itself, for `credential_source = Environment`.
+    /// Keys in the environment itself, for `credential_source = Environment`.
     environment: Option<(String, String, Option<String>)>,
 }
 
-/// When the files were changed last, and their sizes.
+/// Modification times and sizes of the two files.
 pub(super) type Stamp = [Option<(SystemTime, u64)>; 2];
 
 impl ProfileFiles {
-    /// `None`: the environment means no profile.
+    /// Returns the files and the profile; `None` if the environment names no profile.
     pub(super) fn of(variable: impl Fn(&str) -> Option<String>) -> Option<ProfileFiles> {
         let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
         let named = variable("AWS_PROFILE").or_else(|| variable("AWS_DEFAULT_PROFILE"));
@@ -81,7 +81,7 @@ impl ProfileFiles {
         })
     }
 
-    /// Another stamp than before: the files may say something else.
+    /// Returns the current stamp of the files. If it differs from an earlier one, the files may have changed.
     pub(super) fn stamp(&self) -> Stamp {
         [&self.credentials, &self.config].map(|path| {
             let meta = std::fs::metadata(path.as_ref()?).ok()?;
@@ -89,10 +89,11 @@ impl ProfileFiles {
         })
     }
 
-    /// The profile as the files have it now.
+    /// Reads the profile from the current files.
     ///
     /// # Errors
-    /// There is no such profile, or it has no keys; a file cannot be read or is no INI file.
+    /// `Invalid` if there is no such profile, it has no supported source of keys, or a file is not an INI file; `File`
+    /// if a file cannot be read.
     pub(super) fn read(&self) -> Result<AwsProfile> {
         self.profile(&self.name, 0)
     }
@@ -122,7 +123,7 @@ impl ProfileFiles {
                 _ if depth == ROLES_MAX => {
                     return Err(refused("its roles lead on to others without end (source_profile)"));
                 }
-                // A profile may take on a role by keys of its own.
+                // A profile may assume a role with keys of its own.
                 (Some(source), _) if source == name => KeySource::Written(
                     written().ok_or_else(|| refused("it is its own source_profile, and has no keys"))?,
                 ),
@@ -180,7 +181,7 @@ fn section(path: Option<&Path>, name: &str) -> Result<Section> {
     };
     let own: Vec<&str> = text.lines().filter(|line| !line.starts_with([' ', '\t'])).collect();
     let mut ini = Ini::new_cs();
-    // It would cut keys that hold these signs.
+    // Inline comments would cut keys that contain these characters.
     ini.set_inline_comment_symbols(Some(&[]));
     let bad = |e: String| EngineError::invalid(format!("'{}' is no file of AWS profiles: {e}", path.display()));
     let found = ini.read(own.join("\n")).map_err(bad)?.remove(name);

@@ -1,8 +1,8 @@
-//! Keys that do not last: those of an AWS profile, whose files others write anew, of a program, and of roles that are taken on.
+//! Keys that expire: those of an AWS profile, whose files others rewrite, of a program, and of assumed roles.
 //!
-//! A profile's files are looked at before each request (two calls of the system) and read where they changed, so that keys
-//! that a script renews are used from then on. Keys with an end are replaced before it; where that fails, they are used
-//! until it.
+//! The files of a profile are checked before each request (two system calls) and read again if they changed, so that
+//! keys that a script renews are used at once. Keys that expire are replaced before; if that fails, they are used until
+//! they expire.
 
 use std::fmt;
 use std::process::Stdio;
@@ -20,27 +20,27 @@ use tokio::sync::Mutex;
 use super::aws_profile::{KeySource, ProfileFiles, Stamp};
 use super::keys::element;
 
-/// Keys are replaced so long before their end, or when a quarter of their time is left.
+/// Keys are replaced this long before they expire, or when a quarter of their lifetime is left, whichever is later.
 const BEFORE_END: TimeDelta = TimeDelta::minutes(5);
-/// A program that prints keys may take so long.
+/// Timeout of a program that prints keys.
 const PROCESS_TIMEOUT: Duration = Duration::from_secs(60);
-/// How often STS is asked while it fails in passing.
+/// Attempts at STS for transient failures.
 const ATTEMPTS_MAX: u32 = 3;
-/// The wait before STS is asked again.
+/// Pause before the second attempt; later pauses are longer.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// A role to take on.
+/// A role to assume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Role {
     pub(super) arn: String,
     pub(super) external_id: Option<String>,
     pub(super) session_name: Option<String>,
-    /// How long its keys are to last.
+    /// Requested lifetime of the role's keys in seconds.
     pub(super) seconds: Option<u32>,
 }
 
 impl Role {
-    /// The form by which it is taken on.
+    /// Returns the form of the AssumeRole request.
     fn asked(&self) -> String {
         let mut form = url::form_urlencoded::Serializer::new(String::new());
         form.append_pair("Action", "AssumeRole").append_pair("Version", "2011-06-15").append_pair("RoleArn", &self.arn);
@@ -53,19 +53,19 @@ impl Role {
     }
 }
 
-/// Where roles are taken on.
+/// The service at which roles are assumed.
 #[derive(Debug, Clone)]
 pub(super) struct Sts {
     pub(super) client: HttpClient,
-    /// `https://sts.us-east-1.amazonaws.com`.
+    /// URL, for example `https://sts.us-east-1.amazonaws.com`.
     pub(super) endpoint: String,
     pub(super) region: String,
 }
 
-/// Keys, and when they end.
+/// Keys, and when they expire; `None` if they do not.
 type Ending = (AwsCredential, Option<DateTime<Utc>>);
 
-/// Keys that are kept until they end, or what they come from changes.
+/// A provider that keeps keys until they are about to expire or their source changes.
 #[derive(Debug)]
 pub(super) struct Renewed {
     way: Way,
@@ -87,7 +87,7 @@ struct Kept {
     end: Option<DateTime<Utc>>,
 }
 
-/// Why there are no keys.
+/// The error of a request for which there are no keys.
 #[derive(Debug)]
 struct NoKeys(String);
 
@@ -100,12 +100,12 @@ impl fmt::Display for NoKeys {
 impl std::error::Error for NoKeys {}
 
 impl Renewed {
-    /// The keys of a profile.
+    /// Makes a provider of the keys of a profile.
     pub(super) fn profile(files: ProfileFiles, sts: Sts) -> AwsCredentialProvider {
         Arc::new(Renewed { way: Way::Profile(files), sts, kept: Mutex::default() })
     }
 
-    /// The keys of a role that those of `base` take on.
+    /// Makes a provider of the keys of a role that is assumed with those of `base`.
     pub(super) fn role(role: Role, base: AwsCredentialProvider, sts: Sts) -> AwsCredentialProvider {
         Arc::new(Renewed { way: Way::Role(role, base), sts, kept: Mutex::default() })
     }
@@ -148,7 +148,7 @@ impl CredentialProvider for Renewed {
                 *kept = Some(Kept { credential: Arc::clone(&credential), stamp, renewed_from, end });
                 Ok(credential)
             }
-            // A file that is being written, or a service that is away: what is there may still do.
+            // A file may be half written, or a service unavailable: the old keys may still be valid.
             Err(reason) => match &*kept {
                 Some(kept) if kept.end.is_none_or(|end| now < end) => {
                     tracing::warn!(%reason, "keys of object storage are not renewed; those before are used");
@@ -164,7 +164,7 @@ impl CredentialProvider for Renewed {
 }
 
 impl Sts {
-    /// What a source of keys gives now.
+    /// Returns the current keys of a source.
     fn keys(&self, source: KeySource) -> BoxFuture<'_, Result<Ending, String>> {
         Box::pin(async move {
             match source {
@@ -178,7 +178,7 @@ impl Sts {
         })
     }
 
-    /// Takes on a role.
+    /// Assumes a role; returns its keys.
     async fn assume(&self, role: &Role, base: &AwsCredential) -> Result<Ending, String> {
         let body = role.asked();
         let failed = |reason: String| format!("{}: AssumeRole {}: {reason}", self.endpoint, role.arn);
@@ -217,7 +217,7 @@ impl Sts {
     }
 }
 
-/// The keys in an answer of AssumeRole.
+/// Parses the keys in an answer of AssumeRole.
 fn assumed(xml: &str) -> Option<Ending> {
     let get = |name: &str| element(xml, name).map(|value| value.trim().to_string());
     let end = DateTime::parse_from_rfc3339(&get("Expiration")?).ok()?.to_utc();
@@ -229,7 +229,7 @@ fn assumed(xml: &str) -> Option<Ending> {
     Some((keys, Some(end)))
 }
 
-/// The keys that a program prints, as `credential_process` has them.
+/// Runs a program that prints keys in the format of `credential_process`.
 async fn printed(command: &str) -> Result<Ending, String> {
     let failed = |reason: String| format!("credential_process '{command}': {reason}");
     let run = tokio::process::Command::new("/bin/sh")

@@ -1,11 +1,11 @@
-//! What stores of S3's protocol say otherwise, below the client, which knows AWS's words alone.
+//! Differences between stores with S3's protocol. They are handled below the client, which knows only AWS's form.
 //!
-//! - An object that may be made but not replaced is asked for in the store's own words ([`CreateWords`]).
-//! - Keys that are no paths ([`keys`]) are put into requests and taken out of listings.
-//! - Answers that no repetition changes are errors that name the cure: 501, and the bucket of another region.
-//! - What AWS says of two creates at the same moment (409 `ConditionalRequestConflict`) is tried again, as AWS wants it.
+//! - Requests to create an object only if it does not exist use the store's own header ([`CreateWords`]).
+//! - Keys that are not paths ([`keys`]) are converted in requests and in listings.
+//! - Answers that a repetition does not change become errors that name a remedy: 501, and a bucket of another region.
+//! - AWS's answer to two simultaneous creates (409 `ConditionalRequestConflict`) is retried, as AWS requires.
 //!
-//! A request that was changed here is signed anew.
+//! A request that was changed here is signed again.
 
 use std::sync::{Arc, OnceLock};
 
@@ -19,10 +19,10 @@ use super::google;
 use super::keys;
 use crate::error::{EngineError, Result as EngineResult};
 
-/// How a store is asked to make an object only if there is none.
+/// The header that makes a store create an object only if it does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum CreateWords {
-    /// `If-None-Match: *`, as AWS and most others have it.
+    /// `If-None-Match: *`, for AWS and most others.
     #[default]
     S3,
     /// Aliyun's `x-oss-forbid-overwrite: true`.
@@ -33,7 +33,7 @@ pub(super) enum CreateWords {
     Gcs,
 }
 
-/// Ends of hosts, and whose they are.
+/// Suffixes of hosts, and the header of their stores.
 const HOSTS: [(&str, CreateWords); 4] = [
     ("aliyuncs.com", CreateWords::Oss),
     ("myqcloud.com", CreateWords::Cos),
@@ -42,10 +42,10 @@ const HOSTS: [(&str, CreateWords); 4] = [
 ];
 
 impl CreateWords {
-    /// The words that a property names.
+    /// Returns the header that a property names.
     ///
     /// # Errors
-    /// `value` names no words of a store.
+    /// `Invalid` if `value` names none.
     pub(super) fn from_property(key: &str, value: &str) -> EngineResult<CreateWords> {
         Ok(match value.to_ascii_lowercase().as_str() {
             "s3" => CreateWords::S3,
@@ -60,7 +60,7 @@ impl CreateWords {
         })
     }
 
-    /// The words of whoever has this host.
+    /// Returns the header of the stores with this host.
     pub(super) fn of_host(host: &str) -> CreateWords {
         let name = host.rsplit_once(':').map_or(host, |(name, _)| name).to_ascii_lowercase();
         HOSTS.iter().find(|(end, _)| name.ends_with(end)).map_or(CreateWords::S3, |(_, words)| *words)
@@ -76,24 +76,24 @@ impl CreateWords {
     }
 }
 
-/// How one store is spoken to.
+/// The dialect of one store.
 #[derive(Debug, Default)]
 pub(super) struct Dialect {
     pub(super) create: CreateWords,
-    /// The region that requests are signed for.
+    /// Region for which requests are signed.
     pub(super) region: String,
-    /// The keys that its client signs with; known once that is made.
+    /// Keys with which the client signs; set once the client has been made.
     pub(super) keys: OnceLock<AwsCredentialProvider>,
 }
 
-/// Speaks a dialect to a service.
+/// A service with a store's dialect on top.
 #[derive(Debug)]
 pub(super) struct Speaking<S> {
     pub(super) service: S,
     pub(super) dialect: Arc<Dialect>,
 }
 
-/// An error that is not tried again.
+/// Makes an error that is not retried.
 fn refused(e: impl std::error::Error + Send + Sync + 'static) -> HttpError {
     HttpError::new(HttpErrorKind::Unknown, e)
 }
@@ -102,7 +102,7 @@ fn because(reason: String) -> HttpError {
     refused(std::io::Error::other(reason))
 }
 
-/// A request, or what it is part of, in which it is changed.
+/// Sets path and query of a request.
 fn with_address(request: &mut HttpRequest, path: &str, query: &str) -> Result<(), HttpError> {
     let uri = request.uri();
     let mut address = match (uri.scheme_str(), uri.authority()) {
@@ -121,7 +121,7 @@ fn text<'a>(request: &'a HttpRequest, header: &str) -> Option<&'a str> {
 }
 
 impl Dialect {
-    /// Signs a request that was signed before and changed since; one of a store that is open to all is none.
+    /// Signs a request again that was signed before and changed since. Requests to a public store are not signed.
     async fn sign(&self, request: &mut HttpRequest) -> Result<(), HttpError> {
         if text(request, "authorization").is_none() {
             return Ok(());
@@ -165,7 +165,7 @@ impl<S: HttpService> HttpService for Speaking<S> {
             dialect.sign(&mut request).await?;
         }
         let endpoint = request.uri().authority().map(ToString::to_string).unwrap_or_default();
-        // Who wrote `a//b` through one of Hadoop's file systems has made `a/b`.
+        // A writer that used `a//b` through one of Hadoop's file systems has created `a/b`.
         let other = match (request.method().as_str(), is_listing, &asked) {
             ("GET" | "HEAD", false, Some((path, query))) => keys::collapsed(path).map(|path| (path, query.clone())),
             _ => None,
@@ -210,7 +210,7 @@ impl<S: HttpService> Speaking<S> {
                 let bytes = body.bytes().await?;
                 let code = std::str::from_utf8(&bytes).ok().and_then(|xml| keys::element(xml, "Code"));
                 if matches!(code.as_deref(), Some("ConditionalRequestConflict" | "OperationAborted")) {
-                    // The client repeats this one, and not the other.
+                    // The client retries 503, but not 409.
                     parts.status = 503u16.try_into().map_err(refused)?;
                 }
                 Ok(HttpResponse::from_parts(parts, bytes.into()))

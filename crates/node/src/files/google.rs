@@ -1,7 +1,8 @@
-//! Signatures of Google Cloud Storage. It takes AWS's too, but no request that has headers of both (`x-amz-date` and
-//! `x-goog-if-generation-match`), so one with a header of Google's is signed in Google's way, by the same keys.
+//! Signatures of Google Cloud Storage. It also accepts AWS's signatures, but no request with headers of both
+//! (`x-amz-date` and `x-goog-if-generation-match`), so a request with a header of Google's is signed in Google's way,
+//! with the same keys.
 //!
-//! After "V4 signing process" of Google Cloud Storage, with HMAC keys.
+//! Follows "V4 signing process" of Google Cloud Storage, with HMAC keys.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +11,15 @@ use object_store::client::HttpRequest;
 use sha2::{Digest, Sha256};
 
 const ALGORITHM: &str = "GOOG4-HMAC-SHA256";
-/// What a key is for: the region counts for nothing.
+/// Credential scope after the date. The region does not matter.
 const SCOPE: &str = "auto/storage/goog4_request";
-/// Bytes of a block of SHA-256.
+/// Block size of SHA-256 in bytes.
 const BLOCK: usize = 64;
 
-/// Signs `request`, whose body has this digest; headers of AWS's signature go.
+/// Signs `request`, whose body has this digest, and removes the headers of AWS's signature.
 ///
 /// # Errors
-/// A header that is no text.
+/// A message if a header is not text.
 pub(super) fn sign(request: &mut HttpRequest, credential: &AwsCredential, digest: &str) -> Result<(), String> {
     let now = chrono::Utc::now();
     let (day, at) = (now.format("%Y%m%d").to_string(), now.format("%Y%m%dT%H%M%SZ").to_string());

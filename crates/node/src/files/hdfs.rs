@@ -11,13 +11,13 @@ use parking_lot::Mutex;
 
 use crate::error::{EngineError, ErrorKind, Result};
 
-/// `host:port`, or the name of a name service, of a location in HDFS; `None` for other locations.
+/// Returns the `host:port` or the name service of a location in HDFS; `None` for other locations.
 pub fn authority(location: &str) -> Option<&str> {
     let rest = location.strip_prefix("hdfs://")?;
     Some(rest.split('/').next().unwrap_or_default())
 }
 
-/// Where a configuration says that name nodes are: `host:port` each.
+/// Returns the addresses (`host:port`) of name nodes in a configuration.
 pub(super) fn name_nodes(configuration: &BTreeMap<String, String>) -> impl Iterator<Item = &str> {
     let own = |key: &str| key.starts_with("dfs.namenode.rpc-address") || key == "fs.defaultFS";
     configuration.iter().filter(move |(key, _)| own(key)).map(|(_, node)| node.trim_start_matches("hdfs://"))
@@ -28,26 +28,26 @@ fn is_link_local(authority: &str) -> bool {
     matches!(host.parse::<IpAddr>(), Ok(IpAddr::V4(ip)) if ip.is_link_local())
 }
 
-/// A store, and the name under which DataFusion finds it.
+/// A store, and the URL under which DataFusion finds it.
 type Named = (ObjectStoreUrl, Arc<dyn ObjectStore>);
 
-/// The clients of a process.
+/// The HDFS clients of a process.
 pub struct Hdfs {
     io: tokio::runtime::Handle,
     open: Mutex<HashMap<(String, BTreeMap<String, String>), Named>>,
 }
 
 impl Hdfs {
-    /// Requests run on `io`.
+    /// Makes an empty set of clients, whose requests run on `io`.
     pub fn new(io: tokio::runtime::Handle) -> Hdfs {
         Hdfs { io, open: Mutex::default() }
     }
 
-    /// The store at `authority`, and a name for it that no other has. Nothing is asked of it yet. `configuration` holds
-    /// Hadoop's properties, over those of the files in HADOOP_CONF_DIR.
+    /// Returns the store at `authority`, with a URL that is unique within the process. It sends no request yet.
+    /// `configuration` are Hadoop's properties, which take precedence over those of the files in HADOOP_CONF_DIR.
     ///
     /// # Errors
-    /// The authority or the configuration makes no sense, or is a link-local address.
+    /// `File` if the authority or the configuration is invalid; `Denied` if it contains a link-local address.
     pub fn store(&self, authority: &str, configuration: &BTreeMap<String, String>) -> Result<Named> {
         let failed = |reason: String| EngineError::new(ErrorKind::File, format!("hdfs://{authority}: {reason}"));
         let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
@@ -68,7 +68,7 @@ impl Hdfs {
             .with_config(configuration.iter().map(|(k, v)| (k.as_str(), v.as_str())))
             .with_io_runtime(self.io.clone())
             .build()
-            // The client has one kind for all wrong arguments, and tells this one by words only.
+            // The client has one error for all wrong arguments, which only its text distinguishes.
             .map_err(|e| match e.to_string() {
                 reason if reason.contains("No NameNode hosts found") => failed(
                     "it names no port, and no name service is called so: write hdfs://host:8020/path, or give \

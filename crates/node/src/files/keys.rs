@@ -1,8 +1,10 @@
-//! Keys of objects that are no paths: with an empty part (`a//b`), a part `.` or `..`, a control character, or a `/` at an end.
+//! Keys of objects that are not paths: those with an empty part (`a//b`), a part `.` or `..`, a control character, or a
+//! `/` at an end.
 //!
-//! An object store's key is any text, a path of [`object_store`] is not, and one listed key that is none would fail the whole
-//! listing. So what a path cannot hold is kept as a character of a private area, U+F000 and the ASCII code behind it, as file
-//! systems on Windows do it: in answers of listings it is put in, in requests taken out. Both ways are exact.
+//! A key in an object store is any text, but a path of [`object_store`] is not, and a single listed key that is not a
+//! path would fail the whole listing. Characters that a path cannot hold are therefore mapped to a private-use area,
+//! U+F000 plus the ASCII code, as file systems on Windows do: they are mapped in answers of listings, and mapped back
+//! in requests. The mapping is exact in both directions.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,14 +13,14 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 
 /// Characters that stand for ASCII ones.
 const AREA: std::ops::RangeInclusive<char> = '\u{F000}'..='\u{F0FF}';
-/// A part without characters.
+/// Stands for an empty part.
 const EMPTY: char = '\u{F02F}';
-/// The next character is of the area and stands for itself.
+/// Escapes the next character, which is of the area itself.
 const ITSELF: char = '\u{F0FF}';
-/// What is left as it is in the path of a request.
+/// Characters that are percent-encoded in the path of a request: all but letters, digits and `-._~/`.
 const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
-/// A key as a path.
+/// Converts a key to a path.
 pub fn to_path(key: &str) -> Cow<'_, str> {
     let is_odd = |part: &str| matches!(part, "" | "." | "..");
     if key.is_empty() || !key.chars().any(|c| c.is_ascii_control() || AREA.contains(&c)) && !key.split('/').any(is_odd)
@@ -44,7 +46,7 @@ pub fn to_path(key: &str) -> Cow<'_, str> {
     Cow::Owned(path)
 }
 
-/// The key that a path stands for.
+/// Converts a path to its key.
 pub fn from_path(path: &str) -> Cow<'_, str> {
     if !path.contains(|c| AREA.contains(&c)) {
         return Cow::Borrowed(path);
@@ -62,18 +64,19 @@ pub fn from_path(path: &str) -> Cow<'_, str> {
     Cow::Owned(key)
 }
 
-/// Whether a name in a path is that of a key's empty part.
+/// Returns whether a name in a path stands for an empty part of the key.
 pub fn is_empty_part(name: &str) -> bool {
     name.chars().eq([EMPTY])
 }
 
-/// Whether an object stands for a directory: its key ends with `/`, as consoles make them, or with `_$folder$`, as Hadoop does.
+/// Returns whether an object stands for a directory: its key ends with `/`, as consoles create them, or with
+/// `_$folder$`, as Hadoop does.
 pub fn is_marker(path: &str, size: u64) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     is_empty_part(name) || size == 0 && name.ends_with("_$folder$")
 }
 
-/// The key of Hadoop's file systems: empty parts are none.
+/// Returns the key that Hadoop's file systems use: without empty parts.
 pub fn without_empty_parts(key: &str) -> Cow<'_, str> {
     match key.contains("//") {
         true => Cow::Owned(key.split('/').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")),
@@ -81,12 +84,12 @@ pub fn without_empty_parts(key: &str) -> Cow<'_, str> {
     }
 }
 
-/// The path and query of a request in which keys are what they are in the store; `None`: they are already.
+/// Converts path and query of a request so that keys are as in the store. `None` if nothing changes.
 ///
 /// # Errors
-/// HTTP's addresses cannot hold the key.
+/// A message if HTTP's addresses cannot hold the key.
 pub(super) fn in_request(path: &str, query: &str) -> Result<Option<(String, String)>, String> {
-    // As it is encoded: EF 80 to EF 83.
+    // The percent-encoding of the area begins with EF 80 to EF 83.
     let has_area = |text: &str| {
         let starts = text.match_indices("%EF%8").map(|(at, found)| text.as_bytes().get(at + found.len()));
         starts.flatten().any(|digit| (b'0'..=b'3').contains(digit))
@@ -110,7 +113,7 @@ pub(super) fn in_request(path: &str, query: &str) -> Result<Option<(String, Stri
     Ok(Some((path, pairs.finish())))
 }
 
-/// The path of a request as Hadoop's file systems would ask; `None`: it is that already.
+/// Returns the path of a request as Hadoop's file systems would send it; `None` if it is that already.
 pub(super) fn collapsed(path: &str) -> Option<String> {
     let (first, rest) = path.split_at(usize::from(path.starts_with('/')));
     match without_empty_parts(rest) {
@@ -119,7 +122,7 @@ pub(super) fn collapsed(path: &str) -> Option<String> {
     }
 }
 
-/// An answer of a listing in which all keys are paths; `None`: it is one.
+/// Converts the keys in a listing to paths; `None` if all are paths already.
 pub(super) fn in_listing(answer: &str) -> Option<String> {
     let mut made = String::new();
     let mut copied = 0;
@@ -145,7 +148,7 @@ pub(super) fn in_listing(answer: &str) -> Option<String> {
     (copied > 0).then(|| made + &answer[copied..])
 }
 
-/// Where the next key is from `at` on, and whether it is the common beginning of keys.
+/// Finds the next key from `at` on; true if it is a common prefix of keys.
 fn next_key(answer: &str, at: usize) -> Option<(Range<usize>, bool)> {
     let find = |open: &str, close: &str| {
         let start = at + answer[at..].find(open)? + open.len();
@@ -159,7 +162,7 @@ fn next_key(answer: &str, at: usize) -> Option<(Range<usize>, bool)> {
     }
 }
 
-/// The text that an XML element holds.
+/// Returns the text of an XML element.
 pub(super) fn element<'a>(xml: &'a str, name: &str) -> Option<Cow<'a, str>> {
     let (_, rest) = xml.split_once(&format!("<{name}>"))?;
     Some(unescaped(rest.split_once(&format!("</{name}>"))?.0))

@@ -1,5 +1,5 @@
-//! Files that belong to a table of a lake format: which of them count, and which of their rows, is said by the table's own
-//! metadata. Reading them by their paths would give rows that were replaced or deleted long ago.
+//! Files that belong to a table of a lake format. The table's own metadata say which of its files count, and which of
+//! their rows. Reading them by path would return rows that have been replaced or deleted.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::{FileAccess, FileEntry};
 use crate::error::{EngineError, Result};
 
-/// A format whose directories can be told.
+/// A lake format that can be recognised by its directories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lake {
     Delta,
@@ -16,7 +16,7 @@ enum Lake {
 }
 
 impl Lake {
-    /// The directory beside a table's data that holds its metadata.
+    /// Returns the directory beside a table's data that holds its metadata.
     fn directory(self) -> &'static str {
         match self {
             Lake::Delta => "_delta_log",
@@ -45,10 +45,11 @@ impl Lake {
 const DELTA_OR_HUDI: &str = "the format is not read: write the table out as Parquet, or have it offered as Iceberg (Delta \
                              UniForm, Apache XTable) and read it through a catalog of type iceberg";
 
-/// Refuses local files of a directory or a pattern of which one belongs to a lake's table.
+/// Refuses local files of a directory or a pattern if one of them belongs to a table of a lake format. A single file by
+/// its exact name is allowed.
 ///
 /// # Errors
-/// Names the format, and the way to read such a table.
+/// `Unsupported`; the message names the format, and a way to read the table.
 pub fn refuse_local(location: &str, files: &[FileEntry], access: &FileAccess) -> Result<()> {
     if let [file] = files
         && file.path == Path::new(location.strip_prefix("file://").unwrap_or(location))
@@ -76,7 +77,7 @@ fn local(dir: &Path, access: &FileAccess) -> Option<Lake> {
         (.., true) => Lake::Iceberg,
         _ => return None,
     };
-    // Nobody is told of what may not be looked at.
+    // Do not reveal what may not be accessed.
     access.check(dir).ok()?;
     let is_metadata = |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().ends_with(ICEBERG_ENDING);
     let has_metadata = || {
@@ -88,11 +89,11 @@ fn local(dir: &Path, access: &FileAccess) -> Option<Lake> {
 
 const ICEBERG_ENDING: &str = ".metadata.json";
 
-/// Refuses objects of a listing of which one belongs to a lake's table. `all`: paths of everything that was listed, hidden
-/// objects too; `found`: what is to be read of it.
+/// Refuses objects of a listing if one of them belongs to a table of a lake format. `all` are the paths of everything
+/// that was listed, including hidden objects; `found` are those to be read.
 ///
 /// # Errors
-/// As of [`refuse_local`].
+/// `Unsupported`, as in [`refuse_local`].
 pub(super) fn refuse_listed<'a>(
     location: &str,
     all: impl Iterator<Item = &'a str>,

@@ -1,8 +1,9 @@
-//! Listings of object stores, as statements go by them.
+//! Cached listings of object stores for statements.
 //!
-//! A listing takes tens of milliseconds before anything else of a query can begin. So a query begins on the listing that this
-//! process knows while the store is asked for the newest one; it is run again if that is another, and nobody sees its rows
-//! before ([`Session::run_query`](crate::session::Session)). What is read of a file that has changed fails by its tag.
+//! A listing takes tens of milliseconds before any other work of a query can begin. Therefore a query begins with the
+//! listing that this process knows, while the store is asked for the newest one. If that differs, the query is run
+//! again before anybody sees its rows (`Session::run_query` of the engine). Reading a file that has changed fails by
+//! its tag.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,12 +18,12 @@ use super::remote;
 use super::stores::{StoreProperties, Stores};
 use crate::error::Result;
 
-/// Files of all remembered listings.
+/// Most files in all cached listings together.
 const FILES_MAX: usize = 100_000;
 
 type Place = (String, StoreProperties);
 
-/// The listings that a process has made last.
+/// The most recent listings of a process.
 #[derive(Debug, Default)]
 pub struct KnownListings {
     inner: Mutex<Inner>,
@@ -32,7 +33,7 @@ pub struct KnownListings {
 struct Inner {
     by_place: HashMap<Place, (Instant, Arc<[FileEntry]>)>,
     files: usize,
-    /// What was asked for before is not remembered.
+    /// Listings that were requested before this instant are not cached.
     forgotten: Option<Instant>,
 }
 
@@ -45,7 +46,7 @@ impl KnownListings {
 
     fn put(&self, place: Place, asked: Instant, files: &Arc<[FileEntry]>) {
         let mut inner = self.inner.lock();
-        // Answers may come in another order than they were asked for.
+        // Answers may come in another order than the requests.
         if inner.by_place.get(&place).is_some_and(|(known, _)| *known > asked)
             || inner.forgotten.is_some_and(|at| at > asked)
         {
@@ -62,21 +63,21 @@ impl KnownListings {
         }
     }
 
-    /// From now on every place is asked anew, whatever age statements put up with.
+    /// Clears the cache: from now on every listing is requested again, whatever age statements tolerate.
     pub fn forget(&self) {
         *self.inner.lock() = Inner { forgotten: Some(Instant::now()), ..Inner::default() };
     }
 }
 
-/// How a statement lists.
+/// The listings of one statement.
 #[derive(Debug, Default)]
 pub struct Listings {
-    /// It goes by what is known; what is older than that is asked for beside it.
+    /// `Some` if cached listings are used; those older than this are also requested again.
     known: Option<Duration>,
     assumed: Mutex<Vec<Assumed>>,
 }
 
-/// A listing that a statement went by, and the newest one, which is on its way.
+/// A cached listing that a statement used, and the newest one, which is being requested.
 #[derive(Debug)]
 struct Assumed {
     known: Arc<[FileEntry]>,
@@ -84,16 +85,16 @@ struct Assumed {
 }
 
 impl Listings {
-    /// Of a statement that goes by what is known. Up to an age of `tolerance` that is good enough, else
-    /// [`hold`](Self::hold) must be asked.
+    /// Makes the listings of a statement that uses cached listings. Up to an age of `tolerance` they are good enough;
+    /// for older ones, [`hold`](Self::hold) must be called.
     pub fn known(tolerance: Option<Duration>) -> Self {
         Listings { known: Some(tolerance.unwrap_or_default()), assumed: Mutex::default() }
     }
 
-    /// As [`remote::list`].
+    /// Lists a location like [`remote::list`], or from the cache.
     ///
     /// # Errors
-    /// As of [`remote::list`].
+    /// The errors of [`remote::list`].
     pub async fn list(
         &self,
         stores: &Arc<Stores>,
@@ -114,7 +115,7 @@ impl Listings {
         Ok(known)
     }
 
-    /// Whether what the statement went by is what there is; waits for the stores' answers.
+    /// Returns whether the cached listings that the statement used are still up to date; waits for the stores' answers.
     pub async fn hold(&self) -> bool {
         let assumed = std::mem::take(&mut *self.assumed.lock());
         let mut all = true;

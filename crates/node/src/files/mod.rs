@@ -1,4 +1,4 @@
-//! Which files a path means, and whether they may be read.
+//! Resolves paths to files, and checks whether they may be accessed.
 //!
 //! A path is a file, a directory (every file below it whose name does not start with `_` or `.`, as Hive and Spark
 //! list), or a glob (`*`, `?`, `[a-z]`, `{a,b}`, `**`). `file://` in front is accepted; other schemes are object stores
@@ -34,20 +34,20 @@ use crate::files::remote::RemoteFile;
 use crate::files::source::ObjectSource;
 use crate::files::stores::{StoreProperties, Stores, is_remote};
 
-/// Which local files statements may read and write.
+/// The local files that statements may read and write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileAccess {
-    /// Whatever the process may: `dipper sql` runs with its user's own rights.
+    /// All files that the process may access: `dipper sql` runs with its user's own rights.
     Any,
-    /// Only below these directories (canonical), symbolic links resolved. Empty: none at all.
+    /// Only files below these directories (canonical), with symbolic links resolved. Empty: none at all.
     Below(Vec<PathBuf>),
 }
 
 impl FileAccess {
-    /// Access below `dirs`, each made canonical.
+    /// Allows access below `dirs`, which are made canonical.
     ///
     /// # Errors
-    /// A directory does not exist or cannot be read.
+    /// `File` if a directory does not exist or cannot be read.
     pub fn below<P: AsRef<Path>>(dirs: impl IntoIterator<Item = P>) -> Result<Self> {
         let mut all = Vec::new();
         for dir in dirs {
@@ -57,11 +57,11 @@ impl FileAccess {
         Ok(FileAccess::Below(all))
     }
 
-    /// Passes when `path`, with links resolved, lies below an allowed directory. What does not exist yet is judged by
-    /// the nearest existing directory above it.
+    /// Fails unless `path`, with links resolved, is below an allowed directory. A path that does not exist yet is
+    /// judged by the nearest existing directory above it.
     ///
     /// # Errors
-    /// [`ErrorKind::Denied`], naming the path and the flag that allows it.
+    /// [`ErrorKind::Denied`], with the path and the option that allows it.
     pub fn check(&self, path: &Path) -> Result<()> {
         let FileAccess::Below(dirs) = self else { return Ok(()) };
         if path.components().any(|c| matches!(c, std::path::Component::ParentDir)) && path.canonicalize().is_err() {
@@ -98,24 +98,24 @@ impl FileAccess {
     }
 }
 
-/// A file as it was listed.
+/// A listed file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileEntry {
-    /// Where it is.
+    /// Path, or URL of an object.
     pub path: PathBuf,
     /// Size in bytes.
     pub len: u64,
-    /// Last change.
+    /// Time of the last change.
     pub modified: SystemTime,
-    /// The object, where it is not in the local file system; `path` is its URL then.
+    /// The object, if the file is not in the local file system; `path` is its URL then.
     pub remote: Option<RemoteFile>,
 }
 
 impl FileEntry {
-    /// The file at `path`, links followed.
+    /// Returns the entry of the file at `path`; links are followed.
     ///
     /// # Errors
-    /// It is not there, may not be looked at, or is no regular file.
+    /// `File` if it does not exist, may not be read, or is not a regular file.
     pub fn of(path: PathBuf) -> Result<Self> {
         let meta = std::fs::metadata(&path).map_err(|e| cannot(&path, "read", &e))?;
         check_regular(&path, &meta)?;
@@ -127,7 +127,8 @@ impl FileEntry {
         })
     }
 
-    /// Its bytes. `all`: they will be read to their end. A local file is opened when it is read.
+    /// Returns a reader of the file's bytes. `all` says whether they will be read to their end. A local file is opened
+    /// when it is first read.
     pub fn source(&self, all: bool) -> Arc<dyn Source> {
         match &self.remote {
             None => Arc::new(FileSource::later(&self.path)),
@@ -135,7 +136,7 @@ impl FileEntry {
         }
     }
 
-    /// As [`source`](Self::source); what is read of a bucket counts in `reads`.
+    /// Like [`source`](Self::source), and counts reads from object storage in `reads`.
     pub fn counted_source(&self, all: bool, reads: &Arc<FileReads>) -> Arc<dyn Source> {
         match &self.remote {
             None => self.source(all),
@@ -143,16 +144,16 @@ impl FileEntry {
         }
     }
 
-    /// The path for messages.
+    /// Returns the path for messages.
     pub fn name(&self) -> String {
         self.path.display().to_string()
     }
 }
 
-/// The local path that a location in a statement means: `file:///x`, `file:/x` or a plain path.
+/// Returns the local path that a location in a statement means: `file:///x`, `file:/x` or a plain path.
 ///
 /// # Errors
-/// Another scheme.
+/// `Unsupported` for another scheme; `File` if the path is empty or contains a NUL byte.
 pub fn local_path(location: &str) -> Result<PathBuf> {
     let rest = match location.split_once("://") {
         Some(("file", rest)) => rest.strip_prefix("localhost").unwrap_or(rest),
@@ -172,7 +173,7 @@ pub fn local_path(location: &str) -> Result<PathBuf> {
     Ok(PathBuf::from(rest))
 }
 
-/// Whether the path has glob characters and no file of exactly that name.
+/// Returns whether the path has glob characters, and no file has exactly this name.
 pub fn is_glob(path: &Path) -> bool {
     path.to_string_lossy().contains(['*', '?', '[', '{']) && !path.exists()
 }
@@ -180,7 +181,8 @@ pub fn is_glob(path: &Path) -> bool {
 /// Lists the files that `location` means, by name. Never empty.
 ///
 /// # Errors
-/// Nothing matches (near names are given), a directory cannot be read, or access is denied.
+/// `File` if nothing matches (with a near name), or a directory cannot be read; `Denied` if access is denied; `Invalid`
+/// if a pattern is invalid.
 pub fn list(location: &str, access: &FileAccess) -> Result<Vec<FileEntry>> {
     let path = local_path(location)?;
     let mut found = Vec::new();
@@ -205,10 +207,10 @@ pub fn list(location: &str, access: &FileAccess) -> Result<Vec<FileEntry>> {
     Ok(found)
 }
 
-/// As [`list`], also in object stores.
+/// Like [`list`], also for object stores. Refuses files of tables of lake formats.
 ///
 /// # Errors
-/// As of [`list`] and [`remote::list`].
+/// The errors of [`list`], [`lakes::refuse_local`] and [`remote::list`].
 pub async fn list_any(
     (stores, listings): (&Arc<Stores>, &Listings),
     location: &str,
@@ -231,16 +233,16 @@ fn expand_glob(pattern: &str, access: &FileAccess, found: &mut Vec<FileEntry>) -
     let bad = |e: glob::PatternError| EngineError::invalid(format!("'{pattern}' is not a glob pattern: {}", e.msg));
     let options =
         glob::MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
-    // At the end `**` would mean directories only, each with those below it; a directory means all files below it.
+    // A final `**` would match only directories, each with those below it; but a directory means all files below it.
     let root = all_below(pattern);
     let start = literal_directory(pattern);
-    // What is there is told to nobody who may not look, not even by what matches.
+    // Without access, not even matching names may be revealed.
     access.check(start)?;
     let (deep, mut checked) = (pattern.contains("**"), None);
     for entry in glob::glob_with(root.unwrap_or(pattern), options).map_err(bad)? {
         let path = entry.map_err(|e| cannot(e.path(), "list", e.error()))?;
         access.check(&path)?;
-        // Files of a directory come one after the other.
+        // The files of a directory come one after the other.
         if deep && path.parent() != checked.as_deref() {
             check_no_cycle(start, &path)?;
             checked = path.parent().map(Path::to_path_buf);
@@ -255,7 +257,7 @@ fn expand_glob(pattern: &str, access: &FileAccess, found: &mut Vec<FileEntry>) -
     Ok(())
 }
 
-/// The directory in front of a pattern's first part that is none.
+/// Returns the directory before a pattern's first part with glob characters.
 fn literal_directory(pattern: &str) -> &Path {
     let literal = &pattern[..pattern.find(['*', '?', '[']).unwrap_or(pattern.len())];
     match literal.rfind('/') {
@@ -265,8 +267,8 @@ fn literal_directory(pattern: &str) -> &Path {
     }
 }
 
-/// Refuses a path that by links comes back to a directory below `start` that it came through: `**` would go on for ever, or
-/// find each file again and again.
+/// Refuses a path that through links leads back to a directory below `start` that it has passed: `**` would never end,
+/// or would find each file again and again.
 fn check_no_cycle(start: &Path, path: &Path) -> Result<()> {
     let real = |dir: &Path| dir.canonicalize().map_err(|e| cannot(dir, "read", &e));
     let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) else { return Ok(()) };
@@ -284,7 +286,7 @@ fn check_no_cycle(start: &Path, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The directories (they may be a pattern, too) of which a pattern means all that is below them.
+/// Returns the directories (or a pattern for them) of which a pattern means everything below them.
 fn all_below(pattern: &str) -> Option<&str> {
     match pattern {
         "**" => Some("."),
@@ -293,12 +295,12 @@ fn all_below(pattern: &str) -> Option<&str> {
     }
 }
 
-/// Every visible file below `dir`, links followed and checked.
+/// Finds every visible file below `dir`; links are followed and checked.
 pub fn walk(dir: &Path, access: &FileAccess, found: &mut Vec<FileEntry>) -> Result<()> {
     walk_to(dir, access, found, 0)
 }
 
-/// Deeper than any real layout; a cycle of symbolic links ends here.
+/// Limit of nesting, deeper than any real layout; it ends cycles of symbolic links.
 const DEPTH_MAX: usize = 64;
 
 fn walk_to(dir: &Path, access: &FileAccess, found: &mut Vec<FileEntry>, depth: usize) -> Result<()> {
@@ -321,7 +323,7 @@ fn walk_to(dir: &Path, access: &FileAccess, found: &mut Vec<FileEntry>, depth: u
     Ok(())
 }
 
-/// The visible entries of a directory, by name.
+/// Returns the visible entries of a directory, by name.
 pub fn children(dir: &Path) -> Result<Vec<PathBuf>> {
     let failed = |e: &std::io::Error| cannot(dir, "list", e);
     let mut all = Vec::new();
@@ -335,26 +337,26 @@ pub fn children(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(all)
 }
 
-/// Whether listings leave the file out: its name begins with `_` or `.`.
+/// Returns whether listings leave a file out: its name begins with `_` or `.`.
 pub fn is_hidden(path: &Path) -> bool {
     path.file_name().is_some_and(|n| n.as_encoded_bytes().starts_with(b"_") || n.as_encoded_bytes().starts_with(b"."))
 }
 
-/// Groups in braces of one path, and patterns that it may stand for.
+/// Most groups in braces of one path, and most patterns that it may stand for.
 const GROUPS_MAX: usize = 64;
 const PATTERNS_MAX: usize = 1000;
 
-/// `a{b,c}d` to `abd`, `acd`; the glob crate has no braces.
+/// Expands braces: `a{b,c}d` becomes `abd` and `acd`. The glob crate does not support braces.
 ///
 /// # Errors
-/// The path stands for more than [`PATTERNS_MAX`] patterns.
+/// `Invalid` if the path stands for more than [`PATTERNS_MAX`] patterns, or has more than [`GROUPS_MAX`] groups.
 fn braces(pattern: &str) -> Result<Vec<String>> {
     let many = |what, max| EngineError::invalid(format!("a path has more than {max} {what}"));
     if pattern.matches('{').count() > GROUPS_MAX {
         return Err(many("groups in braces", GROUPS_MAX));
     }
     let mut patterns = Vec::new();
-    // The first one is at the end.
+    // The next pattern is at the end.
     let mut grouped = vec![pattern.to_string()];
     while let Some(pattern) = grouped.pop() {
         match alternatives(&pattern) {
@@ -368,7 +370,7 @@ fn braces(pattern: &str) -> Result<Vec<String>> {
     Ok(patterns)
 }
 
-/// What the first group of a pattern stands for; `None`: it has none.
+/// Returns the alternatives of the first group in a pattern; `None` if there is no group.
 fn alternatives(pattern: &str) -> Option<Vec<String>> {
     let open = pattern.find('{')?;
     let mut depth = 0;
@@ -392,7 +394,7 @@ fn alternatives(pattern: &str) -> Option<Vec<String>> {
     None
 }
 
-/// Refuses what is no regular file. A named pipe would keep its reader waiting for whoever writes to it.
+/// Refuses everything but regular files. Reading a named pipe would wait for somebody to write to it.
 pub fn check_regular(path: &Path, meta: &std::fs::Metadata) -> Result<()> {
     if meta.is_file() {
         return Ok(());
@@ -402,7 +404,7 @@ pub fn check_regular(path: &Path, meta: &std::fs::Metadata) -> Result<()> {
     Err(EngineError::new(ErrorKind::File, message))
 }
 
-/// `cannot read 'x': No such file or directory`, in the house shape.
+/// Makes the error of a failed file operation: `cannot read 'x': no such file or directory`.
 pub fn cannot(path: &Path, what: &str, e: &std::io::Error) -> EngineError {
     let reason = match e.kind() {
         std::io::ErrorKind::NotFound => "no such file or directory".to_string(),

@@ -9,23 +9,23 @@ use std::path::{Path, PathBuf};
 use super::{FileAccess, FileEntry, cannot, children, walk};
 use crate::error::{EngineError, ErrorKind, Result};
 
-/// Directory value that stands for NULL.
+/// Value in a directory name that stands for NULL.
 pub const NULL_PARTITION: &str = "__HIVE_DEFAULT_PARTITION__";
 
-/// One partition: its directory and the raw text of its values, one per partition column, `None` = NULL.
+/// A partition: its directory and the raw text of its values, one per partition column; `None` is NULL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionDir {
     /// Values in the order of the partition columns.
     pub values: Vec<Option<String>>,
-    /// Where its files are.
+    /// The directory of its files.
     pub path: PathBuf,
 }
 
 impl PartitionDir {
-    /// The files of the partition, by name; empty when the directory is gone.
+    /// Returns the files of the partition, by name; empty if the directory does not exist.
     ///
     /// # Errors
-    /// The directory cannot be read.
+    /// `File` if the directory cannot be read; `Denied` if access is denied.
     pub fn files(&self, access: &FileAccess) -> Result<Vec<FileEntry>> {
         let mut found = Vec::new();
         if self.path.exists() {
@@ -35,12 +35,14 @@ impl PartitionDir {
     }
 }
 
-/// Finds the partitions of a table below `root`, one directory level per column. `keep(depth, values so far)` prunes
-/// before a directory is read. Partitions of `registered` (values to location) count beside and in place of those found.
-/// A missing `root` is a table without partitions, as in Hive; without a `root` only those of `registered` count.
+/// Finds the partitions of a table below `root`, one directory level per column. `keep` gets the values of the levels
+/// so far and prunes before a directory is read. Partitions of `registered` (values to location) are added, or replace
+/// those found. A missing `root` is a table without partitions, as in Hive; if there is no `root`, only those of
+/// `registered` are returned.
 ///
 /// # Errors
-/// A directory cannot be read, or one on the way is not named `column=value`.
+/// `File` if a directory cannot be read, or an entry on the way is not a directory `column=value`; `Denied` if access
+/// is denied; the errors of `keep`.
 pub fn find(
     root: Option<&Path>,
     columns: &[String],
@@ -107,13 +109,13 @@ fn descend(
     Ok(())
 }
 
-/// The value that a directory's name gives a partition column; `None` if it is not the column's.
+/// Returns the value that a directory's name gives a partition column; `None` if the name is not of that column.
 pub fn value(column: &str, name: &str) -> Option<Option<String>> {
     let (_, value) = name.split_once('=').filter(|(key, _)| unescape(key).eq_ignore_ascii_case(column))?;
     Some(Some(unescape(value)).filter(|v| v != NULL_PARTITION))
 }
 
-/// `dt=2024-01-31/country=CN` for these values.
+/// Returns the directory name of these values, for example `dt=2024-01-31/country=CN`.
 pub fn directory_name(columns: &[String], values: &[Option<String>]) -> String {
     let parts: Vec<_> = columns
         .iter()
@@ -129,12 +131,12 @@ pub fn directory_name(columns: &[String], values: &[Option<String>]) -> String {
     parts.join("/")
 }
 
-/// Characters that Hive writes as `%XX` in directory names.
+/// Returns whether Hive writes a character as `%XX` in directory names.
 fn must_escape(c: char) -> bool {
     c < ' ' || c == '\x7f' || "\"#%'*/:=?\\{[]^".contains(c)
 }
 
-/// A value as part of a directory name.
+/// Escapes a value for a directory name.
 pub fn escape(value: &str) -> String {
     let mut out = String::with_capacity(value.len());
     for c in value.chars() {
@@ -147,7 +149,7 @@ pub fn escape(value: &str) -> String {
     out
 }
 
-/// The value behind a part of a directory name. `%` without two hexadecimal digits stands for itself.
+/// Unescapes a value of a directory name. A `%` without two hexadecimal digits stands for itself.
 pub fn unescape(name: &str) -> String {
     percent_encoding::percent_decode_str(name).decode_utf8_lossy().into_owned()
 }

@@ -1,4 +1,4 @@
-//! What a scan of text files in buckets has read.
+//! Counters of the reads of a scan of text files in object storage.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -13,7 +13,7 @@ pub struct FileReads {
     bytes: AtomicU64,
     slowest_ns: AtomicU64,
     waited_ns: AtomicU64,
-    /// What object storage and its cache did for them.
+    /// Counters of object storage and its cache.
     pub stats: Arc<IoStats>,
 }
 
@@ -28,22 +28,22 @@ impl FileReads {
         self.waited_ns.fetch_add(time.as_nanos() as u64, Relaxed);
     }
 
-    /// Ranges that were asked for; the data cache may have had a part.
+    /// Returns the number of requested ranges; the data cache may have answered a part of them.
     pub fn requests(&self) -> u64 {
         self.requests.load(Relaxed)
     }
 
-    /// Their bytes.
+    /// Returns the bytes of these ranges.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
     }
 
-    /// The longest that one took.
+    /// Returns the duration of the slowest request.
     pub fn slowest(&self) -> Duration {
         Duration::from_nanos(self.slowest_ns.load(Relaxed))
     }
 
-    /// How long workers waited for bytes, all together.
+    /// Returns how long workers waited for bytes, summed over all workers.
     pub fn waited(&self) -> Duration {
         Duration::from_nanos(self.waited_ns.load(Relaxed))
     }

@@ -1,4 +1,4 @@
-//! Files in object stores: which a location means, and their bytes.
+//! Files in object stores: the objects that a location means, and their bytes.
 
 use dipper_cache::CachedStore;
 use futures::TryStreamExt;
@@ -14,18 +14,18 @@ use super::stores::{Remote, StoreProperties, Stores};
 use super::{FileEntry, braces, keys, lakes, partitions};
 use crate::error::{EngineError, ErrorKind, Result};
 
-/// An object as it was listed.
+/// A listed object.
 #[derive(Debug, Clone)]
 pub struct RemoteFile {
-    /// Where it is.
+    /// The store that holds it.
     pub store: Arc<CachedStore>,
-    /// Which store that is, among those of this process.
+    /// Number of the store among those of this process.
     pub store_number: u64,
     /// Path, size, time and tag.
     pub meta: ObjectMeta,
-    /// Where its requests run.
+    /// Runtime for its requests.
     pub io: tokio::runtime::Handle,
-    /// Memory for what is read of it before a scan wants it.
+    /// Memory for data that is read ahead.
     pub ahead: Arc<ReadAhead>,
 }
 
@@ -37,7 +37,7 @@ impl PartialEq for RemoteFile {
 
 impl Eq for RemoteFile {}
 
-/// What the values of a partition's directories are, and its files.
+/// The values of a partition, and its files.
 pub type PartitionFiles = (Vec<Option<String>>, Vec<FileEntry>);
 
 fn is_glob(text: &str) -> bool {
@@ -63,14 +63,15 @@ fn hidden(part: &str) -> bool {
     part.starts_with(['_', '.'])
 }
 
-/// Lists the objects that `location` means, by name: one, all below a prefix but hidden ones, or those that a glob matches.
-/// Empty if there are none.
+/// Lists the objects that `location` means, by name: one object, all visible ones below a prefix, or those that a glob
+/// matches. Empty if there are none.
 ///
 /// # Errors
-/// The store cannot be asked, or the glob is none.
+/// `Denied` if the store refuses; `File` if it does not answer; `Invalid` if the glob is invalid; `Unsupported` if an
+/// object belongs to a table of a lake format; the errors of [`Stores::open`].
 pub async fn list(stores: &Stores, location: &str, properties: &StoreProperties) -> Result<Vec<FileEntry>> {
     let found = list_as_written(stores, location, properties).await?;
-    // Hadoop's file systems take `//` for `/`: what they wrote is where it is not written to be.
+    // Hadoop's file systems treat `//` as `/`: look where they have written.
     let other = split_scheme(location).map(|(scheme, rest)| (scheme, keys::without_empty_parts(rest)));
     match other {
         Some((scheme, Cow::Owned(rest))) if found.is_empty() => {
@@ -130,7 +131,7 @@ async fn list_as_written(stores: &Stores, location: &str, properties: &StoreProp
     Ok(found)
 }
 
-/// Where objects are.
+/// Returns the paths of objects.
 fn paths(all: &[ObjectMeta]) -> impl Iterator<Item = &str> {
     all.iter().map(|meta| meta.location.as_ref())
 }
@@ -149,12 +150,12 @@ async fn head(remote: &Remote, location: &str) -> Result<Option<ObjectMeta>> {
     }
 }
 
-/// Why a HEAD was refused, in the store's words: its answer has none, but a listing is refused for the same reason, and
-/// says so. Other errors are not asked about: they may be those of a store that does not answer.
+/// Returns why a HEAD was refused, in the store's words. The answer to a HEAD has no body, but a listing is refused for
+/// the same reason, and its answer says it. Other errors are not investigated: the store may not be answering at all.
 async fn refusal(remote: &Remote, e: &Error) -> Option<String> {
     let refused = match e {
         Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => true,
-        // The client keeps the status to itself.
+        // The client does not expose the status.
         e => e.to_string().contains("400 Bad Request"),
     };
     if !refused {
@@ -173,7 +174,7 @@ async fn below(remote: &Remote, prefix: &ObjectPath, location: &str) -> Result<V
     listed.try_collect().await.map_err(|e| failed(location, &e))
 }
 
-/// A path below a root, as text.
+/// Returns a path below a root, as text.
 fn relative<'a>(root: &ObjectPath, path: &'a ObjectPath) -> &'a str {
     let (root, path): (&str, &str) = (root.as_ref(), path.as_ref());
     path.strip_prefix(root).unwrap_or_default().trim_start_matches('/')
@@ -194,7 +195,7 @@ fn entry(stores: &Stores, remote: &Remote, meta: ObjectMeta) -> FileEntry {
     }
 }
 
-/// The directories, so many levels below `root`, that listed objects are in.
+/// Returns the directories that contain listed objects, `levels` levels below `root`.
 pub fn directories(root: &ObjectPath, levels: usize, files: &[FileEntry]) -> Vec<String> {
     let directory = |file: &FileEntry| {
         let below = relative(root, &file.remote.as_ref()?.meta.location);
@@ -205,10 +206,10 @@ pub fn directories(root: &ObjectPath, levels: usize, files: &[FileEntry]) -> Vec
     all
 }
 
-/// The partitions of a table below `location`, by name: one listing finds them all.
+/// Returns the partitions of a table below `location`, by name; a single listing finds them all.
 ///
 /// # Errors
-/// As of [`list`]; an object lies where a directory `column=value` is expected.
+/// `File` if an object is not in a partition's directory `column=value`; the errors of [`list`].
 pub async fn partitioned(
     (stores, listings): (&Arc<Stores>, &Listings),
     location: &str,
@@ -216,7 +217,7 @@ pub async fn partitioned(
     columns: &[String],
 ) -> Result<Vec<PartitionFiles>> {
     let root = stores.open(location, properties)?.path;
-    // Where `list` looks behind it.
+    // The location in which `list` looks if it finds nothing.
     let key = keys::from_path(root.as_ref());
     let other = ObjectPath::parse(keys::without_empty_parts(&key)).unwrap_or_else(|_| root.clone());
     let directory = format!("{}/", location.trim_end_matches('/'));
@@ -226,7 +227,7 @@ pub async fn partitioned(
         let place = &remote.meta.location;
         let root = if place.prefix_matches(&root) { &root } else { &other };
         let parts: Vec<&str> = relative(root, place).split('/').collect();
-        // An empty object of a directory's name stands for the directory itself.
+        // An empty object with a directory's name stands for the directory itself.
         if parts.len() <= columns.len() && file.len == 0 {
             continue;
         }

@@ -1,13 +1,14 @@
-//! Requests to object storage with time limits of their own, so that one that hangs is sent again while the client's
+//! Requests to object storage with timeouts of their own, so that a hanging request is sent again while the client's
 //! retries last.
 //!
-//! A limit on a whole request, as HTTP clients have it, is too short for a large part on a slow line or too long for a small
-//! object. Here the answer may take [`Limits::answer`] and what sending takes at [`Limits::bytes_a_second`], and its body may
-//! rest for [`Limits::answer`]. Bodies are read here, where a failure counts as one of the request and is tried again, and
-//! given on in one piece.
+//! HTTP clients limit the duration of a whole request. Such a limit is too short for a large part on a slow line, or
+//! too long for a small object. Here the answer may take [`Limits::answer`], plus the time that sending takes at
+//! [`Limits::bytes_a_second`], and its body may pause for [`Limits::answer`]. Bodies are read completely here, so that
+//! a failure counts as one of the request and is retried.
 //!
-//! A store that was reached before is waited for while no request gets an answer, for 20 seconds; whoever goes on asking after
-//! that gets errors at once until it is reached again. One that never was is more likely named wrong, and soon an error.
+//! If no request to a store that was reached before gets an answer, requests are retried until this has lasted 20
+//! seconds; after that, further requests fail at once until the store is reached again. A store that was never reached
+//! more likely has a wrong name, so its requests fail soon.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -27,17 +28,17 @@ use parking_lot::Mutex;
 
 use super::dialects::{Dialect, Speaking};
 
-/// How long requests may take.
+/// Timeouts of requests.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Until the answer begins, and between two parts of its body.
+    /// Time until the answer begins, and between two parts of its body.
     pub answer: Duration,
-    /// What is sent may take as long as at this rate on top of it.
+    /// Rate at which a sent body extends the timeout.
     pub bytes_a_second: u64,
 }
 
 impl Limits {
-    /// A part of 8 MiB has 47 seconds, a small object 15.
+    /// The usual timeouts: 47 seconds for a part of 8 MiB, 15 for a small object.
     pub const USUAL: Limits = Limits { answer: Duration::from_secs(15), bytes_a_second: 256 << 10 };
 
     fn of(&self, sent: usize) -> Duration {
@@ -45,10 +46,11 @@ impl Limits {
     }
 }
 
-/// Tries again for about a minute where the store refuses at once, and for two where it hangs: 30 retries, of which the
-/// first wait tenths of a second and later ones up to three. The factor is above e, since each wait is drawn from all that
-/// are shorter than the last one times it: with 2 they would shrink. What the draws add up to varies much: 35 to 78 seconds
-/// for 98 requests of 100, and below [`KNOWN_WITHIN`] for one of ten thousand.
+/// Returns the client's retries: they last for about a minute if the store refuses at once, and for two if it hangs.
+/// There are 30 retries, of which the first pause tenths of a second, and later ones up to three. The factor is above
+/// e, because each pause is drawn uniformly from those below the last one times the factor: with 2, pauses would
+/// shrink. The sum of the pauses varies much: it is between 35 and 78 seconds for 98 of 100 requests, and below
+/// [`KNOWN_WITHIN`] for one of ten thousand.
 pub fn retries() -> RetryConfig {
     RetryConfig {
         backoff: BackoffConfig {
@@ -61,13 +63,13 @@ pub fn retries() -> RetryConfig {
     }
 }
 
-/// Makes clients whose requests run on a runtime.
+/// Makes HTTP clients whose requests run on a given runtime.
 #[derive(Debug)]
 pub(super) struct Connector {
     pub(super) io: tokio::runtime::Handle,
-    /// Where requests are counted.
+    /// The cache whose statistics count the requests.
     pub(super) cache: Arc<DataCache>,
-    /// How the store is spoken to.
+    /// The dialect of the store.
     pub(super) dialect: Arc<Dialect>,
 }
 
@@ -81,8 +83,8 @@ impl HttpConnector for Connector {
     }
 }
 
-/// Counts what only the client sees: the pages of a listing behind its first, and attempts that it repeats. It runs in the task
-/// of who asks, where the statement is known.
+/// Counts events that only the client sees: the pages of a listing after its first, and attempts that it repeats. This
+/// runs in the caller's task, where the statement is known.
 #[derive(Debug)]
 struct Counting<S> {
     service: S,
@@ -116,28 +118,28 @@ impl<S: HttpService> HttpService for Counting<S> {
     }
 }
 
-/// For so long connections to a store that was never reached are tried again: with the wait after the last of them, an error
+/// How long connections to a store that was never reached are retried. With the pause after the last of them, an error
 /// takes up to five seconds.
 const NEW_WITHIN: Duration = Duration::from_secs(2);
-/// For so long connections to a store that was reached before are tried again. Retries last longer, so that a request that
-/// fails has found the store gone for so long, and those behind it fail at once.
+/// How long connections to a store that was reached before are retried. The client's retries last longer, so that a
+/// request that fails has found the store down for this time, and the requests after it fail at once.
 const KNOWN_WITHIN: Duration = Duration::from_secs(20);
 
-/// The first and the last request that got no answer since the last one that did.
+/// The first and the last request without an answer since the last one with an answer.
 #[derive(Debug)]
 struct Down {
     first: Instant,
     last: Instant,
 }
 
-/// Whether a store is reached.
+/// Whether a store can be reached.
 #[derive(Debug)]
 struct Reached {
     ever: AtomicBool,
     down: Mutex<Option<Down>>,
-    /// How long one is tried that never was reached.
+    /// How long a store that was never reached is tried.
     new_within: Duration,
-    /// How long one is that was.
+    /// How long a store that was reached before is tried.
     known_within: Duration,
 }
 
@@ -158,10 +160,10 @@ impl Reached {
         *self.down.lock() = None;
     }
 
-    /// The error of a request that got no answer from this endpoint, which says so of the time from `began` on: one that is not
-    /// tried again where that is no use.
+    /// Returns the error of a request that got no answer from this endpoint, and records that the endpoint is down from
+    /// `began` on. The error is not retried if that is of no use.
     fn failed(&self, e: HttpError, began: Instant, endpoint: impl FnOnce() -> String) -> HttpError {
-        // Decode: there was an answer.
+        // `Decode` means that there was an answer.
         if matches!(e.kind(), HttpErrorKind::Decode | HttpErrorKind::Unknown) {
             return e;
         }
@@ -169,7 +171,7 @@ impl Reached {
         let within = if ever { self.known_within } else { self.new_within };
         let since = {
             let mut down = self.down.lock();
-            // A failure that nobody followed up says nothing of today.
+            // An old failure without later requests says nothing about the present.
             let down = down.get_or_insert(Down { first: began, last: began });
             if ever && down.last.elapsed() > within {
                 down.first = began;
@@ -216,7 +218,7 @@ impl HttpService for Limited {
             _ => uri.to_string(),
         };
         let response = within(limit, self.client.execute(request)).await.map_err(|e| {
-            // What hangs says nothing of the time before, in which others may have been answered.
+            // A timeout says nothing of the time before, in which other requests may have been answered.
             let since = if e.kind() == HttpErrorKind::Timeout { Instant::now() } else { began };
             self.reached.failed(e, since, endpoint)
         })?;
@@ -230,7 +232,7 @@ impl HttpService for Limited {
         let mut next = async || within(self.limits.answer, body.try_next()).await;
         let Some(first) = next().await? else { return Ok(HttpResponse::from_parts(parts, Bytes::new().into())) };
         let Some(second) = next().await? else { return Ok(HttpResponse::from_parts(parts, first.into())) };
-        // A claimed size is not believed where it is huge.
+        // Do not trust a claimed size that is huge.
         let mut all = BytesMut::with_capacity(size.unwrap_or(0usize).min(64 << 20).max(first.len() + second.len()));
         all.extend_from_slice(&first);
         all.extend_from_slice(&second);

@@ -1,17 +1,18 @@
-//! An object as a text scan reads it: from the beginning to the end, with requests ahead of the reader.
+//! A text scan's view of an object: it is read from the beginning to the end, with requests ahead of the reader.
 //!
 //! ```text
 //! |---- read ----|-- chunk --|-- chunk --|-- chunk --| ... not yet asked for
 //!                   reader     in flight   in flight
 //! ```
 //!
-//! Who will read all of it has [`DEPTH_MAX`] requests of up to [`CHUNK_MAX`] under way from the beginning. Else chunks and
-//! their number in flight double while the reader goes on, so that who wants a few rows asks for little.
+//! A reader that will read the whole object has [`DEPTH_MAX`] requests of up to [`CHUNK_MAX`] in flight from the
+//! beginning. Otherwise chunks and their number in flight double while the reader goes on, so that a reader of a few
+//! rows requests little.
 //!
-//! Both give way to [`ReadAhead`](super::ahead::ReadAhead), which holds all scans within the memory that they may use:
-//! where it has nothing to spare, a scan asks for what it needs next, in smaller chunks, and for no more.
+//! Both are limited by [`ReadAhead`](super::ahead::ReadAhead), which keeps all scans within their memory: if it has
+//! none to spare, a scan requests only what it needs next, in smaller chunks.
 //!
-//! What the data cache has is read from there straight into the reader's buffer, and never asked for.
+//! Data in the data cache are read from there directly into the reader's buffer, and never requested.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -31,31 +32,32 @@ use super::ahead::Held;
 use super::reads::FileReads;
 use super::remote::RemoteFile;
 
-/// Bytes of the first request of a file, unless more is wanted: a scan's first block with what follows it.
+/// Bytes of the first request of a file, unless more is wanted: a scan's first block with the bytes that follow it.
 const CHUNK_MIN: u64 = 128 << 10;
-/// Bytes of a request at most.
+/// Most bytes of a request.
 const CHUNK_MAX: u64 = 4 << 20;
-/// Requests in flight at most.
+/// Most requests in flight.
 const DEPTH_MAX: usize = 16;
-/// A file of so many bytes is read by one request; the cache cuts at its multiples.
+/// A file of up to this size is read by one request. The data cache cuts objects at its multiples.
 const WHOLE: u64 = 1 << 20;
-/// Bytes of a request where memory is short.
+/// Bytes of a request if memory is short.
 const CHUNK_SHORT: u64 = 1 << 20;
-/// Chunks behind the reader that stay: other workers may still be on them.
+/// Chunks behind the reader that are kept, because other workers may still read them.
 const KEPT: usize = 8;
-/// The same of those whose end nobody has read: who waits for one that comes late falls far behind.
+/// Chunks behind the reader that are kept if their end has not been read: a worker that waits for a late chunk falls
+/// far behind.
 const KEPT_UNREAD: usize = 2 * DEPTH_MAX;
 /// Attempts at a request whose answer is cut short.
 const ATTEMPTS: u32 = 4;
-/// The wait before the second attempt; it doubles.
+/// Pause before the second attempt; it doubles with each further attempt.
 const BACKOFF: Duration = Duration::from_millis(50);
 
-/// An object with requests ahead of its reader.
+/// A reader of an object with requests ahead of it.
 pub struct ObjectSource {
     file: RemoteFile,
     name: String,
     context: Option<Arc<IoContext>>,
-    /// All of it will be read.
+    /// Whether all of it will be read.
     all: bool,
     reads: Arc<FileReads>,
     window: Mutex<Window>,
@@ -64,24 +66,24 @@ pub struct ObjectSource {
 #[derive(Default)]
 struct Window {
     chunks: BTreeMap<u64, Arc<Chunk>>,
-    /// Where the next chunk begins.
+    /// Start of the next chunk.
     next: u64,
-    /// Its size.
+    /// Size of the next chunk.
     step: u64,
-    /// How many may be in flight.
+    /// Number of chunks that may be in flight.
     depth: usize,
-    /// There was no memory to read further ahead.
+    /// Whether there was no memory to read further ahead.
     short: bool,
-    /// The highest byte that was asked for.
+    /// The highest byte that has been wanted.
     reached: u64,
 }
 
-/// A range that is being fetched, or is there.
+/// A range that is being fetched, or has been.
 struct Chunk {
     end: u64,
     state: Mutex<Option<Result<Bytes, Failure>>>,
     ready: Condvar,
-    /// Its last byte was read.
+    /// Whether its last byte has been read.
     read: AtomicBool,
     task: Mutex<Option<tokio::task::AbortHandle>>,
     _memory: Held,
@@ -102,13 +104,13 @@ impl Drop for Chunk {
 }
 
 impl Window {
-    /// The chunk that holds `offset`, and where it starts.
+    /// Returns the chunk that holds `offset`, and where it starts.
     fn there(&self, offset: u64) -> Option<(u64, Arc<Chunk>)> {
         let (start, chunk) = self.chunks.range(..=offset).next_back()?;
         (offset < chunk.end).then(|| (*start, Arc::clone(chunk)))
     }
 
-    /// Forgets chunks before `start`, the oldest first.
+    /// Drops chunks before `start`, the oldest first.
     fn forget(&mut self, start: u64) {
         let behind = self.chunks.range(..start).count();
         if behind > KEPT {
@@ -128,32 +130,34 @@ impl fmt::Debug for ObjectSource {
 }
 
 impl ObjectSource {
-    /// Nothing is asked for yet. `all`: it will be read to its end. Requests count in the context in which this is called.
+    /// Makes a reader that has requested nothing yet. `all` says whether it will be read to its end. Requests count in
+    /// the context in which this is called.
     pub fn new(file: RemoteFile, name: String, all: bool) -> Self {
         let (context, reads) = (IoContext::current(), Arc::default());
         ObjectSource { file, name, context, all, reads, window: Mutex::default() }
     }
 
-    /// The same, with its reads counted among others.
+    /// Counts the reads in `reads`.
     pub fn counted_in(self, reads: Arc<FileReads>) -> Self {
         let context = self.context.as_ref().map(|context| context.of_scan(&reads.stats));
         ObjectSource { reads, context, ..self }
     }
 
-    /// What the cache has from `offset` on.
+    /// Reads bytes from `offset` on from the cache; returns how many it had.
     fn cached(&self, offset: u64, buf: &mut [u8]) -> usize {
         let meta = &self.file.meta;
         self.file.store.read_cached(&meta.location, meta.e_tag.as_deref(), offset, buf, self.context.as_ref())
     }
 
-    /// The chunk that holds `offset`, with more under way behind it.
+    /// Returns the chunk that holds `offset`, and requests more chunks ahead.
     fn chunk(&self, offset: u64, wanted: u64) -> (u64, Arc<Chunk>) {
         let size = self.file.meta.size;
         let mut window = self.window.lock();
         let window = &mut *window;
         let mut found = window.there(offset);
         if found.is_none() && offset < window.reached {
-            // Behind another reader, and forgotten: what is ahead of that one stays as it is.
+            // The offset is behind another reader, and its chunk was dropped: leave the chunks ahead of that reader as
+            // they are.
             let missing = self.missing(window, offset);
             let memory = self.file.ahead.needed((missing.end - missing.start) as usize);
             self.ask(window, missing, memory);
@@ -162,11 +166,11 @@ impl ObjectSource {
             let goes_on = offset > 0 && self.next(window).start == offset;
             if !goes_on {
                 window.next = offset;
-                // With one request at a time it would never learn that there is memory again.
+                // With one request at a time, it would never notice that there is memory again.
                 window.short &= self.all;
                 (window.depth, window.step) = match (self.all, size <= WHOLE) {
                     (_, true) => (1, WHOLE),
-                    // As many as may be in flight, of a file that is not long.
+                    // Use as many requests as may be in flight, also for a file that is not long.
                     (true, _) => (DEPTH_MAX, (size / DEPTH_MAX as u64).next_multiple_of(WHOLE).min(CHUNK_MAX)),
                     (false, _) => (1, wanted.max(CHUNK_MIN)),
                 };
@@ -181,7 +185,7 @@ impl ObjectSource {
         }
         let (start, chunk) = found.expect("the window was moved to the offset");
         if offset >= window.reached {
-            // The reader got on: as much again ahead of it.
+            // The reader moved on: request more ahead of it.
             if offset > 0 && !self.all && !window.short {
                 window.depth = (window.depth * 2).min(DEPTH_MAX);
                 window.step = (window.step * 2).clamp(CHUNK_MIN, CHUNK_MAX);
@@ -203,7 +207,7 @@ impl ObjectSource {
         (start, chunk)
     }
 
-    /// What is to be asked for next, ahead of the reader.
+    /// Returns the range to request next, ahead of the reader.
     fn next(&self, window: &Window) -> Range<u64> {
         let mut start = window.next;
         while let Some((_, chunk)) = window.there(start) {
@@ -212,13 +216,13 @@ impl ObjectSource {
         self.missing(window, start)
     }
 
-    /// A chunk from `start` on, which is not there, of what is not there.
+    /// Returns a range of at most one chunk that begins at `start`, up to the next chunk.
     fn missing(&self, window: &Window, start: u64) -> Range<u64> {
         let later = window.chunks.range(start..).next().map_or(self.file.meta.size, |(later, _)| *later);
         start..later.min(start + window.step)
     }
 
-    /// Asks for a chunk; the next one begins behind it.
+    /// Requests a chunk; the next one begins after it.
     fn ask(&self, window: &mut Window, Range { start, end }: Range<u64>, memory: Held) {
         let chunk = Arc::new(Chunk {
             end,
@@ -237,7 +241,7 @@ impl ObjectSource {
         let answering = Answering { chunk: Arc::downgrade(&chunk), name: name.clone(), answer: None };
         let reads = Arc::clone(&self.reads);
         let fetch = async move {
-            // All of it belongs to the task, not only what is assigned to.
+            // Move the whole struct into the task, not only the field that is assigned.
             let mut answering = answering;
             let mut attempt = 1;
             let got = loop {
@@ -245,7 +249,7 @@ impl ObjectSource {
                 let got = async { store.get_opts(&path, options.clone()).await?.bytes().await }.await;
                 reads.request(got.as_ref().map_or(0, |bytes| bytes.len() as u64), began.elapsed());
                 match got {
-                    // The client repeats all else.
+                    // The client retries all other failures.
                     Err(e) if attempt < ATTEMPTS && cut_short(&e).is_some() => {
                         tokio::time::sleep(BACKOFF * (1 << (attempt - 1))).await;
                         attempt += 1;
@@ -272,7 +276,7 @@ impl ObjectSource {
     }
 }
 
-/// Gives a chunk its answer when the task that asks for it ends, however it does: somebody may wait for it.
+/// Gives a chunk its result when the task that fetches it ends in any way, because somebody may be waiting for it.
 struct Answering {
     chunk: Weak<Chunk>,
     name: String,
@@ -289,7 +293,7 @@ impl Drop for Answering {
     }
 }
 
-/// What an answer says that had fewer bytes than it was to have.
+/// Returns the I/O error of an answer that had fewer bytes than announced.
 fn cut_short(e: &Error) -> Option<&io::Error> {
     let Error::Generic { source, .. } = e else { return None };
     source.downcast_ref::<io::Error>().filter(|e| e.kind() == io::ErrorKind::UnexpectedEof)
@@ -300,7 +304,7 @@ fn failure(name: &str, e: &Error) -> Failure {
         return Failure { kind: short.kind(), message: format!("{name}: {short}") };
     }
     let (kind, message) = match e {
-        // What was listed is there no more.
+        // The listed object has been replaced.
         Error::Precondition { .. } => {
             (io::ErrorKind::NotFound, format!("the object {name} changed while it was read; run the statement again"))
         }
@@ -327,7 +331,7 @@ impl Chunk {
     }
 }
 
-/// Runs what blocks; the other tasks of this thread go on elsewhere.
+/// Runs a blocking function; other tasks of this thread continue on another one.
 fn blocking<T>(f: impl FnOnce() -> T) -> T {
     use tokio::runtime::{Handle, RuntimeFlavor};
     match Handle::try_current() {
@@ -358,7 +362,7 @@ impl Source for ObjectSource {
             let next = self.next(&window);
             let Some(memory) = self.file.ahead.spare((next.end - next.start) as usize) else { return };
             self.ask(&mut window, next, memory);
-            // When it is read, it goes on from here as if it began.
+            // When it is read, reading continues from here as at the beginning.
             window.depth = if self.all { DEPTH_MAX } else { 1 };
         }
     }
@@ -395,7 +399,7 @@ impl Source for ObjectSource {
                 Ok(n)
             }
             Err(Failure { kind, message }) => {
-                // The next try asks again.
+                // The next attempt requests it again.
                 self.window.lock().chunks.remove(&start);
                 Err(io::Error::new(kind, message))
             }

@@ -1,7 +1,7 @@
-//! Object stores by URL: one place for credentials, endpoints, time limits, and the data cache above them.
+//! Object stores by URL: credentials, endpoints, timeouts, and the data cache above them are set up here.
 //!
 //! A location is `scheme://authority/path`. Stores are made once per scheme, authority and properties, and kept. A new
-//! scheme is an arm of [`Stores::connect`].
+//! scheme is a new arm of [`Stores::connect`].
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -32,44 +32,45 @@ use super::requests;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::tables::volumes::Uncached;
 
-/// Properties of a store, by lower-case name; any of them may be a secret.
+/// Properties of a store, by lower-case name; each may be a secret.
 pub type StoreProperties = BTreeMap<String, Secret>;
 
-/// A place in an object store.
+/// An object, or a prefix of objects, in an object store.
 #[derive(Debug, Clone)]
 pub struct Remote {
     /// The store, with the data cache above it.
     pub store: Arc<CachedStore>,
-    /// The path there.
+    /// The path in the store.
     pub path: ObjectPath,
-    /// What comes before a path in a URL: `s3://bucket`.
+    /// The part of the URL before the path: `s3://bucket`.
     pub base: String,
-    /// Which store it is, among those of this process.
+    /// Number of the store among those of this process.
     pub number: u64,
 }
 
 impl Remote {
-    /// The URL of a path in this store.
+    /// Returns the URL of a path in this store.
     pub fn url(&self, path: &ObjectPath) -> String {
         format!("{}/{}", self.base, keys::from_path(path.as_ref()))
     }
 }
 
-/// URL without a path, properties, and whether names with a UUID are taken for drawn once.
+/// The key of a store: URL without a path, properties, and whether files with a UUID in their names are known to be
+/// written only once.
 type StoreKey = (String, StoreProperties, bool);
 
-/// A store, and the endpoint that it is reached at.
+/// A store, and its endpoint.
 type Connected = (Arc<dyn ObjectStore>, String);
 
-/// Whether a location is in an object store, and not in the local file system.
+/// Returns whether a location is in an object store, rather than in the local file system.
 pub fn is_remote(location: &str) -> bool {
     location.split_once("://").is_some_and(|(scheme, _)| !scheme.eq_ignore_ascii_case("file"))
 }
 
-/// The property by which files of a table are not cached, as for native tables.
+/// The property that excludes files of a table from the cache, as for native tables.
 const CACHE_PROPERTY: &str = "datacache.enable";
 
-/// Schemes that mean S3's protocol.
+/// Schemes of stores with S3's protocol.
 const S3_SCHEMES: [&str; 10] = ["s3", "s3a", "s3n", "oss", "cos", "cosn", "obs", "tos", "ks3", "minio"];
 
 /// The object stores of a process.
@@ -79,7 +80,7 @@ pub struct Stores {
     open: Mutex<HashMap<StoreKey, (u64, Arc<CachedStore>)>>,
     uncached: Uncached,
     known: KnownListings,
-    /// Of stores whose own properties name no endpoint.
+    /// Properties for stores whose own properties name no endpoint.
     defaults: StoreProperties,
     ahead: Arc<ReadAhead>,
 }
@@ -91,8 +92,8 @@ impl fmt::Debug for Stores {
 }
 
 impl Stores {
-    /// Requests run on `io`; what is read goes through `cache`.
-    /// `defaults` say where a store is whose own properties do not.
+    /// Makes the stores of a process. Requests run on `io`, and reads go through `cache`. `defaults` name the endpoint
+    /// of stores whose own properties name none.
     pub fn new(io: tokio::runtime::Handle, cache: Arc<DataCache>, defaults: StoreProperties) -> Self {
         Stores {
             io,
@@ -105,50 +106,51 @@ impl Stores {
         }
     }
 
-    /// Lets scans read ahead only so much, all together, and counts it in a pool.
+    /// Limits the memory that all scans together may use for reading ahead, and reserves it in a pool.
     pub fn with_read_ahead(self, pool: &Arc<dyn MemoryPool>, bytes: usize) -> Self {
         Stores { ahead: Arc::new(ReadAhead::new(pool, bytes)), ..self }
     }
 
-    /// Memory for what scans read ahead.
+    /// Returns the memory for reading ahead.
     pub fn ahead(&self) -> &Arc<ReadAhead> {
         &self.ahead
     }
 
-    /// The data cache.
+    /// Returns the data cache.
     pub fn cache(&self) -> &Arc<DataCache> {
         &self.cache
     }
 
-    /// Caches the data of a table, or not, as its definition wants.
+    /// Includes the data of a table in the cache or excludes them, as its definition says.
     pub fn heed_cache_property(&self, table: TableId, schema: &TableSchema) {
         let property = schema.properties.get(CACHE_PROPERTY);
         self.uncached.set(table, property.is_some_and(|v| v.eq_ignore_ascii_case("false")));
     }
 
-    /// Listings made before.
+    /// Returns the cached listings.
     pub fn known(&self) -> &KnownListings {
         &self.known
     }
 
-    /// Where requests run.
+    /// Returns the runtime for requests.
     pub fn io(&self) -> &tokio::runtime::Handle {
         &self.io
     }
 
-    /// The store and the path that a location means. Nothing is asked of the store yet.
+    /// Returns the store and the path of a location. No request is sent yet.
     ///
     /// # Errors
-    /// A scheme that is not known, properties that contradict each other, or an endpoint that may not be used.
+    /// `Unsupported` for an unknown scheme; `Invalid` if properties contradict each other; `File` if the location is
+    /// not a path; `Denied` if the endpoint may not be used.
     pub fn open(&self, location: &str, properties: &StoreProperties) -> Result<Remote> {
         self.opened(location, properties, false)
     }
 
-    /// As [`open`](Self::open), for tables whose writers put a UUID into the names of files and write none twice (Iceberg):
-    /// those files are cached by name, without asking for their tags first.
+    /// Like [`open`](Self::open), for tables whose writers put a UUID into the names of files and write each name only
+    /// once (Iceberg): those files are cached by name, without asking for their tags first.
     ///
     /// # Errors
-    /// As of [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub fn open_drawn(&self, location: &str, properties: &StoreProperties) -> Result<Remote> {
         self.opened(location, properties, true)
     }
@@ -176,10 +178,11 @@ impl Stores {
         Ok(Remote { store: Arc::clone(store), path, base, number: *number })
     }
 
-    /// A store whose objects below `location` are dipper's own data: those of tables never change, and are cached by name.
+    /// Opens a store whose objects below `location` are dipper's own data. Objects of tables never change, and are
+    /// cached by name.
     ///
     /// # Errors
-    /// As of [`open`](Self::open).
+    /// The errors of [`open`](Self::open); `Storage` if the location is not a prefix of objects.
     pub fn open_data(&self, location: &str, properties: &StoreProperties) -> Result<Arc<dyn ObjectStore>> {
         let (scheme, authority, path) = split(location)?;
         let prefix = ObjectPath::parse(path.trim_end_matches('/'))
@@ -193,7 +196,7 @@ impl Stores {
         Ok(self.cache.wrap(store, &identity, Arc::new(move |path| is_table_data(path) && !uncached.holds(path))))
     }
 
-    /// The store, and what tells it from others of the same URL.
+    /// Makes a store. The returned text distinguishes it from other stores with the same URL.
     fn connect(&self, scheme: &str, authority: &str, properties: &StoreProperties) -> Result<Connected> {
         match scheme {
             s3 if S3_SCHEMES.contains(&s3) => self.s3(s3, authority, properties),
@@ -227,7 +230,7 @@ impl Stores {
         let bad = |e: object_store::Error| EngineError::invalid(format!("{scheme}://{bucket}: {e}"));
         let s3 = S3Properties::try_new(properties)?.or(&S3Properties::try_new(&self.defaults)?);
         let own_keys = s3.access_key.is_some();
-        // The keys of the process's own environment count where the properties bring none.
+        // The keys in the process's environment are used if the properties have none.
         let environment = AmazonS3Builder::from_env();
         let mut builder = if own_keys || s3.anonymous { without_keys(&environment) } else { environment };
         let set = |builder: &AmazonS3Builder, key| builder.get_config_value(&key).is_some();
@@ -269,7 +272,7 @@ impl Stores {
         let (mut plain_http, mut reached, mut create) = (false, String::new(), s3.create);
         if let Some(endpoint) = endpoint {
             let Endpoint { secure, host } = Endpoint::parse(&endpoint, s3.ssl)?;
-            // Stores of others than AWS take the bucket as the first part of the path, but for those that refuse it.
+            // Stores other than AWS take the bucket as the first part of the path, except for those that refuse it.
             let wants_host = ["aliyuncs.com", "myqcloud.com", "volces.com", "ksyuncs.com"];
             let name = host.rsplit_once(':').map_or(host.as_str(), |(name, _)| name);
             create = create.or_else(|| Some(CreateWords::of_host(name)));
@@ -279,7 +282,7 @@ impl Stores {
                 true => format!("{protocol}://{host}"),
                 false => format!("{protocol}://{bucket}.{host}"),
             };
-            // The client panics at its first request where it is none.
+            // With an invalid URL, the client panics at its first request.
             if let Err(e) = url::Url::parse(&url) {
                 return Err(EngineError::invalid(format!(
                     "endpoint '{endpoint}' makes '{url}', which is no URL ({e}); write http(s)://host:port"
@@ -287,7 +290,7 @@ impl Stores {
             }
             plain_http = !secure;
             reached.clone_from(&url);
-            // Both, since an endpoint for S3 alone that the environment brought would count before the other.
+            // Set both, because an endpoint for S3 alone in the environment would take precedence over the other one.
             builder = builder.with_endpoint(&url).with_config(AmazonS3ConfigKey::S3Endpoint, url);
             builder = builder.with_virtual_hosted_style_request(!path_style);
         } else if let Some(path_style) = s3.path_style {
@@ -301,7 +304,7 @@ impl Stores {
             requests::Connector { io: self.io.clone(), cache: Arc::clone(&self.cache), dialect: Arc::clone(&dialect) };
         let sts = || self.sts(&s3, &region);
         let has_keys = own_keys || s3.instance_profile || keys.into_iter().any(|k| set(&builder, k));
-        // Without any keys the client would ask the machine's metadata service, on a link-local address.
+        // Without any keys the client would ask the machine's metadata service, at a link-local address.
         if s3.anonymous || !has_keys && files.is_none() {
             builder = builder.with_skip_signature(true);
         }
@@ -320,19 +323,19 @@ impl Stores {
                      'aws.s3.secret_key', or keys to this process (AWS_ACCESS_KEY_ID, AWS_PROFILE)"
                 )));
             }
-            // Whoever signs without the role takes it on.
+            // The keys that would sign without the role assume it.
             let base = builder.clone().build().map_err(bad)?.credentials().clone();
             let text = |value: Option<&str>| value.map(str::to_string);
             let role = Role { arn: arn.into(), external_id: text(s3.external_id), session_name: None, seconds: None };
             builder = builder.with_credentials(Renewed::role(role, base, sts()?));
         }
         let store = builder.build().map_err(bad)?;
-        // The only one to set it.
+        // Only this code sets it.
         let _ = dialect.keys.set(store.credentials().clone());
         Ok((Arc::new(store), reached))
     }
 
-    /// Where roles are taken on.
+    /// Returns the service at which roles are assumed.
     fn sts(&self, s3: &S3Properties<'_>, region: &str) -> Result<Sts> {
         let region = s3.sts_region.unwrap_or(region).to_string();
         let variable = || std::env::var("AWS_ENDPOINT_URL_STS").ok().filter(|url| !url.is_empty());
@@ -354,7 +357,7 @@ impl Stores {
     }
 }
 
-/// Where stores are and not who asks them, of all that a builder knows.
+/// Returns a builder with only the settings that say where stores are, without those that identify the client.
 fn without_keys(all: &AmazonS3Builder) -> AmazonS3Builder {
     let place = [
         AmazonS3ConfigKey::S3Endpoint,
@@ -368,7 +371,7 @@ fn without_keys(all: &AmazonS3Builder) -> AmazonS3Builder {
     })
 }
 
-/// Whether the name of a file holds a UUID.
+/// Returns whether the name of a file contains a UUID.
 fn has_uuid(path: &ObjectPath) -> bool {
     let is_uuid = |text: &[u8]| {
         text.iter().enumerate().all(|(at, byte)| match at {
@@ -379,13 +382,14 @@ fn has_uuid(path: &ObjectPath) -> bool {
     path.filename().is_some_and(|name| name.as_bytes().windows(36).any(is_uuid))
 }
 
-/// Of native tables: `t/<table>/d/<object>`, whose names are drawn once.
+/// Returns whether a path is that of a native table's data object: `t/<table>/d/<object>`. These names are generated
+/// and used only once.
 fn is_table_data(path: &ObjectPath) -> bool {
     let path: &str = path.as_ref();
     matches!(path.split('/').collect::<Vec<_>>()[..], ["t", _, "d", _])
 }
 
-/// Scheme in lower case, authority, path without its leading slash.
+/// Splits a location into its scheme in lower case, its authority, and its path without the leading slash.
 fn split(location: &str) -> Result<(String, &str, &str)> {
     let bad = |what: &str| EngineError::new(ErrorKind::File, format!("'{location}' {what}; write s3://bucket/path"));
     let (scheme, rest) = location.split_once("://").ok_or_else(|| bad("is no URL"))?;
@@ -405,33 +409,33 @@ fn split(location: &str) -> Result<(String, &str, &str)> {
     Ok((scheme.to_ascii_lowercase(), authority, path))
 }
 
-/// The properties that are for a store, out of all of a table or function.
+/// Returns those properties of a table or function that are for a store.
 pub fn store_properties<'a>(all: impl IntoIterator<Item = (&'a String, &'a String)>) -> StoreProperties {
     let own = all.into_iter().filter(|(key, _)| is_store_property(key));
-    // Hadoop tells names by their case, and they hold those of name services.
+    // Hadoop's names are case-sensitive, and contain those of name services.
     let name = |key: &str| if is_hadoop_property(key) { key.to_string() } else { key.to_lowercase() };
     own.map(|(key, value)| (name(key), Secret::new(value))).collect()
 }
 
-/// Whether a property is for a store.
+/// Returns whether a property is for a store.
 pub fn is_store_property(key: &str) -> bool {
     is_s3_property(key) || is_hadoop_property(key) || is_cache_property(key)
 }
 
-/// Whether a property says if files are cached.
+/// Returns whether a property says if files are cached.
 pub fn is_cache_property(key: &str) -> bool {
     key.eq_ignore_ascii_case(CACHE_PROPERTY)
 }
 
-/// Whether files of a store of these properties are cached.
+/// Returns whether the files of a store with these properties are cached.
 fn is_cached(properties: &StoreProperties) -> Result<bool> {
     properties.get(CACHE_PROPERTY).map_or(Ok(true), |value| flag(CACHE_PROPERTY, value.reveal()))
 }
 
-/// The value of a property that is true or false.
+/// Parses a boolean property.
 ///
 /// # Errors
-/// It is neither.
+/// `Invalid` if the value is neither true nor false.
 pub fn flag(key: &str, value: &str) -> Result<bool> {
     match value.to_ascii_lowercase().as_str() {
         "true" | "1" => Ok(true),
@@ -440,32 +444,32 @@ pub fn flag(key: &str, value: &str) -> Result<bool> {
     }
 }
 
-/// Whether a property is for a store of S3's protocol.
+/// Returns whether a property is for a store with S3's protocol.
 pub fn is_s3_property(key: &str) -> bool {
     s3_property(key).is_some()
 }
 
-/// Whether a property is one of Hadoop's, for HDFS. What only looks like one of S3 is none.
+/// Returns whether a property is one of Hadoop's, for HDFS. Names with a prefix of S3 stores are not.
 pub fn is_hadoop_property(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     ["dfs.", "fs.", "hadoop."].iter().any(|p| key.starts_with(p)) && !PREFIXES.iter().any(|p| key.starts_with(p))
 }
 
-/// Whether a location is of S3's protocol.
+/// Returns whether a location is in a store with S3's protocol.
 pub fn is_s3(location: &str) -> bool {
     location.split_once("://").is_some_and(|(scheme, _)| S3_SCHEMES.iter().any(|s| s.eq_ignore_ascii_case(scheme)))
 }
 
-/// Checks what properties say of a store, without making one.
+/// Checks the properties of a store without making it.
 ///
 /// # Errors
-/// They contradict each other, or one of two keys is missing.
+/// `Invalid` if a value is invalid, or only one of the two keys is given.
 pub fn check(properties: &StoreProperties) -> Result<()> {
     is_cached(properties)?;
     S3Properties::try_new(properties).map(|_| ())
 }
 
-/// What properties say of an S3 store, whichever product's names they use.
+/// Properties of an S3 store, whichever product's names they have.
 #[derive(Default)]
 struct S3Properties<'a> {
     access_key: Option<&'a str>,
@@ -484,11 +488,12 @@ struct S3Properties<'a> {
     sts_region: Option<&'a str>,
 }
 
-/// What stands before the names of properties: StarRocks, Doris, Hadoop, and the products that Doris knows by name.
+/// Prefixes of the names of properties: those of StarRocks, Doris and Hadoop, and of the products that Doris knows by
+/// name.
 const PREFIXES: [&str; 12] =
     ["aws.s3.", "s3.", "fs.s3a.", "fs.s3.", "fs.oss.", "fs.cosn.", "fs.obs.", "oss.", "cos.", "obs.", "minio.", "aws."];
 
-/// Names that are mostly meant by one that is none of S3's.
+/// Common names, to suggest for an unknown one.
 pub const USUAL_NAMES: [&str; 14] = [
     "aws.s3.endpoint",
     "aws.s3.region",
@@ -506,7 +511,7 @@ pub const USUAL_NAMES: [&str; 14] = [
     "use_path_style",
 ];
 
-/// A property's name without its product's prefix, if it is one of S3; else `None`.
+/// Returns the canonical name of an S3 property, without its product's prefix; `None` for other properties.
 fn s3_property(key: &str) -> Option<&'static str> {
     let key = key.to_ascii_lowercase();
     let bare = PREFIXES.iter().find_map(|p| key.strip_prefix(p)).or_else(|| key.strip_prefix("aws_"));
@@ -535,7 +540,7 @@ fn s3_property(key: &str) -> Option<&'static str> {
 }
 
 impl<'a> S3Properties<'a> {
-    /// Where the store is, if nothing here says so.
+    /// Fills in the endpoint from defaults, if these properties name none, and the region.
     fn or(mut self, defaults: &S3Properties<'a>) -> Self {
         if self.endpoint.is_none() {
             self.endpoint = defaults.endpoint;
@@ -593,14 +598,17 @@ impl<'a> S3Properties<'a> {
     }
 }
 
-/// The object that Doris also writes `http://host/bucket/key` (path style) or `http://bucket.host/key`, as a location; where
-/// it is goes into the properties, unless they say so. `None` for what is no such URL.
+/// Converts a URL in the form `http://host/bucket/key` (path style) or `http://bucket.host/key`, which Doris also
+/// accepts, to a location. The endpoint is added to the properties unless they name one. `None` if the text is not a
+/// URL of this kind.
 ///
-/// The bucket is part of the path where `use_path_style` says so, the host is that of the endpoint given beside it, or it is
-/// an address or a name of one word; else it is the first word of the host, or what stands before that endpoint.
+/// The bucket is part of the path if `use_path_style` says so, if the host is that of the given endpoint, or if the
+/// host is an address or a single word; otherwise it is the first word of the host, or the part of the host before the
+/// given endpoint.
 ///
 /// # Errors
-/// Nothing names a bucket, or properties contradict each other.
+/// `Invalid` if there is no bucket and object, or properties contradict each other or the URL; `Unsupported` for
+/// presigned URLs.
 pub fn object_at(url: &str, properties: &mut StoreProperties) -> Result<Option<String>> {
     let Some((protocol, rest)) = url.split_once("://") else { return Ok(None) };
     if !["http", "https"].iter().any(|p| protocol.eq_ignore_ascii_case(p)) {
@@ -648,10 +656,10 @@ pub fn object_at(url: &str, properties: &mut StoreProperties) -> Result<Option<S
     Ok(Some(location))
 }
 
-/// Where a store listens.
+/// The endpoint of a store.
 struct Endpoint {
     secure: bool,
-    /// With the port, if one is given.
+    /// Host, with the port if one is given.
     host: String,
 }
 
@@ -669,7 +677,7 @@ impl Endpoint {
             return Err(bad("is no host"));
         }
         let loopback = match addresses(host) {
-            // A name that means nothing here is told by the first request.
+            // The first request will report a name that cannot be resolved.
             Err(_) => false,
             Ok(found) => {
                 if let Some(refused) = found.iter().find(|a| is_link_local(a)) {
@@ -698,7 +706,7 @@ fn addresses(host: &str) -> std::io::Result<Vec<IpAddr>> {
     Ok(found.map(|a| a.ip()).collect())
 }
 
-/// Also where it is written as an IPv6 address.
+/// Returns whether an address is link-local or unspecified, also if it is mapped to IPv6.
 fn is_link_local(address: &IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => v4.is_link_local() || v4.is_unspecified(),
