@@ -28,7 +28,7 @@ pub type Result<T> = std::result::Result<T, EngineError>;
 /// Defines the kinds of errors, with MySQL's number and SQLSTATE of each.
 macro_rules! kinds {
     ($(#[doc = $meaning:literal] $name:ident = $number:literal, $sqlstate:literal;)*) => {
-        /// What went wrong, in the kinds that differ in what the client should do.
+        /// The kind of an error. Kinds differ in what the client should do.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum ErrorKind {
@@ -46,7 +46,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// What the kind means, in a sentence.
+            /// Returns the meaning of the kind, in a sentence.
             pub fn meaning(self) -> &'static str {
                 match self {
                     $(ErrorKind::$name => $meaning.trim_ascii(),)*
@@ -117,25 +117,25 @@ kinds! {
 
 /// An error for a client.
 ///
-/// The message is for people: code that acts on what went wrong asks for the kind, or for an error of a type of its own behind
-/// this one by [`cause`](Self::cause).
+/// The message is for people: code that acts on an error asks for its kind, or by [`cause`](Self::cause) for a typed
+/// error in its chain of sources.
 #[derive(Debug, Clone)]
 pub struct EngineError {
-    /// What kind.
+    /// Kind of the error.
     pub kind: ErrorKind,
     /// MySQL error number.
     pub code: u16,
     /// SQLSTATE, five characters.
     pub sqlstate: &'static str,
-    /// Object, expected, found, position, way out.
+    /// Message: object, expected, found, position, way out.
     pub message: String,
-    /// The line of the statement and a caret, two lines, for syntax errors.
+    /// For syntax errors two lines: the line of the statement, and a caret below the position.
     pub caret: Option<String>,
-    /// The error that this one tells a client about.
+    /// The underlying error.
     pub source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
-/// Two errors are equal if a client sees no difference.
+/// Errors are equal if a client sees no difference.
 impl PartialEq for EngineError {
     fn eq(&self, other: &Self) -> bool {
         let seen = |e: &Self| (e.kind, e.code, e.sqlstate);
@@ -146,50 +146,51 @@ impl PartialEq for EngineError {
 impl Eq for EngineError {}
 
 impl EngineError {
-    /// An error of `kind`.
+    /// Makes an error of `kind`.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let (code, sqlstate) = kind.code();
         EngineError { kind, code, sqlstate, message: without_xml(message.into()), caret: None, source: None }
     }
 
-    /// An error of `kind` with the words of another error, which becomes its source.
+    /// Makes an error of `kind` with the message of another error, which becomes its source.
     pub fn of(kind: ErrorKind, source: impl StdError + Send + Sync + 'static) -> Self {
         Self::new(kind, source.to_string()).with_source(source)
     }
 
-    /// The same error, with the error that it was made from.
+    /// Sets the source of the error.
     #[must_use]
     pub fn with_source(self, source: impl StdError + Send + Sync + 'static) -> Self {
         EngineError { source: Some(Arc::new(source)), ..self }
     }
 
-    /// The first error of a type in the chain of sources.
+    /// Returns the first error of type `T` in the chain of sources.
     pub fn cause<T: StdError + 'static>(&self) -> Option<&T> {
         sources(self).find_map(|e| e.downcast_ref())
     }
 
-    /// The same about something that is gone: the statement may find it elsewhere if it looks again.
+    /// Changes the kind to [`ErrorKind::Vanished`], for an object that is gone: the statement may find another if it
+    /// looks again.
     pub fn vanished(self) -> Self {
         EngineError { kind: ErrorKind::Vanished, ..self }
     }
 
-    /// Understood, but dipper cannot do it.
+    /// Makes an error of kind [`ErrorKind::Unsupported`].
     pub fn unsupported(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Unsupported, message)
     }
 
-    /// Parses and makes no sense.
+    /// Makes an error of kind [`ErrorKind::Invalid`].
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Invalid, message)
     }
 
-    /// Carries this error through DataFusion, from where [`From<DataFusionError>`] takes it out again.
+    /// Wraps this error for its way through DataFusion; [`From<DataFusionError>`] unwraps it again.
     pub fn into_datafusion(self) -> DataFusionError {
         DataFusionError::External(Box::new(self))
     }
 }
 
-/// The chain of sources of an error, without the error itself.
+/// Iterates over the chain of sources of an error, without the error itself.
 fn sources<'e>(error: &'e (dyn StdError + 'static)) -> impl Iterator<Item = &'e (dyn StdError + 'static)> {
     let mut next = error.source();
     std::iter::from_fn(move || {
@@ -199,7 +200,7 @@ fn sources<'e>(error: &'e (dyn StdError + 'static)) -> impl Iterator<Item = &'e 
     })
 }
 
-/// A message with the document that an object store answered with cut down to what it says.
+/// Replaces the XML document with which an object store answered by its code and message.
 fn without_xml(message: String) -> String {
     let whole = || {
         let end = message.find("</Error>")? + "</Error>".len();
@@ -244,7 +245,7 @@ impl From<SqlError> for EngineError {
 
 impl From<TextError> for EngineError {
     fn from(e: TextError) -> Self {
-        // A condition of the statement failed on a row: the file has nothing to do with it.
+        // A condition of the statement failed on a row: the file is not at fault.
         if let Some(filter) = e.of_filter() {
             return from_boxed(filter.0.as_ref());
         }
@@ -284,7 +285,7 @@ impl From<CatalogError> for EngineError {
     }
 }
 
-/// With MySQL's numbers for users and grants.
+/// Converts errors of users and grants, with MySQL's codes for them.
 fn from_access(e: AccessError) -> EngineError {
     let (kind, code, sqlstate) = match &e {
         AccessError::UserExists { .. } | AccessError::RoleExists { .. } | AccessError::NoUser { .. } => {
@@ -306,7 +307,7 @@ impl From<TableError> for EngineError {
     fn from(e: TableError) -> Self {
         let kind = match &e {
             TableError::Refused(Refused::RowsChanged { .. }) | TableError::Contended { .. } => ErrorKind::Conflict,
-            // Nothing was changed, and another transaction may.
+            // Nothing was changed, and another transaction may succeed.
             TableError::Chain(ChainError::Aborted { .. } | ChainError::Expired { .. }) => ErrorKind::Conflict,
             TableError::Refused(Refused::SchemaChanged { .. } | Refused::AutoIncrementMoved { .. }) => {
                 ErrorKind::Conflict
@@ -326,7 +327,7 @@ impl From<TableError> for EngineError {
 
 impl From<SegmentError> for EngineError {
     fn from(e: SegmentError) -> Self {
-        // A condition of the statement failed on a row: the object has nothing to do with it.
+        // A condition of the statement failed on a row: the object is not at fault.
         if let SegmentError::Arrow(arrow::error::ArrowError::ExternalError(filter)) = &e {
             return from_boxed(filter.as_ref());
         }
@@ -415,18 +416,18 @@ impl From<arrow::error::ArrowError> for EngineError {
 impl From<DataFusionError> for EngineError {
     fn from(e: DataFusionError) -> Self {
         let error = from_datafusion(&e);
-        // An error of our own that came through DataFusion has its sources already.
+        // An own error that came through DataFusion has its sources already.
         let is_own = sources(&e).any(|e| e.is::<EngineError>());
         if is_own { error } else { error.with_source(e) }
     }
 }
 
-/// `ER_WRONG_FIELD_WITH_GROUP`: a column that is no key of GROUP BY.
+/// `ER_WRONG_FIELD_WITH_GROUP`: a column that is not among the keys of GROUP BY.
 pub const NOT_GROUPED: u16 = 1055;
-/// `ER_MIX_OF_GROUP_FUNC_AND_FIELDS`: the same where there is no GROUP BY.
+/// `ER_MIX_OF_GROUP_FUNC_AND_FIELDS`: a column beside aggregates without GROUP BY.
 pub const MIXED_WITH_AGGREGATES: u16 = 1140;
 
-/// MySQL's numbers for errors that DataFusion tells apart by words only, by how its messages begin.
+/// MySQL's codes for errors that DataFusion distinguishes only by text, with the beginnings of its messages.
 const CODES: &[(&str, u16, &str)] = &[
     ("Aggregate functions are not allowed in the WHERE clause", 1111, "HY000"),
     ("Aggregate function calls cannot be nested", 1111, "HY000"),
@@ -447,7 +448,7 @@ const CODES: &[(&str, u16, &str)] = &[
     ("BINARY values that are no UTF-8 text", 1235, "42000"),
 ];
 
-/// The error that a message of DataFusion is.
+/// Makes the error for a message of DataFusion.
 fn with_code(message: &str, kind: ErrorKind) -> EngineError {
     let message = words::plain(message);
     let Some((_, code, sqlstate)) = CODES.iter().find(|(begins, ..)| message.starts_with(begins)) else {
@@ -470,7 +471,7 @@ fn with_code(message: &str, kind: ErrorKind) -> EngineError {
     EngineError { code, sqlstate, ..EngineError::invalid(message) }
 }
 
-/// Finds our own errors inside DataFusion's, and gives its own ones their MySQL code.
+/// Finds own errors within DataFusion's, and gives DataFusion's own ones their MySQL code.
 fn from_datafusion(e: &DataFusionError) -> EngineError {
     match e {
         DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => from_datafusion(inner),
@@ -482,7 +483,7 @@ fn from_datafusion(e: &DataFusionError) -> EngineError {
         DataFusionError::NotImplemented(m) => with_code(m, ErrorKind::Unsupported),
         DataFusionError::SchemaError(inner, _) => from_schema(inner),
         DataFusionError::ResourcesExhausted(m) => {
-            // Whoever limits memory has said how to raise the limit.
+            // The limit has added to the message how to raise it.
             let message =
                 format!("the statement needs more memory than its budget: {m}, or select fewer rows or columns");
             EngineError::new(ErrorKind::Resources, message)
@@ -520,7 +521,7 @@ fn from_boxed(inner: &(dyn std::error::Error + Send + Sync + 'static)) -> Engine
     }
 }
 
-/// `shown` is the whole message, of errors that have no number of their own.
+/// Converts an Arrow error. `shown` returns the whole message, for errors without a code of their own.
 fn from_arrow(inner: &arrow::error::ArrowError, shown: impl FnOnce() -> String) -> EngineError {
     use arrow::error::ArrowError;
     match inner {
@@ -536,8 +537,7 @@ fn from_arrow(inner: &arrow::error::ArrowError, shown: impl FnOnce() -> String) 
     }
 }
 
-/// An error of DataFusion's own files, which are those that hold what does not fit in memory. It may be wrapped more than
-/// once.
+/// Converts an error of DataFusion's own files, which are the spill files. It may be wrapped more than once.
 fn from_io(e: &std::io::Error) -> EngineError {
     use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     let mut kind = e.kind();
@@ -561,7 +561,7 @@ fn from_io(e: &std::io::Error) -> EngineError {
 fn from_schema(e: &SchemaError) -> EngineError {
     match e {
         SchemaError::FieldNotFound { field, valid_fields } => {
-            // Addresses of rows that statements change are nobody's columns.
+            // The addresses of rows that statements change are internal columns.
             let valid_fields: Vec<_> = valid_fields.iter().filter(|c| !c.name.starts_with("__dipper_")).collect();
             let near = dipper_base::near::closest(&field.name, valid_fields.iter().map(|c| c.name.as_str()));
             let hint = match near {

@@ -1,15 +1,16 @@
-//! What a process has before any session: errors, stores and files that it may read, storage volumes.
+//! State of a process below sessions: errors, stores and files that it may read, native tables and storage volumes.
 //!
 //! | module | question it answers |
 //! |---|---|
-//! | [`error`] | which MySQL code and words does a failure have? |
+//! | [`error`] | which MySQL code and message does a failure have? |
 //! | [`files`] | which files does a path mean, and may they be read? |
 //! | [`location`] | where is the database, and how is remote data cached? |
 //! | [`pool`] | which threads run, and how much memory is there? |
 //! | [`tables`] | which native tables are open, which storage volumes hold them, and which of their changes wait? |
 //! | [`tools`] | how is a database backed up, restored and checked? |
 //!
-//! Invariant: every failure that a client sees is an [`error::EngineError`], made in [`error`] from the error of the crate below.
+//! Invariant: each failure that a client sees is an [`error::EngineError`], which [`error`] makes of the error of the
+//! crate below.
 //!
 //! This crate must not know plans, sessions, statements and users.
 

@@ -1,4 +1,4 @@
-//! Where the database is, and how remote data is cached.
+//! The location of a database, and the cache for remote data.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -14,16 +14,16 @@ use object_store::ObjectStore;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::stores::{StoreProperties, Stores, is_remote};
 
-/// Where the database is.
+/// The location of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DataLocation {
-    /// A local directory; created when it is not there.
+    /// A local directory; it is created if it does not exist.
     Local(PathBuf),
     /// A prefix of an object store, as a URL.
     Remote(String),
 }
 
-/// The scheme of a URL that has one slash too few: it would be a directory of that name.
+/// Splits a URL that has one slash too few, which would be a directory of that name.
 fn slash_missing(text: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = text.split_once(":/").filter(|(_, rest)| !rest.starts_with('/'))?;
     let is_scheme = scheme.len() > 1 && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));
@@ -56,26 +56,26 @@ impl fmt::Display for DataLocation {
     }
 }
 
-/// How remote data is reached and cached.
+/// Access to remote data, and its cache.
 #[derive(Debug, Clone, Default)]
 pub struct RemoteOptions {
-    /// Where stores are that are reached without properties of their own: that of [`DataLocation::Remote`], and those of
-    /// paths in statements. What they leave open is taken from the environment.
+    /// Properties of stores that are reached without properties of their own: that of [`DataLocation::Remote`], and
+    /// those of paths in statements. Settings that they lack are taken from the environment.
     pub properties: StoreProperties,
     /// Directory of the data cache; `None`: below the user's cache directory.
     pub cache_dir: Option<PathBuf>,
-    /// Bytes of it; `None`: half of what is free, 0: none on disk.
+    /// Size of the data cache on disk in bytes; `None`: half of the free space; 0: none on disk.
     pub cache_bytes: Option<u64>,
 }
 
-/// Bytes of the data cache in memory at most: behind it are the pages of tables, which are worth more.
+/// Most bytes of the data cache in memory. Pages of tables are cached behind it, and are worth more.
 const CACHE_MEMORY_MAX: u64 = 256 << 20;
-/// One part in so many of the memory is the data cache's.
+/// The data cache gets this fraction of the memory: one part in 32.
 const CACHE_MEMORY_SHARE: u64 = 32;
 
 impl RemoteOptions {
-    /// The data cache. A process that has its data on local disk, and did not ask for one, gets one in memory: its
-    /// directory belongs to whoever needs it.
+    /// Opens the data cache. A process whose data are on the local disk, and which does not configure a cache, gets one
+    /// in memory only: the cache directory is left to processes that need it.
     pub fn cache(&self, data: Option<&DataLocation>, memory_bytes: u64) -> Arc<DataCache> {
         let wanted = matches!(data, Some(DataLocation::Remote(_))) || self.cache_dir.is_some();
         let dir = self.cache_dir.clone().or_else(default_cache_dir).filter(|_| wanted);
@@ -87,7 +87,8 @@ impl RemoteOptions {
         })
     }
 
-    /// The processes of this machine that use a database: known in its directory, for one in a bucket in that of the cache.
+    /// Returns the registry of the processes of this machine that use a database. It is in the database's directory;
+    /// for a database in object storage it is in the cache directory.
     pub fn nodes(&self, data: Option<&DataLocation>) -> Option<Nodes> {
         Some(Nodes::new(match data? {
             DataLocation::Local(dir) => dir.join(".dipper").join("nodes"),
@@ -106,7 +107,7 @@ fn default_cache_dir() -> Option<PathBuf> {
     Some(caches.join("dipper").join("data"))
 }
 
-/// The store of a database. `None`: nothing outlives the process.
+/// Opens the store of a database. Without a location, the data are in memory and are lost with the process.
 pub fn open(data: Option<&DataLocation>, stores: &Stores) -> Result<Opened> {
     Ok(match data {
         None => Opened { store: Arc::new(object_store::memory::InMemory::new()), proof: None },
@@ -123,11 +124,11 @@ pub fn open(data: Option<&DataLocation>, stores: &Stores) -> Result<Opened> {
     })
 }
 
-/// The store of a database.
+/// The opened store of a database.
 pub struct Opened {
     /// The store of the database.
     pub store: Arc<dyn ObjectStore>,
-    /// The same, where it must prove itself before it is written to.
+    /// The same store, if it has to be probed before it is written to.
     pub proof: Option<Arc<ProbedStore>>,
 }
 

@@ -1,4 +1,4 @@
-//! What is done to a database beside the server: backup, restore and check.
+//! Operations on a database without a server: backup, restore and check.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use crate::files::stores::Stores;
 use crate::location::{self, DataLocation, RemoteOptions};
 use crate::tables::volumes::Volumes;
 
-/// The store of a database, for a tool beside the engine; tables on storage volumes are found in it.
+/// Opens the store of a database for a tool. Tables on storage volumes are found in it.
 async fn data_store(data: &DataLocation, remote: &RemoteOptions) -> Result<Arc<dyn ObjectStore>> {
-    // Each byte is read once: nothing to cache.
+    // Each byte is read once, so there is nothing to cache.
     let cache = DataCache::open(&CacheOptions { memory_bytes: 0, ..CacheOptions::default() });
     let stores = Arc::new(Stores::new(tokio::runtime::Handle::current(), cache, remote.properties.clone()));
     let root = location::open(Some(data), &stores)?.store;
@@ -27,7 +27,7 @@ async fn data_store(data: &DataLocation, remote: &RemoteOptions) -> Result<Arc<d
     Ok(volumes.store())
 }
 
-/// Refuses a directory that is not there: opened, it would be made.
+/// Refuses a directory that does not exist: opening it would create it.
 fn there(data: &DataLocation) -> Result<()> {
     match data {
         DataLocation::Local(dir) if !dir.is_dir() => {
@@ -37,16 +37,17 @@ fn there(data: &DataLocation) -> Result<()> {
     }
 }
 
-/// Of reads that will not be repeated: they leave the data cache to others.
+/// Returns a context for reads that will not be repeated: they do not fill the data cache.
 fn read_once() -> Arc<IoContext> {
     Arc::new(IoContext { populate: Populate::Never, ..IoContext::default() })
 }
 
-/// Copies tables of a database into another directory or bucket, also while a server uses it; see
+/// Copies tables of a database to another directory or object store, also while a server uses it; see
 /// [`dipper_store::backup::backup`].
 ///
 /// # Errors
-/// There is no backup then.
+/// `Storage` if the backup failed; there is no backup then. `File` if the directory does not exist; the errors of
+/// opening the stores.
 pub async fn backup(
     data: &DataLocation,
     to: &DataLocation,
@@ -58,7 +59,7 @@ pub async fn backup(
     let (from, target) = (data_store(data, remote).await?, data_store(to, remote).await?);
     let root = object_store::path::Path::default();
     let copied = read_once().scope(dipper_store::backup::backup(&from, &target, &root, tables, progress)).await;
-    // The store knows no other name of the place than that it is its root.
+    // The store knows the target only as its root.
     let said = |e: BackupError| match e {
         BackupError::Exists(_) => BackupError::Exists(to.to_string()).to_string(),
         BackupError::Database { object, .. } => BackupError::Database { place: to.to_string(), object }.to_string(),
@@ -68,10 +69,11 @@ pub async fn backup(
     copied.map_err(|e| EngineError::new(ErrorKind::Storage, said(e)))
 }
 
-/// Makes tables from a backup; see [`dipper_store::backup::restore`].
+/// Creates tables from a backup; see [`dipper_store::backup::restore`].
 ///
 /// # Errors
-/// Nothing was restored.
+/// `Storage` if the restore failed; nothing was restored then. `File` if the backup's directory does not exist; the
+/// errors of opening the stores.
 pub async fn restore(
     from: &DataLocation,
     data: &DataLocation,
@@ -91,12 +93,13 @@ pub async fn restore(
     copied.map_err(|e| EngineError::new(ErrorKind::Storage, said(e)))
 }
 
-/// Verifies a data directory, also one that a server uses: chains, the checksum of every byte of data, keys, and that all
-/// that is named is there. Of a backup, length and checksum of each of its files. `progress` is told each table's name
-/// before it is read.
+/// Verifies a data directory, also one that a server uses: chains, the checksum of every byte of data, keys, and that
+/// all named objects exist. Of a backup, it verifies length and checksum of each file. `progress` gets each table's
+/// name before the table is read.
 ///
 /// # Errors
-/// The directory, its catalog or the list of a backup cannot be read; what is wrong with tables is in the report.
+/// `File` or `Storage` if the directory, its catalog or the list of a backup cannot be read. Damage of tables is in the
+/// report.
 pub async fn check(
     data: &DataLocation,
     remote: &RemoteOptions,

@@ -1,8 +1,9 @@
-//! DataFusion's messages in the words of SQL.
+//! Rewrites DataFusion's messages in SQL terms.
 
-/// A message without what only those know who write queries for DataFusion: how it calls types, and dumps of trees.
+/// Removes from a message what only developers of DataFusion understand: its names of types, and dumps of expression
+/// trees.
 pub fn plain(message: &str) -> String {
-    // What follows is a dump of the tree.
+    // The rest of the message is a dump of the tree.
     if message.starts_with("Dot access not supported for non-string expr") {
         return "a field of a STRUCT is named behind a dot: a column, then names of fields; for other values write \
                 struct_element(value, 'field')"
@@ -29,7 +30,7 @@ pub fn plain(message: &str) -> String {
     known.or_else(|| no_regex(message)).unwrap_or_else(|| message.to_string())
 }
 
-/// A cast that there is not. `None` for other messages.
+/// Rewrites the error of an unsupported cast. `None` for other messages.
 fn no_cast(message: &str) -> Option<String> {
     let (_, types) =
         message.split_once("Unsupported TRY_CAST from ").or_else(|| message.split_once("Unsupported CAST from "))?;
@@ -38,7 +39,7 @@ fn no_cast(message: &str) -> Option<String> {
     Some(format!("CAST of {} AS {} is not supported", kind(from), kind(to)))
 }
 
-/// What is wrong with a regular expression, out of the drawing of it. `None` for other messages.
+/// Rewrites the error of a regular expression without its drawing. `None` for other messages.
 fn no_regex(message: &str) -> Option<String> {
     message.strip_prefix("Regular expression did not compile: ")?;
     let lines = || message.lines().map(str::trim);
@@ -50,7 +51,7 @@ fn no_regex(message: &str) -> Option<String> {
     })
 }
 
-/// What is wrong with a field that is asked of a value. `None` for other messages.
+/// Rewrites the error of an access to a field. `None` for other messages.
 fn wrong_field(message: &str) -> Option<String> {
     let of_type = message.strip_prefix("Cannot access field at argument ").and_then(|rest| rest.split_once(": type "));
     if let Some((_, rest)) = of_type {
@@ -63,7 +64,7 @@ fn wrong_field(message: &str) -> Option<String> {
     Some(format!("the STRUCT has no field '{field}'; DESC of the table shows those that it has"))
 }
 
-/// A text in which types are called as in SQL.
+/// Replaces DataFusion's names of types by those of SQL.
 fn in_sql(text: &str) -> String {
     const NAMES: &[(&str, &str)] = &[
         ("Boolean", "BOOLEAN"),
@@ -102,8 +103,8 @@ fn in_sql(text: &str) -> String {
     out
 }
 
-/// What a call has and what its function takes, out of DataFusion's message for it, which names its own parts and calls
-/// itself a bug. `None` for other messages.
+/// Rewrites DataFusion's message about the arguments of a call, which mentions internals and calls itself a bug, to say
+/// what the call has and what its function takes. `None` for other messages.
 fn wrong_arguments(message: &str) -> Option<String> {
     let (reason, rest) = message.split_once("No function matches the given name and argument types '")?;
     let (call, rest) = rest.split_once("'. ")?;

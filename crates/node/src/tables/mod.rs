@@ -1,4 +1,4 @@
-//! Native tables: where they are stored, which of them are open, and what they wait for.
+//! Native tables: their storage volumes, open handles, and column changes, and the rules of their definitions.
 
 pub mod alters;
 pub mod registry;

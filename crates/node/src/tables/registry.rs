@@ -1,4 +1,4 @@
-//! What a process keeps of its native tables: handles, open objects, and how loads of any kind are published.
+//! Registry of a process's native tables: handles, open objects, and the publishing of loads of any kind.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -18,26 +18,26 @@ use tokio::runtime::Handle;
 use super::volumes::Volumes;
 use crate::error::Result;
 
-/// One part in so many of the cache keeps footers and indexes.
+/// One part in this many of the cache is for footers and indexes.
 const OPEN_SHARE: usize = 4;
 
-/// Open tables by id, and what they share.
+/// Open tables by id, and the resources that they share.
 #[derive(Debug)]
 pub struct NativeTables {
     store: Arc<dyn ObjectStore>,
     volumes: Volumes,
     open: Mutex<HashMap<TableId, Table>>,
     readers: Arc<Readers>,
-    /// Those that keep nothing in memory.
+    /// Readers that cache nothing in memory.
     forgetful: Arc<Readers>,
     compactor: OnceLock<Compactor>,
 }
 
 impl NativeTables {
-    /// Keeps unpacked pages and open objects in `cache_bytes`.
-    /// `requests`: of a database in an object store, the threads that make requests, and what makes a request ask the store
-    /// again for bytes that came damaged.
-    /// `workers`: those that give way to threads which talk to clients.
+    /// Makes an empty registry. Decompressed pages and open objects are cached in `cache_bytes`. For a database in an
+    /// object store, `requests` are the threads that make requests, and the extensions that make a request ask the
+    /// store again for bytes that arrived damaged. `workers` are the threads that give way to those that talk to
+    /// clients.
     pub fn new(volumes: Volumes, requests: Option<(Handle, Extensions)>, workers: Handle, cache_bytes: usize) -> Self {
         let store = volumes.store();
         let fetcher = match requests {
@@ -52,30 +52,30 @@ impl NativeTables {
         NativeTables { store, volumes, open, readers, forgetful, compactor }
     }
 
-    /// Where tables are.
+    /// Returns the store that contains all tables.
     pub fn store(&self) -> &Arc<dyn ObjectStore> {
         &self.store
     }
 
-    /// Where tables can be.
+    /// Returns the storage volumes.
     pub fn volumes(&self) -> &Volumes {
         &self.volumes
     }
 
-    /// Open objects, shared by all queries.
+    /// Returns the cache of open objects, shared by all queries.
     pub fn readers(&self) -> &Arc<Readers> {
         &self.readers
     }
 
-    /// Readers that keep no pages and footers and use none that are kept: all that they read comes by the data cache.
+    /// Returns readers that use no cached pages and footers, and cache none: all their reads go through the data cache.
     pub fn forgetful_readers(&self) -> &Arc<Readers> {
         &self.forgetful
     }
 
-    /// The table's handle. Two callers at once may both read the chain; one handle is kept.
+    /// Returns the table's handle. Two concurrent callers may both read the chain; one handle is kept.
     ///
     /// # Errors
-    /// The chain cannot be read.
+    /// `Storage` if the chain cannot be read; the errors of connecting the table's volume.
     pub async fn get(&self, id: TableId) -> Result<Table> {
         self.volumes.follow();
         if let Some(table) = self.open.lock().get(&id) {
@@ -88,30 +88,30 @@ impl NativeTables {
         Ok(table)
     }
 
-    /// The newest state of a table: read when this is called, or later.
+    /// Returns the newest state of a table: read when this is called, or later.
     ///
     /// # Errors
-    /// The chain cannot be read.
+    /// The errors of [`get`](Self::get).
     pub async fn newest(&self, id: TableId) -> Result<Arc<TableState>> {
         self.newest_since(Instant::now(), id).await
     }
 
-    /// The state of a table that was read at that time, or later.
+    /// Returns a state of a table that was read at `since`, or later.
     ///
     /// # Errors
-    /// The chain cannot be read.
+    /// The errors of [`get`](Self::get).
     pub async fn newest_since(&self, since: Instant, id: TableId) -> Result<Arc<TableState>> {
         let table = self.get(id).await?;
         // A handle that was made meanwhile has just read its chain.
         Ok(if table.staleness() <= since.elapsed() { table.snapshot() } else { table.refresh().await? })
     }
 
-    /// The table's handle, if it is open.
+    /// Returns the table's handle, if it is open.
     pub fn opened(&self, id: TableId) -> Option<Table> {
         self.open.lock().get(&id).cloned()
     }
 
-    /// The compactor, made by the first who asks.
+    /// Returns the compactor, which the first call makes.
     pub fn compactor(&self, make: impl FnOnce() -> Compactor) -> &Compactor {
         self.compactor.get_or_init(make)
     }
@@ -122,18 +122,18 @@ impl NativeTables {
         }
     }
 
-    /// Tables that are open.
+    /// Returns the tables that are open.
     pub fn open_tables(&self) -> Vec<Table> {
         self.open.lock().values().cloned().collect()
     }
 
-    /// Puts a table that was just made.
+    /// Adds a table that has just been created.
     pub fn insert(&self, table: Table) {
         self.watch(&table);
         self.open.lock().insert(table.id(), table);
     }
 
-    /// Forgets a table that was dropped.
+    /// Removes a table that was dropped.
     pub fn forget(&self, id: TableId) {
         self.open.lock().remove(&id);
         if let Some(compactor) = self.compactor.get() {
@@ -141,10 +141,10 @@ impl NativeTables {
         }
     }
 
-    /// Commits a load; UNIQUE tables find out which rows it replaces.
+    /// Commits a load; for UNIQUE tables, finds out which rows it replaces.
     ///
     /// # Errors
-    /// As of [`Table::publish`] and [`Table::publish_replacing`].
+    /// The errors of [`Table::publish`] and [`Table::publish_replacing`].
     pub async fn publish(&self, table: &Table, rowset: Rowset) -> Result<Arc<TableState>> {
         if table.snapshot().schema().model != Model::Unique {
             return Ok(table.publish(rowset).await?);
@@ -153,10 +153,10 @@ impl NativeTables {
         Ok(table.publish_replacing(rowset, |state, after| self.replaced(table, own.clone(), state, after)).await?)
     }
 
-    /// Rows that go because of a load, among those that came in after a commit.
+    /// Returns the rows that a load replaces, among those that were added after a commit.
     ///
     /// # Errors
-    /// The store's.
+    /// The errors of the store.
     pub async fn replaced(
         &self,
         table: &Table,

@@ -1,4 +1,4 @@
-//! What Doris demands of a table's definition, with its messages where they are known.
+//! Doris' rules for the definition of a table, with Doris' messages where they are known.
 
 use dipper_base::types::SqlType;
 use dipper_dialect::statement::aggregate_name;
@@ -10,14 +10,14 @@ use crate::error::{EngineError, ErrorKind, Result};
 
 /// Most columns of a table.
 const COLUMNS_MAX: usize = 4096;
-/// Most buckets of a partition; Doris's `max_bucket_num_per_partition`. Each is a directory of its own for every load.
+/// Most buckets of a partition, like Doris' `max_bucket_num_per_partition`. Each load writes each bucket separately.
 const BUCKETS_MAX: u32 = 768;
-/// Longest CHAR. Doris's manual says 255, its scripts have longer ones.
+/// Longest CHAR. Doris' manual says 255, but its scripts have longer ones.
 const CHAR_MAX: u32 = 65_533;
-/// Longest VARCHAR, that of StarRocks; Doris's is 65533.
+/// Longest VARCHAR, as in StarRocks; in Doris it is 65533.
 const VARCHAR_MAX: u32 = 1_048_576;
 
-/// Checks a number of buckets that a statement asks for.
+/// Checks the number of buckets that a statement asks for.
 ///
 /// # Errors
 /// `Invalid` if there are more buckets than a partition may have.
@@ -30,7 +30,7 @@ pub fn buckets(count: Option<u32>) -> Result<()> {
     }
 }
 
-/// Checks a column as a statement defines it.
+/// Checks a column that a statement defines.
 ///
 /// # Errors
 /// `Invalid` if the type is too long (1074) or the default does not fit the type (1067).
@@ -119,7 +119,7 @@ fn names(schema: &TableSchema) -> Result<()> {
     Ok(())
 }
 
-/// Whether values of the type are ordered bytes that a key can be made of.
+/// Returns whether a type can be part of a key, because its values can be encoded as ordered bytes.
 fn can_be_key(data_type: &SqlType) -> bool {
     !matches!(
         data_type,

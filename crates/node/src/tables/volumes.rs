@@ -1,4 +1,4 @@
-//! Storage volumes: where tables are, other than beside the catalog.
+//! Storage volumes: places for the data of tables, other than that of the catalog.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use parking_lot::{Mutex, RwLock};
 use crate::error::{EngineError, Result};
 use crate::files::stores::Stores;
 
-/// The property that says whether new tables may be made in a volume.
+/// Name of the property that says whether new tables may be created in a volume.
 pub const ENABLED: &str = "enabled";
 
-/// Whether new tables may be made in a volume: property `enabled`, true by default.
+/// Returns whether new tables may be created in a volume: property `enabled`, true by default.
 pub fn is_enabled(volume: &Volume) -> bool {
     volume.properties.get(ENABLED).is_none_or(|text| !text.reveal().eq_ignore_ascii_case("false"))
 }
@@ -28,18 +28,18 @@ pub struct Volumes {
     store: Arc<VolumeStore>,
     stores: Arc<Stores>,
     catalog: Catalog,
-    /// Volumes in use, and what their stores were made from; `None` where none can be made.
+    /// Volumes in use, with the definitions from which their stores were made; `None` if a store could not be made.
     connected: Mutex<HashMap<String, Option<Volume>>>,
-    /// The version of the catalog whose volumes those are.
+    /// Version of the catalog from which they were connected.
     followed: AtomicU64,
 }
 
-/// Tables whose data the cache leaves alone (`datacache.enable = false`), by the text of their ids.
+/// Tables whose data are not cached (`datacache.enable = false`), by their ids as text.
 #[derive(Debug, Clone, Default)]
 pub struct Uncached(Arc<RwLock<HashSet<String>>>);
 
 impl Uncached {
-    /// Notes what a table's property says.
+    /// Records a table's property.
     pub fn set(&self, table: TableId, uncached: bool) {
         let id = table.to_string();
         if self.0.read().contains(&id) != uncached {
@@ -51,7 +51,7 @@ impl Uncached {
         }
     }
 
-    /// Of an object's path below `t/`.
+    /// Returns whether the object at a path below `t/` belongs to one of these tables.
     pub fn holds(&self, path: &ObjectPath) -> bool {
         let all = self.0.read();
         !all.is_empty() && path.parts().nth(1).is_some_and(|id| all.contains::<str>(id.as_ref()))
@@ -59,25 +59,25 @@ impl Uncached {
 }
 
 impl Volumes {
-    /// The volumes of a catalog, none of them connected yet.
+    /// Makes the volumes of a catalog; none of them is connected yet.
     pub fn new(store: Arc<VolumeStore>, stores: Arc<Stores>, catalog: Catalog) -> Self {
         Volumes { store, stores, catalog, connected: Mutex::default(), followed: AtomicU64::new(0) }
     }
 
-    /// All volumes as one store.
+    /// Returns all volumes as one store.
     pub fn store(&self) -> Arc<dyn ObjectStore> {
         Arc::clone(&self.store) as _
     }
 
-    /// Sees to it that volumes in use are reached as the newest catalog of this process says: by other keys after an ALTER, say.
-    /// Whoever has a table open keeps its handle, whose requests go to the new store from then on, and are errors where that
-    /// cannot be made.
+    /// Reconnects volumes in use whose definitions have changed in the newest catalog of this process, for example
+    /// after an ALTER with other keys. Open tables keep their handles; their requests go to the new store from then on,
+    /// and fail if it cannot be made.
     pub fn follow(&self) {
         let version = self.catalog.version();
         if self.followed.load(Ordering::Acquire) == version {
             return;
         }
-        // Read after the version: what is newer is connected once more.
+        // The catalog is read after its version: a newer one is connected again.
         let state = self.catalog.snapshot();
         let used: Vec<String> = self.connected.lock().keys().cloned().collect();
         for name in used {
@@ -88,10 +88,10 @@ impl Volumes {
         self.followed.store(version, Ordering::Release);
     }
 
-    /// Sees to it that a table is looked for in its volume, as the newest catalog of this process says.
+    /// Makes the store look for a table in its volume, according to the newest catalog of this process.
     ///
     /// # Errors
-    /// The volume's store cannot be made.
+    /// `Invalid` if there is no such volume; the errors of opening the volume's store.
     pub fn locate(&self, id: TableId) -> Result<()> {
         let state = self.catalog.snapshot();
         if state.volumes.is_empty() {
@@ -104,8 +104,8 @@ impl Volumes {
         }
     }
 
-    /// Says of all tables of the catalog in which volumes they are: a label can lead to any of them, and one that is looked
-    /// for in the root is not found there, as if it had never been.
+    /// Tells the store the volumes of all tables of the catalog. A label can lead to any of them, and a table that is
+    /// looked for in the root would not be found, as if it had never existed.
     pub fn assign_all(&self, state: &CatalogState) {
         for (_, table) in state.tables() {
             if let Some(name) = &table.volume {
@@ -114,17 +114,17 @@ impl Volumes {
         }
     }
 
-    /// Puts a table that is not in the catalog, not yet or no longer, into a volume.
+    /// Assigns a table that is not in the catalog, not yet or no longer, to a volume.
     ///
     /// # Errors
-    /// No such volume, or its store cannot be made.
+    /// `Invalid` if there is no such volume; the errors of opening the volume's store.
     pub fn assign(&self, state: &CatalogState, id: TableId, name: &str) -> Result<()> {
         self.connect(name, state.volume(name)?)?;
         self.store.assign(id, name);
         Ok(())
     }
 
-    /// Connects all volumes, for what goes over all tables.
+    /// Connects all volumes, for operations on all tables.
     pub fn connect_all(&self) {
         for (name, volume) in &self.catalog.snapshot().volumes {
             self.connect_or_warn(name, volume);
@@ -139,7 +139,8 @@ impl Volumes {
 
     fn connect(&self, name: &str, volume: &Volume) -> Result<()> {
         let mut connected = self.connected.lock();
-        // By value, not by place: an ALTER gives other keys, a DROP and CREATE another place.
+        // Compare the whole definition, not only the location: an ALTER changes the keys, a DROP and CREATE the
+        // location.
         if connected.get(name).is_some_and(|v| v.as_ref() == Some(volume)) {
             return Ok(());
         }
