@@ -1,9 +1,9 @@
-//! How the allocator keeps memory.
+//! The global allocator, and when it returns memory to the system.
 //!
-//! Only large allocations are made of huge pages: hash tables and sort buffers, most accesses to which would miss the TLB
-//! otherwise. All else is small pages. Whoever touches a huge page first waits until all 2 MiB of it are cleared: 0.1 ms
-//! where the kernel has them, 2 to 6 ms where the host of a virtual machine must supply them first (both seen). That was most
-//! of what 1 in 100 look-ups waited for beside loads.
+//! Only large allocations use huge pages: hash tables and sort buffers, most accesses to which would otherwise miss the
+//! TLB. Everything else uses small pages. The first access to a huge page waits until all 2 MiB of it are cleared: 0.1
+//! ms if the kernel has the memory, 2 to 6 ms if the host of a virtual machine must supply it first (both measured).
+//! That was most of the time that 1 in 100 look-ups waited while loads were running.
 
 #![allow(unsafe_code)]
 
@@ -14,31 +14,31 @@ use std::time::Duration;
 
 use mimalloc::MiMalloc;
 
-/// The default allocator of glibc gives memory back late and contends between the query threads.
+/// Replaces glibc's allocator, which returns memory late, and contends between the query threads.
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 
-/// `mi_option_purge_delay` of `mimalloc.h`, version 2.
+/// `mi_option_purge_delay` in `mimalloc.h`, version 2.
 const PURGE_DELAY: c_int = 15;
-/// Milliseconds after which memory that is not used goes back to the system. By default 10: then each query of a row of them
-/// has its hash tables cleared page by page by the kernel, up to a sixth of its time. A load fills and frees the memory of a
-/// segment in half a second: at 100 that clearing was up to a seventh of its time on a quiet machine.
+/// Milliseconds after which unused memory is returned to the system. The default is 10: with it, the kernel clears the
+/// hash tables of each query in a sequence page by page, which takes up to a sixth of its time. A load fills and frees
+/// the memory of a segment in half a second: at 100, that clearing took up to a seventh of its time on a quiet machine.
 const DELAY_MS: c_long = 1000;
-/// `mi_option_arena_purge_mult`, likewise.
+/// `mi_option_arena_purge_mult` in the same file.
 const ARENA_PURGE_MULT: c_int = 24;
-/// Whole arenas go back after so many delays. By default 10.
+/// Whole arenas are returned after this many delays. The default is 10.
 const ARENA_DELAYS: c_long = 1;
-/// `mi_option_allow_thp`, likewise: whether the allocator asks for huge pages all over.
+/// `mi_option_allow_thp` in the same file: whether the allocator asks for huge pages everywhere.
 const ALLOW_THP: c_int = 37;
 
-/// How often the watch looks at the memory of the process.
+/// How often the watch checks the memory of the process.
 const WATCH: Duration = Duration::from_millis(100);
-/// Bytes that the watch has given back to the system.
+/// Bytes that the watch has returned to the system.
 static RETURNED: AtomicU64 = AtomicU64::new(0);
 
-/// Bytes of the smallest allocation that is made of huge pages.
+/// Size of the smallest allocation in bytes that uses huge pages.
 const LARGE: usize = 2 << 20;
-/// Bytes of a huge page.
+/// Size of a huge page in bytes.
 #[cfg(target_os = "linux")]
 const HUGE_PAGE: usize = 2 << 20;
 
@@ -49,51 +49,53 @@ unsafe extern "C" {
     fn mi_process_init();
 }
 
-/// Before `main`, because what runs before it allocates.
+/// Runs before `main`, because code before `main` allocates already.
 #[cfg(target_os = "linux")]
 #[used]
 #[unsafe(link_section = ".init_array")]
 static SMALL_PAGES: extern "C" fn() = small_pages;
 
-/// Has all memory be small pages that is not advised otherwise. `MIMALLOC_ALLOW_THP` in the environment takes precedence.
+/// Makes all memory use small pages unless advised otherwise. `MIMALLOC_ALLOW_THP` in the environment takes precedence.
 #[cfg(target_os = "linux")]
 extern "C" fn small_pages() {
     // `linux/prctl.h`; kernels before 6.18 refuse it.
     const THP_DISABLE_EXCEPT_ADVISED: c_long = 1 << 1;
-    // SAFETY: functions of the allocator that is linked above, which may be called before any thread is there; the call of the
-    // system takes numbers. It is for systems where huge pages are the rule (`always`).
+    // SAFETY: these are functions of the allocator that is linked above, which may be called before any thread exists;
+    // the system call takes numbers. It matters on systems where huge pages are the default (`always`).
     unsafe {
-        // Not before: the allocator would have the system refuse them altogether.
+        // Set the option only after this call: before it, the allocator would make the system refuse huge pages
+        // altogether.
         mi_process_init();
         mi_option_set_default(ALLOW_THP, 0);
         libc::prctl(libc::PR_SET_THP_DISABLE, 1 as c_long, THP_DISABLE_EXCEPT_ADVISED, 0 as c_long, 0 as c_long);
     }
 }
 
-/// Lets freed memory stay for what comes next. `MIMALLOC_PURGE_DELAY` and `MIMALLOC_ARENA_PURGE_MULT` in the environment take
-/// precedence.
+/// Keeps freed memory for later allocations. `MIMALLOC_PURGE_DELAY` and `MIMALLOC_ARENA_PURGE_MULT` in the environment
+/// take precedence.
 pub fn keep_memory() {
     for (option, value) in [(PURGE_DELAY, DELAY_MS), (ARENA_PURGE_MULT, ARENA_DELAYS)] {
-        // SAFETY: the function is linked with the allocator above, takes two numbers, and checks the first; it is called
-        // before other threads are there.
+        // SAFETY: the function is linked with the allocator above, takes two numbers, and checks the first one; it is
+        // called before other threads exist.
         unsafe { mi_option_set_default(option, value) }
     }
 }
 
-/// Starts a thread that gives freed memory back to the system at once while the process holds more than nine tenths of `limit`
-/// bytes: what stays for the next statement must not push the process past its limit. Does nothing where the system does not
-/// say how much the process holds.
+/// Starts a thread that returns freed memory to the system at once while the process holds more than nine tenths of
+/// `limit` bytes: memory that is kept for the next statement must not push the process over its limit. Does nothing if
+/// the system does not say how much the process holds.
 pub fn watch(limit: u64) {
     let watching = move || {
         let floor = limit / 10 * 9;
         let mut pause = WATCH;
         while let Some(held) = anonymous_bytes() {
             if held > floor {
-                // SAFETY: linked with the allocator above; gives back what no thread uses, and may be called from any thread.
+                // SAFETY: the function is linked with the allocator above; it returns memory that no thread uses, and
+                // may be called from any thread.
                 unsafe { mi_collect(true) };
                 let returned = held.saturating_sub(anonymous_bytes().unwrap_or(held));
                 RETURNED.fetch_add(returned, Ordering::Relaxed);
-                // Memory that is in use stays; asking for it again at once would be for nothing.
+                // The memory is in use: checking again at once would be useless.
                 pause = if returned > limit / 100 { WATCH } else { (pause * 2).min(WATCH * 8) };
             } else {
                 pause = WATCH;
@@ -106,12 +108,13 @@ pub fn watch(limit: u64) {
     }
 }
 
-/// Bytes that the watch has given back to the system since the process started.
+/// Returns the bytes that the watch has returned to the system since the process started.
 pub fn returned_bytes() -> u64 {
     RETURNED.load(Ordering::Relaxed)
 }
 
-/// Resident bytes of the process without pages of files, which the system takes back by itself. `None` without /proc.
+/// Returns the resident bytes of the process without pages of files, which the system reclaims by itself. `None`
+/// without /proc.
 fn anonymous_bytes() -> Option<u64> {
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
     let mut pages = statm.split_whitespace().skip(1).map(|n| n.parse::<u64>().ok());
@@ -119,10 +122,11 @@ fn anonymous_bytes() -> Option<u64> {
     Some(resident.saturating_sub(shared) * rustix::param::page_size() as u64)
 }
 
-/// mimalloc, with huge pages in large allocations while these live.
+/// mimalloc, with huge pages in large allocations as long as these live.
 struct Allocator;
 
-// SAFETY: memory comes from and goes back to mimalloc as this trait demands; what the system is advised of changes no contents.
+// SAFETY: memory comes from and goes back to mimalloc as this trait demands; the advice to the system changes no
+// contents.
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -165,17 +169,19 @@ unsafe impl GlobalAlloc for Allocator {
 }
 
 impl Allocator {
-    /// mimalloc would copy into what is not advised yet, which then stays small pages.
+    /// Reallocates by copying to a new block. mimalloc would copy into memory that is not advised yet, which then stays
+    /// in small pages.
     ///
     /// # Safety
-    /// As for [`GlobalAlloc::realloc`].
+    /// The duties are those of [`GlobalAlloc::realloc`].
     #[cold]
     unsafe fn realloc_large(&self, start: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         let had = layout.size();
         if (LARGE.max(had / 2)..=had).contains(&bytes) {
             return start;
         }
-        // SAFETY: the caller vouches for the size; the new block overlaps nothing, and as much is copied as both have.
+        // SAFETY: the caller vouches for the size; the new block does not overlap the old one, and the copied bytes lie
+        // within both.
         unsafe {
             let moved = self.alloc(Layout::from_size_align_unchecked(bytes, layout.align()));
             if !moved.is_null() {
@@ -187,7 +193,7 @@ impl Allocator {
     }
 }
 
-/// Asks for huge pages in the whole ones of some bytes, or for small ones.
+/// Asks for huge pages for the whole huge pages within a block, or for small pages.
 #[cold]
 fn advise(start: *mut u8, bytes: usize, huge: bool) {
     #[cfg(target_os = "linux")]
@@ -196,7 +202,8 @@ fn advise(start: *mut u8, bytes: usize, huge: bool) {
         let end = (start.addr() + bytes) / HUGE_PAGE * HUGE_PAGE;
         let advice = if huge { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
         if first < end {
-            // SAFETY: whole pages of one allocation, whose contents the advice does not change. Where it is refused nothing is lost.
+            // SAFETY: the range consists of whole pages of one allocation, whose contents the advice does not change.
+            // Nothing is lost if the system refuses it.
             unsafe { libc::madvise(start.with_addr(first).cast(), end - first, advice) };
         }
     }

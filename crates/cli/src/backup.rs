@@ -25,7 +25,8 @@ pub(crate) struct BackupArguments {
 /// Arguments of `dipper restore`.
 #[derive(Debug, Args)]
 pub(crate) struct RestoreArguments {
-    /// What to restore: database.table, a database, or old=new with both as database.table; everything if none is named.
+    /// What to restore: database.table, a database, or old=new with both as database.table; everything if none is
+    /// named.
     tables: Vec<String>,
     /// What `dipper backup` wrote.
     #[arg(long)]
@@ -37,14 +38,14 @@ pub(crate) struct RestoreArguments {
     remote: RemoteArguments,
 }
 
-/// Exit code 1 if there is no backup.
+/// Runs `dipper backup`. Exit code 1 if there is no backup.
 pub(crate) fn backup(arguments: &BackupArguments) -> ExitCode {
     let BackupArguments { tables, data, remote, to } = arguments;
     let remote = remote.options();
     run(|| dipper_engine::backup(data, to, &remote, tables, |c| told("copied", c)), "backed up")
 }
 
-/// Exit code 1 if nothing was restored.
+/// Runs `dipper restore`. Exit code 1 if nothing was restored.
 pub(crate) fn restore(arguments: &RestoreArguments) -> ExitCode {
     let RestoreArguments { tables, from, data, remote } = arguments;
     let (tables, renamed) = match wanted(tables) {
@@ -58,7 +59,7 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> ExitCode {
     run(|| dipper_engine::restore(from, data, &remote, &tables, &renamed, |c| told("copied", c)), "restored")
 }
 
-/// What is restored under the names that it had, and under others.
+/// Tables and databases to restore under their own names, and tables to restore under new ones (old, new).
 type Wanted = (Vec<String>, Vec<(String, String)>);
 
 fn wanted(arguments: &[String]) -> Result<Wanted, String> {

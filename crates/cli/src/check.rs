@@ -10,8 +10,8 @@ use crate::remote::RemoteArguments;
 /// Arguments of `dipper check`.
 #[derive(Debug, Args)]
 pub(crate) struct CheckArguments {
-    /// Where the database is, also one that a server uses, or a backup: a directory or s3://bucket/prefix; nothing in it is
-    /// changed.
+    /// Where the database is, also one that a server uses, or a backup: a directory or s3://bucket/prefix; nothing in
+    /// it is changed.
     #[arg(env = "DIPPER_DATA")]
     data: DataLocation,
     #[command(flatten)]
@@ -21,7 +21,7 @@ pub(crate) struct CheckArguments {
     quiet: bool,
 }
 
-/// Exit code 1 if anything is wrong.
+/// Runs `dipper check`. Exit code 1 if anything is wrong.
 pub(crate) fn main(arguments: &CheckArguments) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,

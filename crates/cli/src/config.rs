@@ -1,15 +1,16 @@
-//! The optional file of `dipper server`: TOML, with the names of its flags, or Doris's where they mean the same. A file whose
-//! name ends with `.conf` is read as Doris and StarRocks write theirs: `name = value` without quotes, a line each.
+//! The optional configuration file of `dipper server`: TOML, with the names of its flags, or Doris' names for settings
+//! that mean the same. A file whose name ends with `.conf` is read in the format of Doris and StarRocks: one `name =
+//! value` per line, without quotes.
 //!
-//! A flag goes before a `DIPPER_*` variable, and that before the file: what the file says becomes flags in front of those
-//! that were written, for each that neither they nor the environment have.
+//! A flag takes precedence over a `DIPPER_*` variable, and that over the file: settings of the file that neither the
+//! flags nor the environment have become flags in front of the written ones.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Command, CommandFactory};
 
-/// Doris's names, from fe.conf and be.conf, with the flags that they stand for.
+/// Doris' names in fe.conf and be.conf, with the flags that mean the same.
 const DORIS: &[(&str, &str)] = &[
     ("query_port", "mysql-port"),
     ("http_port", "http-port"),
@@ -18,7 +19,7 @@ const DORIS: &[(&str, &str)] = &[
     ("storage_root_path", "data"),
 ];
 
-/// Names of Doris's that say nothing here: there is one process, and nothing to tune that they tune.
+/// Doris' names without effect: there is a single process, and nothing to tune that they tune.
 const IDLE: &[&str] = &[
     "priority_networks",
     "meta_dir",
@@ -36,10 +37,10 @@ const IDLE: &[&str] = &[
     "LOG_DIR",
 ];
 
-/// Arguments of the process with those of the file put in, and what the user should be told.
+/// Adds the settings of the file to the arguments of the process; also returns warnings for the user.
 ///
 /// # Errors
-/// The file cannot be read, is no TOML, or has a value that no flag takes.
+/// A message if the file cannot be read, cannot be parsed, or has a value that no flag takes.
 pub(crate) fn with_file(arguments: Vec<OsString>) -> Result<(Vec<OsString>, Vec<String>), String> {
     let written: Vec<String> = arguments.iter().skip(2).map(|a| a.to_string_lossy().into_owned()).collect();
     if arguments.get(1).is_none_or(|command| command != "server") {
@@ -77,7 +78,7 @@ fn toml(text: &str) -> Result<toml::Table, String> {
     text.parse().map_err(|e: toml::de::Error| e.to_string().trim_end().to_string())
 }
 
-/// The text of an fe.conf or be.conf. Comments begin with `#`, or `--` as they are often quoted.
+/// Parses an fe.conf or be.conf. Comments begin with `#`, or with `--`, which is common in quoted examples.
 fn properties(text: &str) -> Result<toml::Table, String> {
     let mut table = toml::Table::new();
     for (number, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
@@ -98,7 +99,8 @@ fn properties(text: &str) -> Result<toml::Table, String> {
     Ok(table)
 }
 
-/// The flags that a file stands for, without those that are `given` otherwise, by flag and variable.
+/// Returns the flags for the settings of a file, without those that are `given` otherwise, by flag or variable; and
+/// warnings.
 fn flags(
     table: &toml::Table,
     server: &Command,
@@ -136,7 +138,7 @@ fn flags(
         };
         for value in values {
             match value {
-                // A switch, which takes no value.
+                // A switch takes no value.
                 toml::Value::Boolean(on) if !argument.get_action().takes_values() => {
                     flags.extend(on.then(|| format!("--{flag}")));
                 }

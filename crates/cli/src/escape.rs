@@ -1,22 +1,22 @@
-//! Commands of the shell between statements: `\! command`, as in MySQL's client.
+//! Shell commands between statements: `\! command`, as in MySQL's client.
 //!
-//! A command stands in a file of `-f` or is typed at the prompt. Text that comes from elsewhere (an argument, standard input)
-//! may have been made by a program out of somebody else's words, so there a command is refused.
+//! A command may be in a file of `-f`, or typed at the prompt. Text from elsewhere (an argument, standard input) may
+//! have been made by a program out of somebody else's words, so commands in it are refused.
 
 use std::process::Command;
 
-/// A command and the place behind its line.
+/// A command, and the position after its line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Escape<'a> {
-    /// The rest of the line behind `\!`.
+    /// The rest of the line after `\!`.
     pub(crate) command: &'a str,
-    /// Where the next statement begins.
+    /// Position at which the next statement begins.
     pub(crate) next: usize,
-    /// Where the `\!` is.
+    /// Position of the `\!`.
     pub(crate) at: usize,
 }
 
-/// The command that begins at `from`, behind blanks and comments; `None` where a statement begins.
+/// Returns the command that begins at `from`, after blanks and comments; `None` if a statement begins there.
 pub(crate) fn find(script: &str, from: usize) -> Option<Escape<'_>> {
     let mut at = from;
     loop {
@@ -37,10 +37,11 @@ pub(crate) fn find(script: &str, from: usize) -> Option<Escape<'_>> {
     }
 }
 
-/// Runs a command by `sh`. The command finds this program as `DIPPER` and the data directory as `DIPPER_DATA`.
+/// Runs a command with `sh`. The command finds this program as `DIPPER` and the data directory as `DIPPER_DATA` in its
+/// environment.
 ///
 /// # Errors
-/// The shell cannot be started, or the command fails.
+/// A message if the shell cannot be started, or the command fails.
 pub(crate) fn run(command: &str, data: Option<&str>) -> Result<(), String> {
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(command);

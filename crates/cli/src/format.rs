@@ -1,4 +1,4 @@
-//! Results as text: aligned tables, and formats for machines.
+//! Prints results as text: aligned tables, and formats for programs.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -34,12 +34,12 @@ pub(crate) enum Format {
     Markdown,
 }
 
-/// A value wider than this is cut in a table.
+/// Widest value that a table shows in full, in terminal columns.
 const CELL_WIDTH_MAX: usize = 80;
-/// The same where there is one column.
+/// Widest value in a table of one column.
 const LINE_WIDTH_MAX: usize = 2000;
 
-/// Timestamps as MySQL prints them, NULL as the word.
+/// Returns the format of values: timestamps as MySQL prints them, NULL as the word.
 fn options() -> FormatOptions<'static> {
     FormatOptions::new()
         .with_null("NULL")
@@ -54,13 +54,13 @@ fn options() -> FormatOptions<'static> {
 pub(crate) struct Printer<W: Write> {
     names: Vec<String>,
     schema: SchemaRef,
-    /// The result's columns, with what their types say beyond Arrow's.
+    /// Columns of the result, with the metadata that their types have beyond Arrow's.
     fields: Vec<FieldRef>,
     kind: Kind<W>,
 }
 
 enum Kind<W: Write> {
-    /// Kept until the end: the widths of all rows are needed.
+    /// Rows that are kept until the end, because the widths of all rows are needed.
     Kept {
         format: Format,
         max_rows: usize,
@@ -84,7 +84,7 @@ struct Cell {
 }
 
 impl<W: Write> Printer<W> {
-    /// A printer for rows with these columns.
+    /// Makes a printer for rows with these columns.
     pub(crate) fn new(format: Format, max_rows: usize, columns: &[Column], out: W) -> Self {
         let names: Vec<String> = columns.iter().map(|c| c.name.clone()).collect();
         let fields: Vec<Field> = columns
@@ -133,7 +133,7 @@ impl<W: Write> Printer<W> {
         }
     }
 
-    /// Prints what was kept and gives the output back.
+    /// Prints the kept rows and returns the output.
     pub(crate) fn finish(self) -> io::Result<W> {
         match self.kind {
             Kind::Json(mut writer) => {
@@ -171,12 +171,12 @@ fn other(e: arrow::error::ArrowError) -> io::Error {
     }
 }
 
-/// The batch as JSON's writer takes it: under the result's headers, keys of maps as texts.
+/// Prepares a batch for the JSON writer: with the result's headers, and keys of maps as text.
 fn members(batch: &RecordBatch, schema: &SchemaRef) -> io::Result<RecordBatch> {
     as_names(&renamed(batch, schema)?).map_err(other)
 }
 
-/// The batch under the result's headers.
+/// Renames the columns of a batch to the result's headers.
 fn renamed(batch: &RecordBatch, schema: &SchemaRef) -> io::Result<RecordBatch> {
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     let fields: Vec<Field> = schema
@@ -188,7 +188,8 @@ fn renamed(batch: &RecordBatch, schema: &SchemaRef) -> io::Result<RecordBatch> {
     RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), batch.columns().to_vec(), &options).map_err(other)
 }
 
-/// The columns of a batch, arrays, maps and structs as the texts that the MySQL port sends, and DATETIME of known digits.
+/// Returns the columns of a batch with arrays, maps, structs, and DATETIME of known digits as the texts that the MySQL
+/// port sends.
 fn printable(batch: &RecordBatch, fields: &[FieldRef]) -> Vec<ArrayRef> {
     let shown = several_digits_shown(batch, fields.iter().map(AsRef::as_ref));
     let batch = shown.as_ref().unwrap_or(batch);
@@ -199,7 +200,7 @@ fn printable(batch: &RecordBatch, fields: &[FieldRef]) -> Vec<ArrayRef> {
             DataType::Timestamp(_, None) if digits.is_some() => {
                 texts_of(column, digits).unwrap_or_else(|_| Arc::clone(column))
             }
-            // What is told as text is shown as text.
+            // Binary data that is declared as text is shown as text.
             DataType::BinaryView
                 if fields.get(at).and_then(|f| f.metadata().get(TYPE_KEY)).is_some_and(|t| t == "string") =>
             {
@@ -215,7 +216,7 @@ fn printable(batch: &RecordBatch, fields: &[FieldRef]) -> Vec<ArrayRef> {
 /// A column whose cells are printed.
 struct Shown<'a> {
     array: &'a dyn Array,
-    /// Also those of columns without a type, which have no mask of their own.
+    /// Null mask, also for columns of the null type, which have no mask of their own.
     nulls: Option<NullBuffer>,
     formatter: ArrayFormatter<'a>,
 }
@@ -286,7 +287,7 @@ fn tsv_field(text: &str) -> String {
     text.replace('\\', "\\\\").replace('\t', "\\t").replace('\n', "\\n").replace('\r', "\\r")
 }
 
-/// Cut to `width_max` columns of the terminal, on one line.
+/// Returns the text on one line, cut to `width_max` columns of the terminal.
 fn shown(text: &str, width_max: usize) -> String {
     let text: String = text
         .chars()
@@ -313,7 +314,7 @@ fn shown(text: &str, width_max: usize) -> String {
 }
 
 fn table(names: &[String], rows: &[Vec<Cell>], more: usize, out: &mut impl Write) -> io::Result<()> {
-    // A column by itself, such as a plan, may be as wide as it is; what is absurd is cut all the same.
+    // A single column, for example a plan, may be as wide as it is, up to a limit.
     let width_max = if names.len() == 1 { LINE_WIDTH_MAX } else { CELL_WIDTH_MAX };
     let names: Vec<String> = names.iter().map(|n| shown(n, width_max)).collect();
     let rows: Vec<Vec<(String, bool)>> =

@@ -1,4 +1,4 @@
-//! `dipper help`: help for a command, or a topic of SQL as HELP shows it.
+//! `dipper help`: help for a command, or for a topic of SQL as HELP shows it.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `dipper load`: a file into a table, through a server or into a data directory.
+//! `dipper load`: loads a file into a table, through a server or into a data directory.
 
 use std::fs::File;
 use std::io::{IsTerminal, Read};
@@ -23,9 +23,9 @@ use tokio::sync::mpsc;
 
 /// Bytes that are read and sent at a time.
 const CHUNK_BYTES: usize = 1 << 20;
-/// Chunks that wait between the file and where they go.
+/// Chunks that are buffered between reading and sending.
 const CHUNKS_WAITING: usize = 4;
-/// Longest answer of a server.
+/// Longest answer of a server in bytes.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
 
 /// How the outcome is told.
@@ -40,8 +40,8 @@ enum Summary {
 /// Arguments of `dipper load`.
 #[derive(Debug, Args)]
 pub(crate) struct LoadArguments {
-    /// The file; `-` is stdin. What its name ends with says how it is written (.json .jsonl .parquet, else text; .csv has
-    /// commas and quotes, other text tabs) and compressed (.gz .bz2 .zst .lz4 ...)
+    /// The file; `-` is stdin. What its name ends with says how it is written (.json .jsonl .parquet, else text; .csv
+    /// has commas and quotes, other text tabs) and compressed (.gz .bz2 .zst .lz4 ...)
     file: PathBuf,
     /// The table, as database.table
     #[arg(long, value_name = "DB.TABLE")]
@@ -136,7 +136,7 @@ fn tell(arguments: &LoadArguments, answer: &str, time: Duration) -> ExitCode {
         }
         println!("{line}");
     } else if value["Status"].is_null() {
-        // Not a load's answer: no such user, another address.
+        // The answer is not that of a load: for example there is no such user, or the address is another server's.
         let detail = [text("msg"), text("data")].into_iter().filter(|t| !t.is_empty()).collect::<Vec<_>>();
         eprintln!("dipper: {}", detail.join(": "));
     } else {
@@ -155,7 +155,7 @@ fn tell(arguments: &LoadArguments, answer: &str, time: Duration) -> ExitCode {
     if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The headers that the arguments and the file's name ask for.
+/// Returns the headers for the arguments and the file's name.
 fn headers(arguments: &LoadArguments) -> Result<Vec<(String, String)>, String> {
     let mut all: Vec<(String, String)> = Vec::new();
     for header in &arguments.headers {
@@ -210,7 +210,7 @@ fn headers(arguments: &LoadArguments) -> Result<Vec<(String, String)>, String> {
     Ok(all)
 }
 
-/// Loads the file; gives the JSON answer.
+/// Loads the file; returns the JSON answer.
 async fn load(arguments: &LoadArguments) -> Result<String, String> {
     let (database, table) = arguments
         .table
@@ -231,10 +231,10 @@ async fn load(arguments: &LoadArguments) -> Result<String, String> {
     result
 }
 
-/// What was sent up to now.
+/// The progress bar, and what was sent.
 struct Progress {
     bar: ProgressBar,
-    /// Lines, where each is a row.
+    /// Number of lines sent, if each line is a row.
     rows: Option<AtomicU64>,
 }
 
@@ -269,7 +269,7 @@ impl Progress {
 
 type Chunks = mpsc::Receiver<std::io::Result<Vec<u8>>>;
 
-/// Reads the file on a thread of its own. Its length is known where it is a file.
+/// Reads the file on a separate thread. Also returns its length, if it is a regular file.
 fn read(path: &Path) -> Result<(Option<u64>, Chunks), String> {
     let cannot = |e: std::io::Error| format!("cannot read '{}': {e}", path.display());
     let (length, mut source): (_, Box<dyn Read + Send>) = if path.as_os_str() == "-" {
@@ -338,7 +338,7 @@ async fn in_process(
     Ok(answer.to_json(""))
 }
 
-/// Hands the file over until it ends or the load does, which then says why.
+/// Sends the file until it ends or the load does; the load then says why.
 async fn send(mut chunks: Chunks, to: BodySender, bar: &Progress) {
     while let Some(chunk) = chunks.recv().await {
         match chunk {
@@ -366,7 +366,7 @@ async fn over_http(
     mut chunks: Chunks,
     bar: &Progress,
 ) -> Result<String, String> {
-    // Not clap's: a variable for servers must not forbid --data.
+    // Not left to clap: a variable that names a server must not forbid --data.
     let set = std::env::var("DIPPER_SERVER").ok().filter(|s| !s.is_empty());
     let server = arguments.server.clone().or(set).unwrap_or_else(|| "http://127.0.0.1:8030".into());
     let server = server.trim_end_matches('/');
@@ -411,7 +411,7 @@ async fn over_http(
     let mut answer = Vec::new();
     let mut limited = (&mut from).take(ANSWER_BYTES_MAX);
     let download = limited.read_to_end(&mut answer);
-    // A server that refuses answers before it has read all.
+    // A server that refuses the load answers before it has read the whole body.
     let (sent, received) = tokio::join!(upload, download);
     let text = String::from_utf8_lossy(&answer);
     match text.split_once("\r\n\r\n") {
@@ -424,13 +424,13 @@ async fn over_http(
     }
 }
 
-/// Everything but letters, digits and what names are made of, as `%41`.
+/// Percent-encodes everything but letters, digits, `_`, `-` and `.`, as `%41`.
 fn percent(name: &str) -> String {
     let keep = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
     name.bytes().map(|b| if keep(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
 }
 
-/// RFC 4648.
+/// Encodes bytes in base64 (RFC 4648).
 fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::new();

@@ -1,5 +1,5 @@
-//! The `dipper` binary: `dipper server`, `dipper sql`, `dipper load`, `dipper check`, `dipper backup`, `dipper restore`, and
-//! what describes them: `dipper help`, `dipper reference`, `dipper completions`, `dipper man`.
+//! The `dipper` binary: `dipper server`, `dipper sql`, `dipper load`, `dipper check`, `dipper backup`, `dipper
+//! restore`, and their documentation: `dipper help`, `dipper reference`, `dipper completions`, `dipper man`.
 
 mod allocator;
 mod backup;
@@ -79,7 +79,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Log lines on stderr; what is logged is set by `DIPPER_LOG` (`warn`, `dipper_engine=debug`, ...).
+/// Starts logging to stderr; `DIPPER_LOG` sets what is logged (`warn`, `dipper_engine=debug`, ...).
 fn start_log(default: &str) {
     let filter = tracing_subscriber::EnvFilter::try_from_env("DIPPER_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
@@ -87,31 +87,31 @@ fn start_log(default: &str) {
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(is_terminal).init();
 }
 
-/// Prints a text. A reader that goes away, as with `| head`, is no error.
+/// Prints a text. A reader that closes its end, as with `| head`, is not an error.
 fn print(text: &str) {
     use std::io::Write as _;
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
-/// As [`parse_bytes`], or a part of the machine's memory: `80%`.
+/// Parses a size like [`parse_bytes`], or a percentage of the machine's memory: `80%`.
 fn parse_memory(text: &str) -> Result<u64, String> {
     match text.trim().strip_suffix('%') {
         None => parse_bytes(text),
         Some(percent) => match percent.trim().parse::<u64>() {
-            // What is taken without the flag is 80%.
+            // The default without the flag is 80%.
             Ok(percent @ 1..=95) => Ok(dipper_engine::default_memory_bytes() / 80 * percent),
             _ => Err(format!("expected a size or a percentage from 1% to 95%, found '{text}'")),
         },
     }
 }
 
-/// A number of threads.
+/// Parses a number of threads.
 fn parse_threads(text: &str) -> Result<usize, String> {
     let threads = text.trim().parse().ok().filter(|n| (1..=4096).contains(n));
     threads.ok_or_else(|| format!("expected 1 to 4096 threads, found '{text}'"))
 }
 
-/// `512MB`, `2GiB`, `1073741824`.
+/// Parses a size in bytes: `512MB`, `2GiB`, `1073741824`.
 fn parse_bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

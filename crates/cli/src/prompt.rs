@@ -1,4 +1,4 @@
-//! The interactive prompt: history, completion, statements over several lines.
+//! The interactive prompt: history, completion, and statements over several lines.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use rustyline::{CompletionType, Config, Context, Editor, Helper, Highlighter, Hi
 
 use crate::run::{Failed, Runner};
 
-/// Words that completion offers beside names.
+/// Words that completion offers besides names.
 const KEYWORDS: [&str; 48] = [
     "SELECT",
     "FROM",
@@ -92,7 +92,7 @@ impl Completer for Names {
     }
 }
 
-/// Where the string begins that the cursor is in.
+/// Returns the start of the string that the cursor is in.
 fn open_quote(before: &str) -> Option<usize> {
     let mut open = None;
     for (i, c) in before.char_indices() {
@@ -103,7 +103,7 @@ fn open_quote(before: &str) -> Option<usize> {
     open
 }
 
-/// Files whose path begins with `typed`.
+/// Returns the files whose paths begin with `typed`.
 fn paths(typed: &str) -> Vec<Pair> {
     let (dir, prefix) = match typed.rsplit_once('/') {
         Some((dir, prefix)) => (format!("{dir}/"), prefix),
@@ -132,7 +132,7 @@ fn history_file() -> Option<PathBuf> {
     Some(dir.join("history"))
 }
 
-/// Reads and runs statements until the end of input. An error ends the statement, not the prompt.
+/// Reads and runs statements until the end of input. An error ends the statement, but not the prompt.
 pub(crate) fn run(runner: &mut Runner) -> Result<(), Failed> {
     let config = Config::builder().completion_type(CompletionType::List).auto_add_history(false).build();
     let mut editor = match Editor::<Names, _>::with_config(config) {
@@ -179,7 +179,7 @@ pub(crate) fn run(runner: &mut Runner) -> Result<(), Failed> {
                     *names.names.borrow_mut() = table_names(runner);
                 }
             }
-            // Ctrl-C drops what was typed.
+            // Ctrl-C discards the typed text.
             Err(ReadlineError::Interrupted) => pending.clear(),
             Err(ReadlineError::Eof) => break,
             Err(e) => {
@@ -201,11 +201,11 @@ fn is_exit(line: &str) -> bool {
     )
 }
 
-/// Whether the text ends with `;` outside strings and comments, so that it can be run.
+/// Returns whether the text ends with `;` outside of strings and comments, so that it can be run.
 fn complete(runner: &Runner, text: &str) -> bool {
     let options = runner.session.variables().parse_options();
     let mut from = 0;
-    // Each statement but an unfinished last one ends with its `;`.
+    // Each statement, except for an unfinished last one, ends with its `;`.
     loop {
         match dipper_dialect::parser::skip_statement(text, from, &options) {
             Ok(Some(next)) if text[from..next].trim_end().ends_with(';') => from = next,

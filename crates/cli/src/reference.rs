@@ -26,7 +26,7 @@ pub(crate) fn main(arguments: &ReferenceArguments) -> ExitCode {
     }
 }
 
-/// An engine without data, which knows all functions.
+/// Opens an engine without data, which knows all functions.
 pub(crate) fn engine() -> Result<(tokio::runtime::Runtime, Arc<Engine>), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| format!("cannot start: {e}"))?;
@@ -54,7 +54,7 @@ fn write(arguments: &ReferenceArguments) -> Result<(), String> {
     Ok(())
 }
 
-/// The page of the commands and their options.
+/// Returns the page of the commands and their options.
 fn commands(mut dipper: Command) -> String {
     let introduction = "`dipper COMMAND --help` prints the same. An option goes before the variable of the environment, and the \
         variable before a file of\n`--config`.";
@@ -75,7 +75,7 @@ fn commands(mut dipper: Command) -> String {
     page
 }
 
-/// An argument as it is written: `-q, --quiet`, `--data DIR`, `FILE`.
+/// Returns the spelling of an argument: `-q, --quiet`, `--data DIR`, `FILE`.
 fn spelled(argument: &Arg) -> String {
     let names: Vec<&str> = argument.get_value_names().unwrap_or_default().iter().map(|name| name.as_str()).collect();
     let value = if argument.get_action().takes_values() { names.join(" ") } else { String::new() };

@@ -20,8 +20,8 @@ pub(crate) struct RemoteArguments {
     /// Whether the bucket is part of the path of requests; if not given, it is wherever an endpoint is set
     #[arg(long, env = "DIPPER_S3_PATH_STYLE", value_name = "BOOL")]
     s3_path_style: Option<bool>,
-    /// The store's words for an object that is made only if there is none: s3 (If-None-Match), oss, cos or gcs; if not given,
-    /// those of the endpoint's owner
+    /// The store's words for an object that is made only if there is none: s3 (If-None-Match), oss, cos or gcs; if not
+    /// given, those of the endpoint's owner
     #[arg(long, env = "DIPPER_S3_CREATE_IF_ABSENT", value_name = "WORDS")]
     s3_create_if_absent: Option<String>,
     /// Ask the machine's metadata service for keys

@@ -1,4 +1,4 @@
-//! Runs statements and prints what they give.
+//! Runs statements and prints their results.
 
 use std::io::{self, BufWriter, Write};
 use std::sync::{Arc, OnceLock};
@@ -18,15 +18,15 @@ use crate::format::{Format, Printer};
 pub(crate) struct Style {
     /// Format of rows.
     pub(crate) format: Format,
-    /// Most rows of a table; 0 for all.
+    /// Most rows that a table shows; 0 for all.
     pub(crate) max_rows: usize,
-    /// Say how long each statement took.
+    /// Whether the time of each statement is printed.
     pub(crate) timing: bool,
-    /// Show a spinner on stderr while a statement runs long.
+    /// Whether a spinner is shown on stderr while a statement runs long.
     pub(crate) progress: bool,
 }
 
-/// The statement or its output failed; it has been reported.
+/// A statement or its output failed; the error has been reported.
 #[derive(Debug)]
 pub(crate) struct Failed;
 
@@ -35,11 +35,11 @@ pub(crate) struct Runner {
     runtime: tokio::runtime::Runtime,
     pub(crate) session: Session,
     pub(crate) style: Style,
-    /// The data directory as it was given, for commands of the shell.
+    /// The data directory as it was given, for shell commands.
     data: Option<String>,
 }
 
-/// A statement that is done by then shows no progress.
+/// Statements that end within this time show no progress.
 const PROGRESS_AFTER: Duration = Duration::from_millis(500);
 
 impl Runner {
@@ -47,15 +47,15 @@ impl Runner {
         Runner { runtime, session, style, data }
     }
 
-    /// Ends the process. Its statements have ended, what they wrote is synced, and the system takes memory and threads
-    /// back faster than they could be taken down one by one.
+    /// Ends the process. Its statements have ended, and their writes are synced; the system reclaims memory and threads
+    /// faster than they could be dropped one by one.
     pub(crate) fn end(self, ran: Result<(), Failed>) -> ! {
         self.session.engine().remove_spilled();
         std::process::exit(ran.is_err() as i32)
     }
 
-    /// Runs all statements of a text; stops at the first error. With the name of the script what is said of a statement
-    /// begins with its place, `name:line: `. `by_hand` scripts may have commands of the shell.
+    /// Runs all statements of a text; stops at the first error. If `name` is given, messages about a statement begin
+    /// with its position, `name:line: `. Only scripts written `by_hand` may contain shell commands.
     pub(crate) fn run_script(&mut self, script: &str, name: Option<&str>, by_hand: bool) -> Result<(), Failed> {
         let place = |line: usize| name.map(|name| format!("{name}:{line}: ")).unwrap_or_default();
         let lines = |from: usize, to: usize| script.as_bytes()[from..to].iter().filter(|byte| **byte == b'\n').count();
@@ -75,7 +75,7 @@ impl Runner {
                 from = found.next;
                 continue;
             }
-            // One at a time: SET sql_mode changes how the next one reads.
+            // Parse one statement at a time: SET sql_mode changes how the next one is parsed.
             let options = self.session.variables().parse_options();
             let (parsed, next) = match dipper_dialect::parser::parse_next(script, from, &options) {
                 Ok(Some(found)) => found,
@@ -101,7 +101,7 @@ impl Runner {
         let session = &mut self.session;
         let process = Arc::clone(session.process());
         let result = self.runtime.block_on(async {
-            // Ctrl-C ends the statement, not the program.
+            // Ctrl-C ends the statement, but not the program.
             let interrupt = tokio::spawn(async move {
                 while tokio::signal::ctrl_c().await.is_ok() {
                     process.stop(Stop::Query);
@@ -126,7 +126,7 @@ impl Runner {
                 }
                 Ok(())
             }
-            // The reader of the output has gone, as with `| head`: nothing to report.
+            // The reader of the output has closed its end, as with `| head`: there is nothing to report.
             Err(Problem::Output(e)) if e.kind() == io::ErrorKind::BrokenPipe => Err(Failed),
             Err(Problem::Output(e)) => {
                 eprintln!("dipper: cannot write the result: {e}");
@@ -139,7 +139,7 @@ impl Runner {
         }
     }
 
-    /// Names of tables and columns that a completion may offer.
+    /// Returns the names of tables or databases that completion may offer: the first column of a query's result.
     pub(crate) fn names(&mut self, query: &str) -> Vec<String> {
         let session = &mut self.session;
         self.runtime.block_on(async {
@@ -194,7 +194,7 @@ async fn print(mut rows: Rows, style: Style, spinner: Spinner) -> Result<String,
         let batch = batch.map_err(Problem::Engine)?;
         total += batch.num_rows();
         if style.format != Format::Table {
-            // Rows come out as they are found; the spinner would write into them.
+            // Rows are printed as they are found; the spinner would write between them.
             spinner = None;
         }
         printer.write(&batch).map_err(Problem::Output)?;
@@ -204,11 +204,11 @@ async fn print(mut rows: Rows, style: Style, spinner: Spinner) -> Result<String,
     Ok(format!("{total} rows"))
 }
 
-/// A spinner with the time so far, on stderr, for statements that take long.
+/// A spinner on stderr with the elapsed time, for statements that take long.
 struct Spinner {
     task: Option<tokio::task::JoinHandle<()>>,
-    /// What is shown, once there is something. The task by itself would not end before the runtime is next asked for
-    /// anything, which at a prompt is the next statement.
+    /// The bar, once it is shown. The task alone would not end before the runtime runs again, which at a prompt is the
+    /// next statement.
     bar: Arc<OnceLock<ProgressBar>>,
 }
 
@@ -225,7 +225,7 @@ impl Spinner {
                         .expect("the template is fixed"),
                 );
                 bar.enable_steady_tick(Duration::from_millis(100));
-                // Nobody else sets it.
+                // Only this task sets it.
                 let _ = shown.set(bar);
             })
         });
@@ -244,7 +244,8 @@ impl Drop for Spinner {
     }
 }
 
-/// The error as MySQL's client prints it, behind the place in the script, with the place in the statement.
+/// Prints the error like MySQL's client, with the position in the script before it and the position in the statement
+/// after it.
 fn report(place: &str, e: &EngineError) {
     eprintln!("{place}ERROR {} ({}): {}", e.code, e.sqlstate, e.message);
     if let Some(caret) = &e.caret {

@@ -1,4 +1,4 @@
-//! `dipper server`.
+//! `dipper server`: serves the MySQL protocol and HTTP.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -12,10 +12,10 @@ use dipper_server::{Server, ServerOptions};
 
 use crate::remote::RemoteArguments;
 
-/// Niceness of the query threads: a running scan gives way to whoever talks to clients.
+/// Niceness of the query threads: a running scan gives way to the threads that talk to clients.
 const QUERY_NICE: i32 = 5;
 
-/// Time that running statements get when the server is asked to stop.
+/// Time that running statements have to end when the server is asked to stop.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
 /// Arguments of `dipper server`.
@@ -80,7 +80,7 @@ pub(crate) struct ServerArguments {
     spill_dir: Option<PathBuf>,
 }
 
-/// Bytes, or a part of the memory in percent.
+/// A size in bytes, or a percentage of the memory.
 #[derive(Debug, Clone, Copy)]
 enum Share {
     Bytes(u64),
@@ -108,7 +108,7 @@ fn parse_share(text: &str) -> Result<Share, String> {
 
 pub(crate) fn main(arguments: ServerArguments) -> ExitCode {
     crate::start_log("info");
-    // HTTP and what is accepted; MySQL connections have threads of their own.
+    // These threads serve HTTP and accept connections; MySQL connections have threads of their own.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_stack_size(16 << 20)
@@ -167,12 +167,12 @@ async fn serve(arguments: ServerArguments) -> Result<(), String> {
     if let Some(http) = server.http_address() {
         println!("dipper serves HTTP on {http}");
     }
-    // On stdout for scripts that wait for it and take the port from it.
+    // Printed to stdout for scripts that wait for it and read the port from it.
     println!("dipper is ready: mysql -h {} -P {} -u root", address.ip(), address.port());
     server.serve(network_threads, stop_signal(), STOP_GRACE).await.map_err(|e| format!("cannot serve: {e}"))
 }
 
-/// SIGINT or SIGTERM.
+/// Waits for SIGINT or SIGTERM.
 async fn stop_signal() {
     use tokio::signal::unix::{SignalKind, signal};
     match signal(SignalKind::terminate()) {

@@ -1,4 +1,5 @@
-//! `dipper completions` and `dipper man`: files for shells and for `man`, from the definition of the arguments.
+//! `dipper completions` and `dipper man`: files for shells and for `man`, generated from the definition of the
+//! arguments.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,7 +22,7 @@ pub(crate) struct ManArguments {
     directory: PathBuf,
 }
 
-/// Prints the completions of a shell.
+/// Runs `dipper completions`: prints the completions of a shell.
 pub(crate) fn completions(arguments: &CompletionsArguments) -> ExitCode {
     let mut out = Vec::new();
     clap_complete::generate(arguments.shell, &mut crate::Arguments::command(), "dipper", &mut out);
@@ -29,7 +30,7 @@ pub(crate) fn completions(arguments: &CompletionsArguments) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Writes a page for dipper and for each command.
+/// Runs `dipper man`: writes a page for dipper and for each command.
 pub(crate) fn man(arguments: &ManArguments) -> ExitCode {
     match write(&arguments.directory) {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,4 +1,4 @@
-//! `dipper sql`: SQL in this process.
+//! `dipper sql`: runs SQL in this process.
 
 use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
@@ -23,8 +23,8 @@ pub(crate) struct SqlArguments {
     /// Run the statements of a file; `-` is stdin
     #[arg(short = 'f', long, value_name = "FILE", conflicts_with = "query")]
     file: Option<PathBuf>,
-    /// Where the database is, also one that a server uses: a directory or s3://bucket/prefix; without it nothing outlives
-    /// this process
+    /// Where the database is, also one that a server uses: a directory or s3://bucket/prefix; without it nothing
+    /// outlives this process
     #[arg(long, env = "DIPPER_DATA", value_name = "DIR|URL")]
     data: Option<DataLocation>,
     #[command(flatten)]
@@ -52,8 +52,8 @@ pub(crate) struct SqlArguments {
     spill_dir: Option<PathBuf>,
 }
 
-/// Threads for calls of the file system, as those that read the catalog's versions: each costs a start some 0.2 ms, and
-/// what they do is too short to be done by more.
+/// Threads for calls of the file system, for example those that read versions of the catalog. Starting one takes about
+/// 0.2 ms, and their work is too short to be divided among more.
 const BLOCKING_THREADS: usize = 2;
 
 pub(crate) fn main(arguments: SqlArguments) -> ExitCode {
@@ -102,20 +102,20 @@ pub(crate) fn main(arguments: SqlArguments) -> ExitCode {
     runner.end(ran)
 }
 
-/// Statements to run.
+/// A script of statements to run.
 struct Script {
     text: String,
-    /// As errors call it, where it is a file.
+    /// Name for messages, if the script is a file or stdin.
     name: Option<String>,
-    /// Somebody wrote it into a file, so it may have commands of the shell.
+    /// Whether somebody wrote it into a file, so that it may contain shell commands.
     by_hand: bool,
 }
 
-/// The statements to run; `None` for a prompt.
+/// Returns the statements to run; `None` for a prompt.
 fn script(arguments: &SqlArguments) -> Result<Option<Script>, String> {
     let given = if arguments.query.is_empty() { &arguments.execute } else { &arguments.query };
     if !given.is_empty() {
-        // On a line of its own: what is given may end with a comment.
+        // The separator is on a line of its own, because a statement may end with a comment.
         return Ok(Some(Script { text: given.join("\n;\n"), name: None, by_hand: false }));
     }
     let from_stdin = match &arguments.file {
