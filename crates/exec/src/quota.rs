@@ -255,7 +255,7 @@ mod tests {
         let refused = mine.try_grow(2 << 20).unwrap_err().to_string();
         assert!(refused.contains("user 'root' has 4194304 bytes for each statement"), "{refused}");
         assert_eq!(all.reserved(), 3 << 20);
-        // A statement of its own, which may have as much, but there is no more.
+        // Another statement may have as much, but there is no more memory.
         theirs.try_grow(3 << 20).unwrap();
         let refused = theirs.try_grow(1 << 20).unwrap_err().to_string();
         assert!(!refused.contains(EXEC_MEM_LIMIT), "{refused}");

@@ -301,7 +301,7 @@ mod tests {
         writer.finish().unwrap();
         let told = file.read_stream().err().unwrap();
         assert!(told.to_string().contains("does not fit in memory"), "{told}");
-        // A file that cannot be opened.
+        // This file cannot be opened.
         let gone = files.create_temp_file(OF_REPARTITIONING).unwrap();
         std::fs::remove_file(gone.path().unwrap()).unwrap();
         gone.open_writer().unwrap().write_all(&[7]).unwrap();
@@ -334,7 +334,7 @@ mod tests {
             let rows = parts.execute(part, Arc::clone(&context)).unwrap().try_collect::<Vec<_>>();
             tokio::time::timeout(Duration::from_secs(10), rows).await.expect("an end")
         };
-        // What nobody reads yet fills the disk.
+        // Bytes that have not been read yet fill the disk.
         assert!(read(0).await.is_err());
         let _ = read(1).await;
     }

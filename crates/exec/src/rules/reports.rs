@@ -226,7 +226,7 @@ mod tests {
 
     use super::*;
 
-    /// A join of three partitions with a filter for its right side. Each gives two rows.
+    /// Makes a join of three partitions with a filter for its right side. Each partition gives two rows.
     fn join() -> Arc<dyn ExecutionPlan> {
         let schema = Arc::new(Schema::new(vec![Field::new("k", DataType::Int64, false)]));
         let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
@@ -244,7 +244,7 @@ mod tests {
         Arc::new(join.unwrap().with_dynamic_filter_expr(filter).unwrap())
     }
 
-    /// If this fails the node is not needed any more.
+    /// If this test fails, DataFusion has been fixed, and the node is not needed any more.
     #[tokio::test]
     async fn by_itself_a_join_waits_for_a_partition_that_is_gone() {
         let join = join();
@@ -257,7 +257,7 @@ mod tests {
     async fn others_go_on_without_a_partition() {
         let node = with_reports(join());
         let [first, mut second, mut third] = [0, 1, 2].map(|at| node.execute(at, Arc::default()).unwrap());
-        // One is dropped before the others wait, one while they do.
+        // One partition is dropped before the others wait, one while they do.
         drop(first);
         assert!(timeout(Duration::from_millis(20), second.next()).await.is_err());
         let last = tokio::spawn(async move { third.next().await });

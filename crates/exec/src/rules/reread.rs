@@ -126,7 +126,7 @@ mod tests {
         }
     }
 
-    /// A join of two batches and one, by `l < r`, with memory for about one of the two.
+    /// Joins two batches with one by `l < r`, with memory for about one of the two.
     async fn joined(join_type: JoinType) -> Result<usize> {
         let schema = Arc::new(Schema::new(vec![Field::new("k", DataType::Int64, false)]));
         let batch = |from: i64, to: i64| {
@@ -151,7 +151,7 @@ mod tests {
 
     #[tokio::test]
     async fn joins_that_do_not_fit_give_all_rows_or_an_error() {
-        // 0 has two partners, 1 has one.
+        // 0 has two partners, 1 has one partner.
         for (join_type, wanted) in [(JoinType::Inner, 3), (JoinType::Left, 3 + 1998), (JoinType::LeftSemi, 2)] {
             assert_eq!(joined(join_type).await.unwrap(), wanted, "{join_type}");
         }

@@ -349,16 +349,17 @@ mod tests {
             (sum(6, MIB, 0), remote(0, 0, MIB), "warm: nothing came from object storage", "$0.0000100"),
             (sum(6, 9 * MIB, 0), remote(1, MIB, 8 * MIB), "warm: 1.0 MiB came", "$0.0000104"),
             (sum(0, 0, MIB), remote(0, 0, 0), "hot: nothing came", "$0.0000100"),
-            // Text and Iceberg have no pages.
+            // Scans of text and Iceberg files have no pages.
             (Sum::default(), remote(3, MIB, 0), "cold: 1.0 MiB", "$0.0000112"),
-            // Local files, beside a database in a bucket.
+            // Local files, with the database in object storage.
             (sum(6, MIB, 0), remote(0, 0, 0), "cold: 1.0 MiB were read from disk", "$0.0000100"),
             (Sum::default(), remote(0, 0, 0), "nothing was scanned; 2 LISTs", "$0.0000100"),
         ] {
             let told = told(&sum, &remote);
             assert!(told.starts_with(beginning) && told.contains(cost), "{told}");
         }
-        // The first read of a text file: its beginning comes for its columns, and is in the cache for its rows.
+        // The first read of a text file: its beginning is fetched to find the columns, and is in the cache when the
+        // rows are read.
         let first = RemoteCounts { fill_bytes: MIB, ..remote(1, MIB, MIB) };
         assert!(told(&Sum::default(), &first).starts_with("cold: 1.0 MiB came"));
         let nowhere = RemoteCounts::default();
