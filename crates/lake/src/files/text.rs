@@ -58,7 +58,7 @@ impl TableProvider for TextProvider {
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> DfResult<Vec<TableProviderFilterPushDown>> {
-        // Other filters reach the scan as physical expressions, later and exactly; see TextScanExec.
+        // Other filters reach the scan later and exactly, as physical expressions; see TextScanExec.
         Ok(self.table.files.pushdown(filters))
     }
 

@@ -13,9 +13,9 @@ use tokio::runtime::Handle;
 /// A file or an object, or a directory of them.
 #[derive(Debug, Clone)]
 pub enum Place {
-    /// An object in an object store, with the runtime for requests that nobody waits for.
+    /// A file in the local file system.
     File(PathBuf),
-    /// In an object store, and where requests run that nobody waits for.
+    /// An object in an object store, with the runtime for requests that nobody waits for.
     Object(Remote, Handle),
 }
 

@@ -401,11 +401,11 @@ mod tests {
     use super::*;
 
     structs! {
-        /// For the tests.
+        /// A struct for the tests.
         Thing { 1 name: String, 2 tags: Vec<String>, 3 more: BTreeMap<String, String>, 4 inner: Declared, }
     }
 
-    /// The answer to one call of `get` whose other side sends `answer` and goes.
+    /// Returns the answer to one call of `get`, to which the other side sends `answer` and closes the connection.
     async fn answered<T: Wire>(answer: Vec<u8>) -> Result<Returned<T>> {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -436,12 +436,12 @@ mod tests {
         let inner = b"\x0c\0\x04\x0b\0\x01\0\0\0\x02no\x02\0\x09\x01\0";
         let thing = [
             &b"\x0c\0\0"[..],
-            // A field that nobody knows: a map of lists of structs.
+            // An unknown field: a map of lists of structs.
             b"\x0d\0\x63\x08\x0f\0\0\0\x01\0\0\0\x07\x0c\0\0\0\x02\x0a\0\x01\0\0\0\0\0\0\0\x01\0\x04\0\x02\0\0\0\0\0\0\0\0\0",
             b"\x0b\0\x01\0\0\0\x02ab\x0f\0\x02\x0b\0\0\0\x02\0\0\0\x01x\0\0\0\0",
             b"\x0d\0\x03\x0b\x0b\0\0\0\x01\0\0\0\x01k\0\0\0\x01v",
             inner,
-            // The name once more, of another kind.
+            // The name once more, with another type code.
             b"\x08\0\x01\0\0\0\x05\0\0",
         ]
         .concat();
@@ -473,7 +473,7 @@ mod tests {
             let told = answered::<Thing>(bytes).await.err().map(|e| e.to_string()).unwrap_or_default();
             assert!(told.contains(reason), "{told}: expected {reason}");
         }
-        // A length that is claimed and not sent takes no memory.
+        // A length that is claimed, but not sent, allocates nothing.
         let cut = answered::<Thing>(message(2, b"\x0c\0\0\x0b\0\x01\x2f\xff\xff\xffab")).await;
         assert!(matches!(cut, Err(ThriftError::Io(e)) if e.kind() == io::ErrorKind::UnexpectedEof));
     }

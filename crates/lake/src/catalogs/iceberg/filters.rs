@@ -202,7 +202,7 @@ mod tests {
             Predicate::And(vec![int(Op::GtEq, 1), int(Op::LtEq, 2)])
         );
         assert_eq!(of(col("s").in_list(vec![lit("x")], false)), Predicate::In(2, vec![Value::String("x".into())]));
-        // Another type, a negation, a function: nothing follows.
+        // Another type, a negation, a function: these imply nothing.
         assert_eq!(of(col("a").eq(lit(5.0))), Predicate::All);
         assert_eq!(of(col("s").in_list(vec![lit("x")], true)), Predicate::All);
         assert_eq!(of(col("s").like(lit("x%"))), Predicate::All);
@@ -210,7 +210,7 @@ mod tests {
             of(col("a").eq(lit(1i64)).or(col("s").like(lit("x")))),
             Predicate::Or(vec![int(Op::Eq, 1), Predicate::All])
         );
-        // What the session's clock shows of an instant is less than a day from it.
+        // The session's local time of an instant is less than a day from it.
         let mut functions = datafusion::prelude::SessionContext::new().state();
         dipper_sql::functions::register_all(&mut functions).unwrap();
         let convert_tz = functions.udf(CONVERT_TZ).unwrap();
