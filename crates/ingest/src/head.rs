@@ -81,7 +81,7 @@ impl Head {
         Ok(Head { bytes, rest: Mutex::new(rest) })
     }
 
-    /// Whether the body has no bytes.
+    /// Returns whether the body has no bytes.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }

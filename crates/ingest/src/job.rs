@@ -41,9 +41,9 @@ pub struct LoadSpec {
     pub kind: LoadKind,
     /// The client that asks for it.
     pub client: ClientInfo,
-    /// Database.
+    /// Database of the table.
     pub database: String,
-    /// Table.
+    /// Name of the table.
     pub table: String,
     /// The options of the request.
     pub request: StreamLoadRequest,

@@ -664,7 +664,7 @@ mod tests {
         }
     }
 
-    /// A thread may be at the rows of one while another reads the next.
+    /// One thread may parse the rows of a piece while another reads the next piece.
     #[test]
     fn long_pieces_hold_their_memory_as_long_as_they_are_there() {
         let memory = Arc::new(Taken::default());

@@ -87,7 +87,7 @@ impl From<Unqualified> for EngineError {
 mod tests {
     use super::*;
 
-    /// An error behind one of a library.
+    /// Wraps an error in one of a library.
     fn through(e: EngineError) -> EngineError {
         EngineError::of(ErrorKind::Internal, std::io::Error::other(e))
     }

@@ -51,11 +51,11 @@ pub struct LoadHeader {
     pub user: String,
     /// `host:port` of the client.
     pub client: String,
-    /// Database.
+    /// Database of the table.
     pub database: String,
-    /// Table.
+    /// Name of the table.
     pub table: String,
-    /// Label, given or made.
+    /// Label, given or generated.
     pub label: String,
     /// Comment, as given.
     pub comment: String,
@@ -68,16 +68,16 @@ pub struct LoadRecord {
     pub id: u64,
     /// The properties that were known at its beginning.
     pub header: LoadHeader,
-    /// When it began.
+    /// Time at which it began.
     pub started: SystemTime,
-    /// How it ended; `None` while it runs.
+    /// Outcome; `None` while it runs.
     pub ended: Option<LoadEnd>,
 }
 
-/// How a load ended.
+/// The outcome of a load.
 #[derive(Debug, Clone)]
 pub struct LoadEnd {
-    /// When.
+    /// Time at which it ended.
     pub at: SystemTime,
     /// The answer that was given.
     pub answer: LoadAnswer,

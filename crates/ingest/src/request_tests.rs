@@ -16,7 +16,7 @@ fn nothing_given_is_the_default() {
     assert_eq!(request, StreamLoadRequest::default());
     assert!(request.json.read_json_by_line);
     assert_eq!(request.timeout, Duration::from_secs(259_200));
-    // Empty values count as not given, names have no case.
+    // Empty values count as not given; names are case-insensitive.
     assert_eq!(read(&[("label", ""), ("timeout", "")]).expect("empty"), request);
     assert_eq!(one("LABEL", "l-1_a:b").label.as_deref(), Some("l-1_a:b"));
 }
@@ -205,7 +205,7 @@ fn headers_of_others_are_passed_over() {
     }
 }
 
-/// A label is taken before the body of a load that says that it is large.
+/// The label of a load that announces a large body is taken before the body.
 #[test]
 fn labelled_loads_share_if_they_may_be_small() {
     let shares = |headers: &[(&str, &str)]| read(headers).expect("valid").may_share();

@@ -1,4 +1,4 @@
-//! StarRocks' transaction interface: several Stream Loads into one table take effect together.
+//! StarRocks' transaction interface: several Stream Loads into one table are committed together.
 //!
 //! ```text
 //! begin ─ load ─ load ─ ... ─ prepare ─ commit
@@ -43,7 +43,7 @@ const OPEN_MAX: usize = 4096;
 pub struct TransactionName {
     /// The client that asks.
     pub client: ClientInfo,
-    /// Database.
+    /// Database of the transaction's table.
     pub database: String,
     /// The transaction's table; required only for `begin` and `load`.
     pub table: Option<String>,
@@ -56,7 +56,7 @@ pub struct TransactionName {
 pub struct TransactionTimes {
     /// From `begin` to `prepare`; `None` means ten minutes.
     pub whole: Option<Duration>,
-    /// Between two requests.
+    /// Longest pause between two requests; `None` means no limit.
     pub idle: Option<Duration>,
 }
 
@@ -74,7 +74,7 @@ pub enum Operation {
 /// The reason for refusing a request, in StarRocks' words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransactionError {
-    /// `FAILED`, `LABEL_ALREADY_EXISTS`, `TXN_NOT_EXISTS`.
+    /// Status in the answer: `FAILED`, `LABEL_ALREADY_EXISTS`, `TXN_NOT_EXISTS`.
     pub status: &'static str,
     /// The message.
     pub message: String,
