@@ -1,4 +1,4 @@
-//! The errors that clients see: MySQL codes with a message that names the object and the way out.
+//! The errors that clients see: MySQL codes, with a message that names the object and a remedy.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -25,7 +25,7 @@ use crate::words;
 /// Result with an [`EngineError`].
 pub type Result<T> = std::result::Result<T, EngineError>;
 
-/// Defines the kinds of errors, with MySQL's number and SQLSTATE of each.
+/// Defines the kinds of errors, each with its meaning, MySQL's number and SQLSTATE.
 macro_rules! kinds {
     ($(#[doc = $meaning:literal] $name:ident = $number:literal, $sqlstate:literal;)*) => {
         /// The kind of an error. Kinds differ in what the client should do.
@@ -39,7 +39,7 @@ macro_rules! kinds {
             /// Every kind.
             pub const ALL: &[ErrorKind] = &[$(ErrorKind::$name),*];
 
-            /// MySQL error number and SQLSTATE.
+            /// Returns the MySQL error number and SQLSTATE.
             pub fn code(self) -> (u16, &'static str) {
                 match self {
                     $(ErrorKind::$name => ($number, $sqlstate),)*

@@ -251,7 +251,7 @@ mod tests {
             ("far", "there is no source_profile"),
             ("circle", "without end"),
             ("sso", "gets its keys by sso_session"),
-            // A pair is one file's.
+            // Both keys must be in the same file.
             ("half", "it has no aws_access_key_id"),
         ] {
             assert!(error(profile).contains(told) && error(profile).contains(".aws/config"), "{}", error(profile));

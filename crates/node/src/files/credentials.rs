@@ -266,7 +266,7 @@ mod tests {
 
     use super::*;
 
-    /// STS whose keys last so many milliseconds; it is away while `down`.
+    /// An STS whose keys last this many milliseconds; it is unavailable while `down`.
     #[derive(Debug)]
     struct Fake {
         lasts: i64,

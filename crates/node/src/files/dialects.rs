@@ -244,7 +244,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers what it is told to, and remembers what it was asked.
+    /// A service that returns prepared answers and records the requests.
     #[derive(Debug, Default)]
     struct Told {
         answers: Mutex<Vec<(u16, &'static str)>>,
@@ -312,7 +312,7 @@ mod tests {
                 words != CreateWords::S3
             );
             assert_eq!(signature.starts_with("GOOG4-HMAC-SHA256 "), words == CreateWords::Gcs, "{signature}");
-            // Google refuses requests that have headers of both.
+            // Google refuses requests with headers of both.
             assert_eq!(
                 asked[0].headers().keys().any(|name| name.as_str().starts_with("x-amz-")),
                 words != CreateWords::Gcs

@@ -70,7 +70,7 @@ fn authorization(
     Ok(format!("{ALGORITHM} Credential={}/{scope}, SignedHeaders={names}, Signature={signature}", credential.key_id))
 }
 
-/// HMAC-SHA256 (RFC 2104).
+/// Computes HMAC-SHA256 (RFC 2104).
 fn hmac(key: &[u8], text: &[u8]) -> Vec<u8> {
     let mut block = [0u8; BLOCK];
     match key.len() > BLOCK {
@@ -94,7 +94,7 @@ fn hex(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// RFC 4231, cases 2 and 6.
+    /// Test vectors of RFC 4231, cases 2 and 6.
     #[test]
     fn hmac_is_that_of_the_rfc() {
         let found = hex(&hmac(b"Jefe", b"what do ya want for nothing?"));

@@ -277,7 +277,7 @@ mod tests {
         let query = format!("list-type=2&prefix={}%2F", encoded("a//b").replace('/', "%2F"));
         assert_eq!(in_request("/b", &query).unwrap().unwrap().1, "list-type=2&prefix=a%2F%2Fb%2F");
         assert!(in_request(&encoded("a/../b"), "").unwrap_err().contains("'a/../b'"));
-        // Of another area.
+        // A character of another area.
         assert_eq!(in_request("/b/%EF%84%80", ""), Ok(None));
     }
 }

@@ -495,7 +495,7 @@ mod tests {
         let access = FileAccess::below([inside.path()]).unwrap();
         let at = |p: PathBuf| list(&p.display().to_string(), &access);
         assert_eq!(at(inside.path().join("*.csv")).unwrap().len(), 1);
-        // Nothing matches, which is not said.
+        // Nothing matches, but the error must not reveal that.
         assert_eq!(at(outside.path().join("x*")).unwrap_err().kind, ErrorKind::Denied);
         for (pattern, start) in [("*.csv", "."), ("/*", "/"), ("/a/b*/c", "/a"), ("a/b/?", "a/b"), ("a/[b]", "a")] {
             assert_eq!(literal_directory(pattern), Path::new(start));

@@ -249,7 +249,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers after a time.
+    /// A service that answers after a delay.
     #[derive(Debug)]
     struct Slow(Duration);
 
@@ -273,7 +273,7 @@ mod tests {
         assert_eq!(long.into_body().bytes().await.unwrap(), "done");
     }
 
-    /// Answers only while it is up.
+    /// A service that answers only while it is up.
     #[derive(Debug)]
     struct Refusing(Arc<AtomicBool>);
 

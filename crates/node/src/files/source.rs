@@ -526,7 +526,7 @@ mod tests {
         while second < 100_000_000 {
             second += read(second, 1 << 20);
         }
-        // Those between it and the other were forgotten: each is asked for once more, and no others are.
+        // The chunks between the two readers were dropped: each of them is requested once more, and no others are.
         let again = 20_000_000_u64.div_ceil(CHUNK_MAX) - 1;
         assert_eq!(cache.io().counts().requests - 1, 100_000_000_u64.div_ceil(CHUNK_MAX) + again);
     }
@@ -542,7 +542,7 @@ mod tests {
         assert_eq!(buf, bytes[..1000]);
         assert_eq!(source.window.lock().chunks.len(), 3, "and the rest behind it");
         source.read_at(8_999_000, &mut buf).unwrap();
-        // The one in the middle may still be on its way.
+        // The chunk in the middle may still be in flight.
         let begun = Instant::now();
         while cache.io().counts().requests - 1 < 3 && begun.elapsed() < Duration::from_secs(10) {
             std::thread::sleep(Duration::from_millis(1));
@@ -567,7 +567,7 @@ mod tests {
         }
         assert!(most <= (KEPT + 4) << 20, "{most}");
         drop(source);
-        // A chunk that is on its way gives its memory back when its task hears that nobody wants it.
+        // A chunk in flight frees its memory when its task notices that nobody wants it.
         let begun = Instant::now();
         while pool.reserved() > 0 {
             assert!(begun.elapsed().as_secs() < 10, "{} bytes are still reserved", pool.reserved());
