@@ -130,7 +130,7 @@ struct Allocator;
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's duties are the same.
+        // SAFETY: the caller's duties are the same as for this call.
         let start = unsafe { MiMalloc.alloc(layout) };
         if layout.size() >= LARGE {
             advise(start, layout.size(), true);
@@ -213,13 +213,13 @@ fn advise(start: *mut u8, bytes: usize, huge: bool) {
 
 #[cfg(test)]
 mod tests {
-    /// What is freed above the limit is not kept for the second that freed memory usually stays.
+    /// Memory that is freed above the limit is returned at once, not after the usual delay.
     #[test]
     #[cfg(target_os = "linux")]
     fn freed_memory_is_given_back_above_the_limit() {
         super::keep_memory();
         super::watch(super::anonymous_bytes().unwrap() + (64 << 20));
-        // Far more than the tests beside this one take and give back meanwhile.
+        // This is far more than the tests that run at the same time allocate and free.
         let many: Vec<Vec<u8>> = (0..6000).map(|n| vec![n as u8 | 1; 100_000]).collect();
         drop(many);
         let given_back = (0..100).any(|_| {
@@ -229,7 +229,7 @@ mod tests {
         assert!(given_back, "{} bytes", super::returned_bytes());
     }
 
-    /// Contents survive growth and shrinkage across the border of what is large.
+    /// Contents survive growth and shrinkage across the threshold of large allocations.
     #[test]
     fn large_vectors_keep_what_they_hold() {
         let mut state = 1u64;
