@@ -5,17 +5,17 @@ use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
 
 use crate::functions::is_bytes;
 
-/// What an operand is, as far as operators care.
+/// The class of an operand, as finely as operators distinguish types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
     /// The NULL literal.
     Null,
     Boolean,
-    /// Signed integer of so many bits.
+    /// A signed integer of this many bits.
     Int(u32),
-    /// 64-bit unsigned integer; narrower ones count as the signed type above them.
+    /// 64-bit unsigned integer; narrower unsigned integers count as the next wider signed type.
     UInt64,
-    /// Precision and scale, and whether it is the 256-bit kind.
+    /// A decimal: precision, scale, and whether it is a 256-bit one.
     Decimal(u8, i8, bool),
     Float,
     Text,
@@ -26,7 +26,7 @@ pub(crate) enum Class {
 }
 
 impl Class {
-    /// The class of an Arrow type.
+    /// Returns the class of an Arrow type.
     pub(crate) fn of(t: &DataType) -> Class {
         match t {
             DataType::Null => Class::Null,
@@ -65,7 +65,7 @@ pub(crate) const LARGEINT_CLASS: Class = Class::Decimal(39, 0, true);
 /// DATETIME's Arrow type.
 pub(crate) const DATETIME: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
-/// The type of one column for values of these types; `None` where DataFusion's own choice serves.
+/// Returns the type of a column that holds values of these types; `None` where DataFusion's own choice serves.
 pub(crate) fn charter_type<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> Option<DataType> {
     let classes = types.clone().map(Class::of).filter(|c| *c != Class::Null);
     if types.clone().any(is_bytes)

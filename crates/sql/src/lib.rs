@@ -6,10 +6,10 @@
 //! | [`functions`] | which functions exist, and what does each return? |
 //! | `class`, `metadata` | to which class does a type belong, and where does a field keep its SQL type? |
 //!
-//! Invariant: an expression has the same value wherever it stands: in the select list, in a filter, in a join condition or in a
-//! look-up by key.
+//! Invariant: an expression has the same value wherever it stands: in the select list, in a filter, in a join condition
+//! or in a look-up by key.
 //!
-//! This crate must not know Parquet, tokio, object stores and the tables of the store.
+//! Dependencies: this crate must not know Parquet, tokio, object stores and the tables of the store.
 
 pub mod charter;
 mod class;

@@ -1,8 +1,8 @@
-//! Keys of the metadata of fields: what an SQL type says beyond Arrow's.
+//! Keys of field metadata that carry the part of an SQL type which Arrow's type cannot express.
 
-/// The key under which a field says its SQL type where Arrow's type says less.
+/// The key under which a field carries its SQL type where Arrow's type says less.
 pub const TYPE_KEY: &str = "dipper.type";
 
-/// The key under which a field of structs says its SQL type where only the digits of DATETIME are meant: names and comments of
-/// fields are those of Arrow's type.
+/// The key under which a field that holds structs carries its SQL type. Only the digits of DATETIME are read from it:
+/// names and comments of the struct's fields are those of Arrow's type.
 pub const DIGITS_KEY: &str = "dipper.digits";

@@ -9,8 +9,8 @@
 //! | BOOLEAN | BIGINT | DOUBLE |
 //!
 //! (`Sum.java`, `Avg.java` of Doris's planner.) A sum of integers or decimals that leaves its type is an error
-//! ([`super::checked_sum`]), and their average is that of the exact sum ([`super::checked_avg`]). Over floats the work is
-//! DataFusion's own, and moving frames are worked out anew.
+//! ([`super::checked_sum`]), and an average of them comes from the exact sum ([`super::checked_avg`]). Over floats the
+//! work is DataFusion's own, and each moving frame is computed from scratch.
 
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::Result;
@@ -33,7 +33,7 @@ enum Kind {
     Avg,
 }
 
-/// SUM or AVG around DataFusion's.
+/// SUM or AVG as a wrapper of DataFusion's function.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Typed {
     kind: Kind,
@@ -56,8 +56,9 @@ fn typed(kind: Kind, inner: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     Arc::new(AggregateUDF::new_from_impl(Typed { kind, inner, signature }))
 }
 
-/// An integer that is widened twice, as if it were widened once. Names leave casts out: `SUM(x)` beside the `SUM(x)` of a
-/// taken apart `SUM(x + 1)` must be the same expression, or the plan has two columns of one name.
+/// Replaces an integer that is widened twice by one that is widened once. Column names leave casts out, so the `SUM(x)`
+/// that is split off from `SUM(x + 1)` and a written `SUM(x)` must be the same expression, or the plan has two columns
+/// of one name.
 fn one_cast(expr: &Expr) -> Expr {
     let width = |t: &DataType| t.is_signed_integer().then(|| t.primitive_width()).flatten();
     if let Expr::Cast(outer) = expr
@@ -75,18 +76,19 @@ impl Typed {
         Arc::new(AggregateUDF::new_from_impl(self.clone()))
     }
 
-    /// Whether the average comes from the exact sum.
+    /// Whether the average is computed from the exact sum.
     fn is_exact(&self, fields: &[FieldRef]) -> bool {
         self.kind == Kind::Avg && fields.first().is_some_and(|field| checked_avg::is_exact(field.data_type()))
     }
 
-    /// Whether DataFusion's own sum would wrap.
+    /// Whether SUM must detect overflow here, where DataFusion's own sum would wrap.
     fn is_checked(&self, return_field: &FieldRef) -> bool {
         self.kind == Kind::Sum && checked_sum::is_checked(return_field.data_type())
     }
 }
 
-// `value_from_stats` is not handed on: statistics add decimals beyond the digits of their type, where SUM ends with an error.
+// `value_from_stats` is not forwarded: statistics add decimals beyond the digits of their type, where SUM ends with an
+// error.
 impl AggregateUDFImpl for Typed {
     fn name(&self) -> &str {
         self.inner.name()
@@ -102,7 +104,7 @@ impl AggregateUDFImpl for Typed {
         };
         let double = DataType::Float64;
         let coerced = match (Class::of(t), self.kind) {
-            // 128 bits add up 38 digits whatever the argument's precision was.
+            // 128 bits hold sums of 38 digits, whatever the argument's precision is.
             (Class::Decimal(_, s, false), Kind::Sum) => DataType::Decimal128(38, s),
             (Class::Decimal(p, s, false), Kind::Avg) => DataType::Decimal128(p, s),
             // LARGEINT, an integer.

@@ -1,5 +1,6 @@
-//! `WITH c (x) AS (SELECT 1 a, 2 b)` and `(SELECT 1 a, 2 b) AS c (x)`: columns behind those that are named keep their names
-//! (Doris); DataFusion wants a name for each.
+//! Column aliases that name only some columns: in `WITH c (x) AS (SELECT 1 a, 2 b)` and `(SELECT 1 a, 2 b) AS c (x)`
+//! the columns after the named ones keep their names (Doris). DataFusion wants a name for each column, so the missing
+//! names are added.
 
 use dipper_dialect::error::SqlError;
 use dipper_dialect::walk::{self, Change, Look};
@@ -9,10 +10,10 @@ use super::names::visible;
 use super::scope::Environment;
 use super::session::Context;
 
-/// Names all columns where some are named.
+/// Completes the column lists of aliases that name only some of the columns.
 ///
 /// # Errors
-/// More columns are named than there are (1353).
+/// 1353 if an alias names more columns than its query has; also the errors of finding out the columns of tables.
 pub(super) fn complete(query: &mut Query, ansi_quotes: bool, context: &Context<'_>) -> Result<(), SqlError> {
     if !names_columns(query) {
         return Ok(());
@@ -79,7 +80,7 @@ impl Change for Names<'_> {
     }
 }
 
-/// Adds the names of the columns that an alias does not name.
+/// Appends the names of the columns that an alias does not name.
 fn all(alias: &mut TableAlias, columns: &[String], name: &str) -> Result<(), SqlError> {
     let named = alias.columns.len();
     if named > columns.len() {

@@ -1,4 +1,4 @@
-//! CASE as DataFusion plans it fast and right.
+//! CASE in a form that DataFusion plans fast and correctly.
 
 use dipper_dialect::error::SqlError;
 use dipper_dialect::tree::{call, function_name};
@@ -10,7 +10,7 @@ use super::row_comparisons::comparison;
 use crate::functions;
 use dipper_dialect::walk;
 
-/// CASE with these conditions and results.
+/// Builds a CASE with these conditions and results.
 pub(super) fn case(whens: Vec<(Expr, Expr)>, otherwise: Option<Expr>) -> Expr {
     let whens = whens.into_iter().map(|(condition, result)| CaseWhen { condition, result });
     let conditions: Vec<CaseWhen> = whens.collect();
@@ -23,10 +23,13 @@ pub(super) fn case(whens: Vec<(Expr, Expr)>, otherwise: Option<Expr>) -> Expr {
     }
 }
 
-/// `CASE TRUE` where there is a CASE or a function such as `rand()` in a condition. `CASE WHEN c` of booleans is to DataFusion
-/// what AND and OR say of copies of its conditions, and of any type it looks into them, and into theirs, for what can be NULL:
-/// in time by a power of their depth. `CASE TRUE` it leaves alone, as it must where there is `rand()`: whether that can be NULL
-/// would depend on one throw of it.
+/// Returns the operand TRUE, which makes `CASE TRUE`, where a condition contains a CASE or a volatile function such as
+/// `rand()`.
+///
+/// Two reasons. DataFusion turns `CASE WHEN c` over booleans into AND and OR of copies of its conditions, and for any
+/// type it searches the conditions, and the conditions inside them, for what can be NULL: that takes time exponential
+/// in their depth. It leaves `CASE TRUE` alone. With `rand()` it has to: whether the CASE can be NULL would depend on a
+/// single evaluation of `rand()`.
 pub(super) fn sheltered(conditions: &[CaseWhen]) -> Option<Box<Expr>> {
     let is_left_alone = |e: &Expr| match e {
         Expr::Function(function) => function_name(function).is_some_and(|name| functions::is_volatile(&name)),
@@ -36,7 +39,8 @@ pub(super) fn sheltered(conditions: &[CaseWhen]) -> Option<Box<Expr>> {
     inside.then(|| Box::new(Expr::value(Value::Boolean(true))))
 }
 
-/// Makes conditions of the values of `CASE x WHEN value`, or their numbers; and the operand that they have then.
+/// Turns the values of `CASE x WHEN value` into conditions where `x` may be copied, else into their numbers. Returns
+/// the operand that CASE has then.
 pub(super) fn choice(x: Expr, conditions: &mut [CaseWhen]) -> Result<Option<Box<Expr>>, SqlError> {
     let mut args = vec![x];
     for (at, when) in conditions.iter_mut().enumerate() {
@@ -53,7 +57,7 @@ pub(super) fn choice(x: Expr, conditions: &mut [CaseWhen]) -> Result<Option<Box<
     })
 }
 
-/// Whether copies of an expression cost nothing: a column, a constant, or a row, which is compared by its values.
+/// Whether copies of an expression cost nothing: a column, a constant, or a row, which is compared value by value.
 pub(super) fn is_simple(expr: &Expr) -> bool {
     match expr {
         Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_) | Expr::Tuple(_) => true,

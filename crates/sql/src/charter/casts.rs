@@ -1,8 +1,8 @@
 //! Casts with MySQL's meaning where Arrow's differ, and the rule that puts them in place.
 //!
 //! Arrow reads `'1.5'` as no integer and `'2024-1-5'` as no date, prints `true`, `1.0` and `2024-01-05T00:00:00`, and
-//! casts a date to the days since 1970. The planner writes plain casts; this rule, running after type coercion so that
-//! the casts which coercion adds are seen too, replaces those pairs of types by [`MySqlCast`].
+//! casts a date to the days since 1970. The planner writes plain casts. The rule replaces those of the affected pairs
+//! of types by [`MySqlCast`]; it runs after type coercion, so that it sees the casts which coercion adds, too.
 
 pub(super) mod lambda_calls;
 
@@ -60,7 +60,7 @@ fn differs(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// Whether this is what columns of type TIME have: times of day.
+/// Whether this is the Arrow type of TIME columns, which hold times of day.
 fn is_time(to: &DataType) -> bool {
     *to == DataType::Time64(TimeUnit::Microsecond)
 }
@@ -69,7 +69,7 @@ fn is_time(to: &DataType) -> bool {
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct MySqlCast {
     to: DataType,
-    /// The SQL type, where it says more than Arrow's.
+    /// The SQL type, where it says more than Arrow's type.
     declared: Option<String>,
     name: String,
     signature: Signature,
@@ -142,7 +142,7 @@ fn safe(array: &dyn Array, to: &DataType) -> Result<ArrayRef> {
     Ok(arrow::compute::cast_with_options(array, to, &options)?)
 }
 
-/// Every text kind as `Utf8View`; the others as they are.
+/// Converts every kind of text to `Utf8View` and decodes dictionaries; other arrays are returned as they are.
 fn plain(array: &ArrayRef) -> Result<ArrayRef> {
     match array.data_type() {
         DataType::Utf8 | DataType::LargeUtf8 => safe(array, &DataType::Utf8View),
@@ -151,10 +151,10 @@ fn plain(array: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
-/// Values as another type by the charter's rules, as INSERT stores them; NULL where a value does not convert.
+/// Converts values to another type by the charter's rules, as INSERT stores them; NULL where a value does not convert.
 ///
 /// # Errors
-/// Types between which there is no cast.
+/// Arrow's error if it has no cast between the two types.
 pub fn cast_values(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     match array.data_type() {
         from if from == to => Ok(array.clone()),
@@ -173,10 +173,11 @@ pub fn cast_values(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     }
 }
 
-/// Values as text, DATETIME with so many digits; with none said, a fraction is shown where there is one.
+/// Converts values to text. DATETIME is printed with `digits` digits after the second; with `None`, a fraction is
+/// shown where there is one.
 ///
 /// # Errors
-/// Values of a type that has no text.
+/// Arrow's error if values of the type cannot be cast to text.
 pub fn texts_of(array: &ArrayRef, digits: Option<u8>) -> Result<ArrayRef> {
     match Class::of(array.data_type()) {
         Class::DateTime => to_text(array, &DataType::Utf8View, digits),
@@ -185,7 +186,8 @@ pub fn texts_of(array: &ArrayRef, digits: Option<u8>) -> Result<ArrayRef> {
     }
 }
 
-/// The cast itself; without a session's zone a time with a zone behind it does not convert. `digits` are those of DATETIME.
+/// Does the cast. Without a session's zone, a time that is followed by a zone does not convert. `digits` are the digits
+/// of DATETIME.
 fn cast_array(array: &ArrayRef, to: &DataType, session: Option<Zone>, digits: Option<u8>) -> Result<ArrayRef> {
     let array = plain(array)?;
     match (Class::of(array.data_type()), Class::of(to)) {
@@ -196,7 +198,7 @@ fn cast_array(array: &ArrayRef, to: &DataType, session: Option<Zone>, digits: Op
             let times = array.as_string_view().iter().map(|text| text.and_then(time));
             Ok(Arc::new(times.collect::<Time64MicrosecondArray>()))
         }
-        // 101530 is 10:15:30, as its text is.
+        // The number 101530 is 10:15:30, like the text of the same digits.
         (from, _) if is_time(to) && from.is_number() => {
             cast_array(&safe(&array, &DataType::Utf8View)?, to, session, digits)
         }
@@ -204,7 +206,7 @@ fn cast_array(array: &ArrayRef, to: &DataType, session: Option<Zone>, digits: Op
         (Class::Text, Class::Other) => nested::lists(array.as_string_view(), to),
         (Class::Text, class) => from_text(array.as_string_view(), class, to, session),
         (_, Class::Text) => to_text(&array, to, digits),
-        // What is no zero as a decimal is none as a double.
+        // A decimal that is not zero stays so as a double.
         (Class::Decimal(..), Class::Boolean) => safe(&safe(&array, &DataType::Float64)?, to),
         (Class::Decimal(..), Class::Float) => to_floats(&array, to),
         (Class::Boolean, Class::Decimal(..)) => safe(&safe(&array, &DataType::Int8)?, to),
@@ -235,8 +237,8 @@ fn cast_array(array: &ArrayRef, to: &DataType, session: Option<Zone>, digits: Op
     }
 }
 
-/// The whole parts, as casts to narrower integers have them; Arrow rounds to what is a decimal to it, and knows no range but
-/// that of 39 digits.
+/// Converts numbers to LARGEINT by truncation, as casts to narrower integers do. Arrow would round, because LARGEINT is
+/// a decimal to it, and would check for 39 digits only.
 fn to_largeint(array: &ArrayRef) -> Result<ArrayRef> {
     let whole: Decimal256Array = match array.data_type() {
         t if t.is_floating() => {
@@ -255,8 +257,8 @@ fn to_largeint(array: &ArrayRef) -> Result<ArrayRef> {
     Ok(Arc::new(whole.with_precision_and_scale(39, 0)?))
 }
 
-/// Decimals as the floats nearest to them, as a reader of their text has them. Arrow divides their digits by a power of ten,
-/// which is another number where one of the two is no double.
+/// Converts decimals to the nearest floats, as a reader of their text would. Arrow divides the digits by a power of
+/// ten, which gives another number where either of the two is not exactly a double.
 fn to_floats(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     let DataType::Decimal128(_, scale @ 0..=EXACT_TENS) = array.data_type() else {
         return safe(&safe(array, &DataType::Utf8View)?, to);
@@ -272,7 +274,7 @@ fn to_floats(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     safe(&doubles, to)
 }
 
-/// The powers of ten up to this one are doubles.
+/// Powers of ten up to this exponent are exactly doubles.
 const EXACT_TENS: i8 = 22;
 
 fn as_micros(array: &ArrayRef) -> Result<TimestampMicrosecondArray> {
@@ -345,12 +347,13 @@ fn to_text(array: &ArrayRef, to: &DataType, digits: Option<u8>) -> Result<ArrayR
     if to == &DataType::Utf8View { Ok(Arc::new(printed)) } else { safe(&printed, to) }
 }
 
-/// Which half of the work a [`CharterRule`] does.
+/// The half of the work that a [`CharterRule`] does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// Before type coercion: IN lists, LIKE, operands that are copied, and values of one column, which no planner hook sees.
+    /// Before type coercion: IN lists, LIKE, operands that are copied, and values of one column, which no planner hook
+    /// sees.
     BeforeCoercion,
-    /// After it: casts, and operands that are not copied.
+    /// After type coercion: casts, and operands that are not copied.
     AfterCoercion,
 }
 
@@ -387,7 +390,7 @@ fn rewrite_plan(plan: LogicalPlan, stage: Stage, config: &ConfigOptions) -> Resu
             filter.predicate = without_nulls(filter.predicate);
             subqueries::rewrite(LogicalPlan::Filter(filter))?
         }
-        // Conditions of ON that go below the join are among its expressions now only.
+        // Conditions of ON that go below the join are among its expressions only at this point.
         (Stage::BeforeCoercion, plan @ LogicalPlan::Join(_)) => {
             rewrite_expressions(plan, stage, config)?.transform_data(subqueries::rewrite)?
         }
@@ -445,8 +448,8 @@ pub(super) fn rewrite_expr(
             if nulls.is_empty() {
                 return Ok(items);
             }
-            // DataFusion's optimizer takes lists for sets, in which NULL is one more value: `x IN (1, 2, NULL) AND x IN (2, 3)`
-            // became `x IN (2)`.
+            // DataFusion's optimizer takes lists for sets, in which NULL is one more value: `x IN (1, 2, NULL) AND x IN
+            // (2, 3)` became `x IN (2)`.
             let unknown = Expr::Literal(ScalarValue::Boolean(None), None);
             let operator = if negated { Operator::And } else { Operator::Or };
             Ok(Transformed::yes(binary(items.data, operator, unknown)))
@@ -502,8 +505,8 @@ fn is_null(item: &Expr) -> bool {
     matches!(item, Expr::Literal(value, _) if value.is_null())
 }
 
-/// A condition of WHERE whose lists have no NULLs: there a row that is not wanted and one of which nothing is known are the
-/// same, and a scan can leave out more by what remains.
+/// Removes NULLs from the lists of a condition of WHERE. There FALSE and NULL both drop the row, and a scan can prune
+/// more by the rest.
 fn without_nulls(condition: Expr) -> Expr {
     match condition {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
@@ -517,8 +520,8 @@ fn without_nulls(condition: Expr) -> Expr {
     }
 }
 
-/// `x IN (..)`: each item compares as `x = item` would. Where x itself has to become something else, x and all items
-/// become that.
+/// Coerces `x IN (..)`: each item compares as `x = item` would. Where x itself has to be converted, x and all items are
+/// converted to the same type.
 fn in_list(list: InList, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let InList { expr, list, negated } = list;
     let rebuilt = |expr, list, negated| Expr::InList(InList { expr, list, negated });
@@ -528,7 +531,7 @@ fn in_list(list: InList, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let classes: Vec<Class> = types.iter().flatten().map(Class::of).collect();
     let differ =
         |c: &Class| *c != Class::Null && *c != Class::Other && (c.is_number() != class.is_number() || *c != class);
-    // DataFusion would make decimals of doubles, which not every double is.
+    // DataFusion would turn doubles into decimals, but not every double is one.
     let has = |wanted: fn(&Class) -> bool| wanted(&class) || classes.iter().any(wanted);
     let mixed = has(|c| *c == Class::Float) && has(|c| matches!(c, Class::Decimal(..)));
     if types.len() != classes.len()
@@ -572,7 +575,7 @@ fn in_list(list: InList, schema: &DFSchema) -> Result<Transformed<Expr>> {
     }
 }
 
-/// LIKE of bytes, which need not be text.
+/// LIKE over bytes, which need not be valid text.
 fn like_on_bytes(like: Like) -> Result<Expr> {
     let Like { negated, expr, pattern, escape_char, case_insensitive } = like;
     if case_insensitive {
@@ -583,7 +586,7 @@ fn like_on_bytes(like: Like) -> Result<Expr> {
     Ok(if negated { Expr::Not(Box::new(call)) } else { call })
 }
 
-/// LIKE works on text.
+/// LIKE over text: operands of other types are cast to text first.
 fn like_on_text(mut like: Like, schema: &DFSchema) -> Result<Transformed<Expr>> {
     if [&like.expr, &like.pattern].iter().any(|side| side.get_type(schema).is_ok_and(|t| is_bytes(&t))) {
         return like_on_bytes(like).map(Transformed::yes);

@@ -1,10 +1,11 @@
 //! Long chains of arithmetic as a loop.
 //!
-//! `a + b + c ...` of thousands of operands would be a tree as deep as they are many, and planning a tree takes time with the
-//! square of its depth. [`dipper_dialect::chains`] makes one call of such a chain. Here each operator is planned by itself, over what
-//! the operators in front of it give and its own operand, as [`CharterPlanner`] plans one of two columns of those types.
-//! When all types are known each becomes a [`Step`], and the call a loop over the steps. So the values, types and errors are
-//! those of an evaluation from left to right.
+//! `a + b + c ...` of thousands of operands would be a tree as deep as the number of operands, and the time to plan a
+//! tree grows with the square of its depth. [`dipper_dialect::chains`] turns such a chain into one call. Here each
+//! operator is planned by itself, over the result of the operators in front of it and its own operand, as
+//! [`CharterPlanner`] plans it for two columns of those types. When all types are known, each operator becomes a
+//! [`Step`], and the call becomes a loop over the steps. So the values, types and errors are those of an evaluation
+//! from left to right.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -31,31 +32,31 @@ use sqlparser::ast::BinaryOperator;
 use super::casts::{self, Stage};
 use super::operators::CharterPlanner;
 
-/// The name under which a step knows what the steps in front of it give.
+/// The column name under which a step reads the result of the steps in front of it.
 const LEFT: &str = "left";
 
-/// The name under which a step knows its own operand.
+/// The column name under which a step reads its own operand.
 const RIGHT: &str = "right";
 
-/// The function by which chains come out of the parser.
+/// Returns the function with which chains come out of the parser.
 pub(super) fn function() -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::new_from_impl(Written { signature: Signature::variadic_any(Volatility::Immutable) }))
 }
 
-/// Whether a call is a chain as the parser made it.
+/// Whether a call is a chain in the form in which the parser made it.
 pub(super) fn is_written(function: &ScalarFunction) -> bool {
     function.func.name() == CHAIN
 }
 
-/// Whether a call is a chain whose steps are still to be made.
+/// Whether a call is a chain whose steps have not been planned yet.
 pub(super) fn is_open(function: &ScalarFunction) -> bool {
     function.func.inner().downcast_ref::<Chain>().is_some_and(|chain| chain.steps.is_empty())
 }
 
-/// The chain that the parser made a call of, with the type of its value.
+/// Plans a chain from the parser's call, with the type of its value.
 ///
 /// # Errors
-/// An operator cannot have operands of its types, or the call was not made by the parser.
+/// `Plan` if an operator does not take operands of its types, or if the call was not made by the parser.
 pub(super) fn planned(planner: &CharterPlanner, function: ScalarFunction, schema: &DFSchema) -> Result<Expr> {
     let mut operands = function.args;
     let malformed = || plan_datafusion_err!("{CHAIN} is no function for queries; write the operators");
@@ -69,7 +70,7 @@ pub(super) fn planned(planner: &CharterPlanner, function: ScalarFunction, schema
     if operators.is_empty() || operators.len() + 1 != operands.len() {
         return Err(malformed());
     }
-    // The digits of a chain of decimals are counted once, at its end.
+    // The digits of a chain of decimals are checked once, at its end.
     let first = std::mem::replace(&mut operands[0], Expr::Literal(ScalarValue::Null, None));
     let (first, unchecked) = planner.without_check(first);
     operands[0] = first;
@@ -84,10 +85,10 @@ pub(super) fn planned(planner: &CharterPlanner, function: ScalarFunction, schema
     Ok(if folded.unchecked { planner.with_check(call) } else { call })
 }
 
-/// The chain with its steps, once the types of all operands are final.
+/// Returns the chain with its steps, once the types of all operands are final.
 ///
 /// # Errors
-/// Those of planning a step.
+/// The error of planning a step; `Plan` if the operators are missing.
 pub(super) fn closed(function: ScalarFunction, schema: &DFSchema, config: &ConfigOptions) -> Result<Expr> {
     static PLANNER: LazyLock<CharterPlanner> = LazyLock::new(CharterPlanner::default);
     let malformed = || plan_datafusion_err!("a chain of arithmetic lost its operators");
@@ -128,17 +129,19 @@ fn operators(signs: &str) -> Option<Vec<&'static BinaryOperator>> {
 
 /// The operators of a chain, each planned by itself.
 struct Folded {
-    /// For each operator its operand's number, what it computes of [`LEFT`] and [`RIGHT`], and those of them that it reads.
+    /// For each operator: its operand's number, its expression over [`LEFT`] and [`RIGHT`], and the schema of those two
+    /// that it reads.
     steps: Vec<(usize, Expr, DFSchema)>,
-    /// The value of the chain: a constant, or what the last step gives.
+    /// The value of the chain: a constant, or the result of the last step.
     value: Expr,
     /// The type of the value.
     returns: DataType,
-    /// The value is a decimal whose digits are still to be counted.
+    /// Whether the value is a decimal whose digits are still to be checked.
     unchecked: bool,
 }
 
-/// `unchecked`: the first operand is a decimal whose digits are still to be counted.
+/// Plans the operators one after the other. `unchecked`: the first operand is a decimal whose digits are still to be
+/// checked.
 fn fold(
     planner: &CharterPlanner,
     operators: &[&BinaryOperator],
@@ -193,7 +196,7 @@ fn fold(
     Ok(folded)
 }
 
-/// A chain as the parser made it.
+/// A chain in the form in which the parser made it.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Written {
     signature: Signature,
@@ -217,11 +220,11 @@ impl ScalarUDFImpl for Written {
     }
 }
 
-/// What one operator of a chain computes of what is left of it and its operand.
+/// One operator of a chain: an expression over the result so far and the operator's own operand.
 #[derive(Debug)]
 struct Step {
     body: Arc<dyn PhysicalExpr>,
-    /// Those of [`LEFT`] and [`RIGHT`] that the body reads.
+    /// The columns [`LEFT`] and [`RIGHT`], as far as the body reads them.
     schema: SchemaRef,
 }
 
@@ -241,12 +244,12 @@ impl Step {
 /// A chain of arithmetic over the function's arguments.
 #[derive(Debug)]
 struct Chain {
-    /// A sign for each operator.
+    /// One sign per operator.
     signs: String,
-    /// The first operand is a decimal whose digits are still to be counted.
+    /// Whether the first operand is a decimal whose digits are still to be checked.
     unchecked: bool,
     returns: DataType,
-    /// The number of an operand and what is done with it, in order; none while types are not final.
+    /// For each operator the number of its operand and its step, in order; empty while types are not final.
     steps: Vec<(usize, Arc<Step>)>,
     signature: Signature,
 }
@@ -264,7 +267,7 @@ impl Chain {
     }
 }
 
-// The steps follow from the rest and from the arguments.
+// The steps follow from the other fields and from the arguments.
 impl PartialEq for Chain {
     fn eq(&self, other: &Self) -> bool {
         self.signs == other.signs

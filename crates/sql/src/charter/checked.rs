@@ -9,7 +9,7 @@ use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
 use dipper_dialect::error::SqlError;
 
-/// Which operation.
+/// The operation of a [`Checked`] function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CheckedOp {
     /// `+`
@@ -20,9 +20,9 @@ pub enum CheckedOp {
     Multiply,
 }
 
-/// `BIGINT op BIGINT op ...` as BIGINT, from left to right; out of range is an error (MySQL's 1690).
+/// `BIGINT op BIGINT op ...` as BIGINT, evaluated from left to right; a result out of range is an error (MySQL's 1690).
 ///
-/// A chain is one call with many arguments: planning nested calls takes time with the cube of their depth.
+/// A chain is one call with many arguments, because the time to plan nested calls grows with the cube of their depth.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Checked {
     op: CheckedOp,
@@ -30,7 +30,7 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// The function of one operation.
+    /// Returns the function of one operation.
     pub fn new(op: CheckedOp) -> Checked {
         Checked { op, signature: Signature::variadic(vec![DataType::Int64], Volatility::Immutable) }
     }
@@ -53,7 +53,7 @@ impl Checked {
     }
 }
 
-/// MySQL's error for a result that leaves its type: 1690, 22003.
+/// Returns MySQL's error for a result that leaves its type: 1690, SQLSTATE 22003.
 pub(crate) fn out_of_range(message: String) -> DataFusionError {
     DataFusionError::External(Box::new(SqlError { code: 1690, sqlstate: "22003", message, position: None }))
 }

@@ -1,7 +1,7 @@
-//! AVG of whole numbers and decimals from their exact sum.
+//! AVG of integers and decimals from their exact sum.
 //!
-//! The sum is an exact [total](super::totals). So an average does not depend on the order of the
-//! rows, is right where the sum is wider than its type, and takes rows back that leave a moving frame.
+//! The sum is an exact [total](super::totals). So an average does not depend on the order of the rows, is right where
+//! the sum exceeds its type, and can retract rows that leave a moving frame.
 
 use std::sync::Arc;
 
@@ -19,12 +19,12 @@ use super::checked::out_of_range;
 use super::totals::{Carries, Summed, Total, add, state_carry};
 use crate::functions::counted;
 
-/// Numbers whose average is found here.
+/// Numbers whose average is computed here.
 trait Averaged: Summed {
-    /// What their average is.
+    /// The type of their average.
     type Average: ArrowPrimitiveType;
 
-    /// The average of `count` numbers of type `from`; `None` if `to` cannot hold it.
+    /// Returns the average of `count` numbers of type `from`; `None` if `to` cannot hold it.
     fn average(
         sum: Self::Native,
         carry: i64,
@@ -42,7 +42,7 @@ impl Averaged for Int64Type {
     }
 }
 
-/// Digits behind the point that the average has more than the numbers, as a factor.
+/// Returns 10 to the number of digits after the point that the average has more than its numbers.
 fn places(from: &DataType, to: &DataType) -> Option<i256> {
     let scale = |t: &DataType| match t {
         DataType::Decimal128(_, s) | DataType::Decimal256(_, s) => Some(i32::from(*s)),
@@ -68,7 +68,7 @@ impl Averaged for Decimal256Type {
         if carry != 0 {
             return None;
         }
-        // The whole part first: with more places the sum may be too wide where its average is not.
+        // The whole part comes first: scaled up, the sum may be too wide although the average is not.
         let (count, places) = (i256::from(count), places(from, to)?);
         let whole = sum.checked_div(count)?.checked_mul(places)?;
         let part = sum.checked_rem(count)?.checked_mul(places)?.checked_div(count)?;
@@ -77,12 +77,12 @@ impl Averaged for Decimal256Type {
     }
 }
 
-/// Whether averages of this argument are found here.
+/// Whether averages of this argument type are computed here.
 pub(super) fn is_exact(argument: &DataType) -> bool {
     matches!(argument, DataType::Int64 | DataType::Decimal128(..) | DataType::Decimal256(..))
 }
 
-/// The partial state: how many values there are, their sum and its carry.
+/// The fields of the partial state: the number of values, their sum and its carry.
 pub(super) fn state_fields(name: &str, argument: &DataType) -> Vec<FieldRef> {
     let field = |part: &str, t: DataType| Arc::new(Field::new(format_state_name(name, part), t, true)) as FieldRef;
     vec![field("count", DataType::Int64), field("sum", argument.clone()), field("carry", DataType::Int32)]
@@ -109,19 +109,19 @@ macro_rules! with_type {
     };
 }
 
-/// One average.
+/// Returns an accumulator for one average.
 ///
 /// # Errors
-/// Averages of the type are not exact.
+/// `Internal` if averages of the type are not exact, see [`is_exact`].
 pub(super) fn one(argument: &DataType, result: &DataType) -> Result<Box<dyn Accumulator>> {
     let types = Types { from: argument.clone(), to: result.clone() };
     Ok(with_type!(argument, T => Box::new(One::<T> { total: Total::default(), types })))
 }
 
-/// Averages of groups.
+/// Returns an accumulator for averages of groups.
 ///
 /// # Errors
-/// Averages of the type are not exact.
+/// `Internal` if averages of the type are not exact, see [`is_exact`].
 pub(super) fn groups(argument: &DataType, result: &DataType) -> Result<Box<dyn GroupsAccumulator>> {
     let types = Types { from: argument.clone(), to: result.clone() };
     Ok(with_type!(argument, T => Box::new(Many::<T> { sums: Vec::new(), carries: Carries::default(), types })))
@@ -143,7 +143,7 @@ impl Types {
     }
 }
 
-/// Sum and number of values that are not NULL.
+/// The sum and the number of the values that are not NULL.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum<N> {
     sum: N,
@@ -189,7 +189,7 @@ impl<T: Averaged> Accumulator for One<T> {
         let count = self.total.count + states[0].as_primitive::<Int64Type>().iter().flatten().sum::<i64>();
         self.total.add(&states[1]);
         self.total.add_carries(&states[2]);
-        // Partial sums have counts of their own.
+        // A partial sum brings its own count.
         self.total.count = count;
         Ok(())
     }
@@ -223,7 +223,7 @@ struct Many<T: Averaged> {
 }
 
 impl<T: Averaged> Many<T> {
-    /// Adds values, each of which counts so often: partial sums have counts of their own.
+    /// Adds values, each of which counts `count` times. It is 0 for partial sums, which bring their own counts.
     fn add(
         &mut self,
         values: &PrimitiveArray<T>,
@@ -339,7 +339,7 @@ mod tests {
         let mut avg = one(&from, &to).unwrap();
         avg.update_batch(&[values.clone()]).unwrap();
         assert_eq!(avg.evaluate().unwrap(), ScalarValue::Decimal128(Some(largest), 38, 4));
-        // Four places more than there is room for.
+        // The average has four places more than the type has room for.
         let (from, to) = (DataType::Decimal128(38, 0), DataType::Decimal128(38, 4));
         let mut avg = one(&from, &to).unwrap();
         avg.update_batch(&[Arc::new(Decimal128Array::from(vec![largest]).with_data_type(from.clone()))]).unwrap();

@@ -51,12 +51,12 @@ fn beyond(data_type: &DataType) -> DataFusionError {
     out_of_range(format!("{name} value is out of range in SUM; {way_out}"))
 }
 
-/// Whether sums of this type are made here.
+/// Whether sums of this type are computed here.
 pub(super) fn is_checked(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Int64 | DataType::UInt64 | DataType::Decimal128(..) | DataType::Decimal256(..))
 }
 
-/// The partial state: the sum and its carry.
+/// The fields of the partial state: the sum and its carry.
 pub(super) fn state_fields(name: &str, data_type: &DataType) -> Vec<FieldRef> {
     vec![
         Arc::new(Field::new(format_state_name(name, "sum"), data_type.clone(), true)),
@@ -64,17 +64,17 @@ pub(super) fn state_fields(name: &str, data_type: &DataType) -> Vec<FieldRef> {
     ]
 }
 
-/// One sum, also of a sliding window.
+/// One sum, also over a sliding window.
 #[derive(Debug)]
 struct CheckedSum<T: Summed> {
     total: Total<T>,
     data_type: DataType,
 }
 
-/// One sum of a checked type.
+/// Returns an accumulator for one sum of a checked type.
 ///
 /// # Errors
-/// The type is not checked.
+/// `Internal` if the type is not checked, see [`is_checked`].
 pub(super) fn one(data_type: &DataType) -> Result<Box<dyn Accumulator>> {
     let data_type = data_type.clone();
     Ok(with_type!(&data_type, T => Box::new(CheckedSum::<T> { total: Total::default(), data_type })))
@@ -124,14 +124,14 @@ impl<T: Summed> Accumulator for CheckedSum<T> {
     }
 }
 
-/// A sum of different values: DataFusion's set of them, summed here.
+/// A sum of distinct values: DataFusion's set of them, summed here.
 #[derive(Debug)]
 struct CheckedDistinct {
     set: Box<dyn Accumulator>,
     data_type: DataType,
 }
 
-/// The sum of the values that `set` collects; its state is one list of them.
+/// Returns the sum of the values that `set` collects; its state is one list of them.
 pub(super) fn distinct(set: Box<dyn Accumulator>, data_type: &DataType) -> Box<dyn Accumulator> {
     Box::new(CheckedDistinct { set, data_type: data_type.clone() })
 }
@@ -180,10 +180,10 @@ struct CheckedSums<T: Summed> {
     data_type: DataType,
 }
 
-/// Sums of groups of a checked type.
+/// Returns an accumulator for sums of groups of a checked type.
 ///
 /// # Errors
-/// The type is not checked.
+/// `Internal` if the type is not checked, see [`is_checked`].
 pub(super) fn groups(data_type: &DataType) -> Result<Box<dyn GroupsAccumulator>> {
     Ok(with_type!(data_type, T => Box::new(CheckedSums::<T> {
         sums: Vec::new(),
@@ -194,7 +194,7 @@ pub(super) fn groups(data_type: &DataType) -> Result<Box<dyn GroupsAccumulator>>
 }
 
 impl<T: Summed> CheckedSums<T> {
-    /// Sums, with NULL for groups without a value, and the carries beside them.
+    /// Takes the sums, with NULL for groups without a value, and the carries beside them.
     fn take(&mut self, emit_to: EmitTo) -> (PrimitiveArray<T>, Carries) {
         let sums = emit_to.take_needed(&mut self.sums);
         let sums = PrimitiveArray::<T>::new(sums.into(), self.nulls.build(emit_to));
@@ -227,7 +227,7 @@ impl<T: Summed> GroupsAccumulator for CheckedSums<T> {
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
         let (sums, carries) = self.take(emit_to);
-        // Groups without a value hold zero, which fits.
+        // A group without a value holds zero, which fits.
         if carries.any() || !sums.values().iter().all(|sum| T::fits(*sum, &self.data_type)) {
             return Err(beyond(&self.data_type));
         }
@@ -243,7 +243,7 @@ impl<T: Summed> GroupsAccumulator for CheckedSums<T> {
     fn convert_to_state(&self, values: &[ArrayRef], opt_filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
         let (_, sums, nulls) = values[0].as_primitive::<T>().clone().into_parts();
         let nulls = counted(nulls.as_ref(), opt_filter);
-        // What is hidden by a NULL is no value of the group.
+        // The value under a NULL is not part of the group.
         let carries = PrimitiveArray::<Int32Type>::from(vec![0; sums.len()]);
         let sums = PrimitiveArray::<T>::new(sums, nulls).with_data_type(self.data_type.clone());
         Ok(vec![Arc::new(sums), Arc::new(carries)])
@@ -271,13 +271,13 @@ mod tests {
         let mut alone = one(&DataType::Int64).unwrap();
         alone.update_batch(&[values.slice(0, 3)]).unwrap();
         assert!(alone.evaluate().is_err());
-        // The state of a sum that does not fit is none the worse.
+        // The state of a sum that does not fit can still be merged.
         let states: Vec<ArrayRef> = alone.state().unwrap().iter().map(|s| s.to_array().unwrap()).collect();
         let mut merged = one(&DataType::Int64).unwrap();
         merged.update_batch(&[values.slice(3, 2)]).unwrap();
         merged.merge_batch(&states).unwrap();
         assert_eq!(merged.evaluate().unwrap(), ScalarValue::Int64(Some(i64::MAX - 17)));
-        // A window that moves past the large values.
+        // A window moves past the large values.
         alone.retract_batch(&[values.slice(0, 2)]).unwrap();
         assert_eq!(alone.evaluate().unwrap(), ScalarValue::Int64(Some(7)));
     }

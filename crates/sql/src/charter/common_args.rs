@@ -1,6 +1,6 @@
-//! DataFusion's functions whose arguments become one type: which one is [`charter_type`]'s to say.
+//! Wrappers of DataFusion's functions whose arguments become one type, which [`charter_type`] determines.
 //!
-//! The planner asks for the type as soon as it sees the call, before any rule could change an argument.
+//! The planner asks for the type as soon as it sees the call, before any rule can change an argument.
 
 use std::sync::Arc;
 
@@ -18,21 +18,21 @@ use super::once;
 use crate::class::charter_type;
 use crate::functions::ask_for_arguments;
 
-/// A function of DataFusion's with the charter's common type.
+/// A function of DataFusion's that takes the charter's common type.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct CommonArgs {
     inner: Arc<ScalarUDF>,
     aliases: Vec<String>,
-    /// It is COALESCE, which DataFusion knows as a CASE only.
+    /// Whether this is COALESCE, which DataFusion can only run as a CASE.
     coalesces: bool,
 }
 
-/// COALESCE, and what makes arrays.
+/// Returns COALESCE and the constructor of arrays.
 pub(crate) fn functions() -> [Arc<ScalarUDF>; 2] {
     [around(datafusion::functions::core::coalesce(), &[], true), make_array()]
 }
 
-/// What makes arrays, and the keys and values of maps.
+/// Returns the constructor of arrays, which makes the keys and values of maps as well.
 pub(super) fn make_array() -> Arc<ScalarUDF> {
     around(datafusion::functions_nested::make_array::make_array_udf(), &["array"], false)
 }
@@ -42,7 +42,7 @@ fn around(inner: Arc<ScalarUDF>, aliases: &[&str], coalesces: bool) -> Arc<Scala
     Arc::new(ScalarUDF::new_from_impl(CommonArgs { inner, aliases, coalesces }))
 }
 
-/// COALESCE itself: the first of the arguments that is not NULL. They are of one type.
+/// Evaluates COALESCE: the first of the arguments that is not NULL. All arguments are of one type.
 fn first_present(args: ScalarFunctionArgs) -> Result<ColumnarValue> {
     let one = args.args.iter().all(|a| matches!(a, ColumnarValue::Scalar(_)));
     let rows = if one { 1 } else { args.number_rows };
@@ -90,7 +90,8 @@ impl ScalarUDFImpl for CommonArgs {
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        // The CASE has each argument twice but for the last: what may not be copied is worked out for all rows instead.
+        // The CASE contains each argument but the last twice: an argument that must not be copied is evaluated for all
+        // rows instead.
         let stays = args.split_last().is_some_and(|(_, twice)| !twice.iter().all(once::may_be_copied));
         match self.coalesces && stays {
             true => Ok(ExprSimplifyResult::Original(args)),

@@ -1,8 +1,8 @@
-//! What the two sides of a comparison become.
+//! Coercion of the two sides of a comparison.
 //!
-//! Text against a number compares as numbers, text against a date as dates, anything against a boolean as numbers;
-//! what does not convert is NULL (Doris; MySQL would take the leading digits). Text against text is binary. A literal
-//! is converted here and now, so that the column beside it stays bare for pruning.
+//! Text against a number compares as numbers, text against a date as dates, and anything against a boolean as numbers.
+//! A value that does not convert is NULL (Doris; MySQL would take the leading digits). Text against text is binary. A
+//! literal is converted at planning time, so that the column beside it stays bare for pruning.
 
 use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, i256};
 use datafusion::common::{DFSchema, Result, ScalarValue};
@@ -14,7 +14,7 @@ use super::text;
 use crate::class::{Class, DATETIME};
 use crate::functions::is_bytes;
 
-/// The comparison with its sides coerced.
+/// Builds the comparison with its sides coerced.
 pub(super) fn compare(op: Operator, left: Expr, right: Expr, schema: &DFSchema) -> Result<Expr> {
     let (lt, rt) = (left.get_type(schema)?, right.get_type(schema)?);
     let (left, right) = (beside(left, &rt), beside(right, &lt));
@@ -22,8 +22,8 @@ pub(super) fn compare(op: Operator, left: Expr, right: Expr, schema: &DFSchema) 
     Ok(binary(left, op, right))
 }
 
-/// The type in which values of two columns are compared, where it is neither's own or Arrow would choose another; `None` where
-/// the common type of both serves.
+/// Returns the type in which values of two columns are compared, where it is neither column's own type or Arrow would
+/// choose another; `None` where the common type of both serves.
 pub(crate) fn comparison_type(a: &DataType, b: &DataType) -> Option<DataType> {
     let number = |t: &DataType, c: Class| match c {
         Class::Decimal(_, s, _) => DataType::Decimal256(DECIMAL256_MAX_PRECISION, s.max(EXACT_PLACES)),
@@ -45,7 +45,7 @@ pub(crate) fn comparison_type(a: &DataType, b: &DataType) -> Option<DataType> {
     }
 }
 
-/// Places behind the point that texts are read with where they are compared with whole numbers.
+/// Places after the point to which text is read where it is compared with a whole number.
 const EXACT_PLACES: i8 = 30;
 
 fn text_literal(expr: &Expr) -> Option<&str> {
@@ -55,7 +55,7 @@ fn text_literal(expr: &Expr) -> Option<&str> {
     }
 }
 
-/// Both sides as they are compared; what DataFusion's own coercion does as well is left to it.
+/// Returns both sides as they are compared. Pairs that DataFusion's own coercion handles as well are left to it.
 pub(super) fn sides(
     left: Expr,
     lt: &DataType,
@@ -98,11 +98,12 @@ fn null(t: &DataType) -> Expr {
     Expr::Literal(ScalarValue::try_from(t).unwrap_or(ScalarValue::Null), None)
 }
 
-/// Text and a number of type `t`.
+/// Coerces text and a number of type `t`.
 fn text_number(text: Expr, number: Expr, t: &DataType, schema: &DFSchema) -> (Expr, Expr) {
     if let Some(s) = text_literal(&text) {
         let s = s.trim();
-        // As the column's own type if it fits, otherwise as a decimal or a double, otherwise it is no number.
+        // The literal becomes a value of the column's own type if it fits, else a decimal or a double, else it is no
+        // number.
         if let Ok(value) = ScalarValue::try_from_string(s.to_string(), t)
             && !value.is_null()
             && !matches!(t, DataType::Decimal128(..) | DataType::Decimal256(..))
@@ -120,7 +121,7 @@ fn text_number(text: Expr, number: Expr, t: &DataType, schema: &DFSchema) -> (Ex
     (cast_to(text, DataType::Float64, schema), cast_to(number, DataType::Float64, schema))
 }
 
-/// `123.45` as a decimal literal of just its digits, to be compared with a number of type `t`.
+/// Reads `123.45` as a decimal literal of exactly its digits, for a comparison with a number of type `t`.
 fn decimal_literal(s: &str, t: &DataType) -> Option<Expr> {
     let (sign, digits) = s.strip_prefix('-').map_or(("", s), |digits| ("-", digits));
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
@@ -134,7 +135,7 @@ fn decimal_literal(s: &str, t: &DataType) -> Option<Expr> {
     decimal(value, precision.max(1), i8::try_from(fraction.len()).ok()?, t)
 }
 
-/// A decimal literal as it can be compared with every number of type `t`.
+/// Makes a decimal literal comparable with every number of type `t`; other expressions are returned as they are.
 fn beside(literal: Expr, t: &DataType) -> Expr {
     let decimal = match &literal {
         Expr::Literal(ScalarValue::Decimal128(Some(value), p, s), _) => decimal(i256::from_i128(*value), *p, *s, t),
@@ -143,9 +144,9 @@ fn beside(literal: Expr, t: &DataType) -> Expr {
     decimal.unwrap_or(literal)
 }
 
-/// A decimal literal for a comparison with an integer or decimal of type `t`. DataFusion compares decimals of 128 bits as
-/// such, and casts to them fail where both sides together need more than their 38 digits: then the literal has 256 bits.
-/// `None` where also these are too few.
+/// Returns a decimal literal for a comparison with an integer or decimal of type `t`. DataFusion compares decimals of
+/// 128 bits as 128 bits, and its casts fail where both sides together need more than 38 digits: there the literal gets
+/// 256 bits. `None` where 256 bits are too few as well.
 fn decimal(value: i256, precision: u8, scale: i8, t: &DataType) -> Option<Expr> {
     let (p, s) = match Class::of(t) {
         Class::Decimal(p, s, _) => (i16::from(p), i16::from(s)),
@@ -164,7 +165,7 @@ fn decimal(value: i256, precision: u8, scale: i8, t: &DataType) -> Option<Expr> 
     Some(Expr::Literal(value, None))
 }
 
-/// A date and a datetime. A constant at midnight is a date, so that the column beside it stays bare.
+/// Coerces a date and a datetime. A constant at midnight becomes a date, so that the column beside it stays bare.
 fn date_datetime(date: Expr, point: Expr, schema: &DFSchema) -> (Expr, Expr) {
     let constant = match &point {
         Expr::Literal(ScalarValue::TimestampMicrosecond(Some(micros), None), _) => {
@@ -181,9 +182,9 @@ fn date_datetime(date: Expr, point: Expr, schema: &DFSchema) -> (Expr, Expr) {
     }
 }
 
-/// Text and a date or datetime.
+/// Coerces text and a date or datetime.
 fn text_date(text: Expr, point: Expr, class: Class, schema: &DFSchema) -> (Expr, Expr) {
-    // A time with a zone is one of the session's zone, which only the cast knows.
+    // A time with a zone has to be moved to the session's zone, which only the cast knows.
     if let Some(s) = text_literal(&text).filter(|s| !text::has_zone(s)) {
         return match text::parse_datetime(s) {
             None => (null(&date_type(class)), point),
@@ -200,7 +201,7 @@ fn text_date(text: Expr, point: Expr, class: Class, schema: &DFSchema) -> (Expr,
     (cast_to(text, DATETIME, schema), point)
 }
 
-/// Text as a boolean, as a cast reads it.
+/// Reads text as a boolean, like a cast does.
 pub(super) fn text_boolean(text: Expr, schema: &DFSchema) -> Expr {
     match text_literal(&text) {
         Some(s) => match text::parse_boolean(s) {
@@ -211,7 +212,7 @@ pub(super) fn text_boolean(text: Expr, schema: &DFSchema) -> Expr {
     }
 }
 
-/// `flag = 1` keeps the column bare; other numbers compare with the boolean's 0 or 1.
+/// Coerces a boolean and a number. `flag = 1` keeps the column bare; other numbers compare with the boolean's 0 or 1.
 fn boolean_number(boolean: Expr, number: Expr, schema: &DFSchema) -> (Expr, Expr) {
     match int_literal(&number) {
         Some(n @ 0..=1) => (boolean, lit(n == 1)),

@@ -1,8 +1,8 @@
-//! Select lists of very many expressions, each planned over the columns that it reads and no others.
+//! Select lists of very many expressions, each planned over only the columns that it reads.
 //!
-//! DataFusion finds a column by comparing its name with all others, for each expression and in each pass over the plan. So a
-//! list of n expressions over n columns takes time with n times n. Here an expression is planned, given its types and made
-//! ready while its schema has its own columns only, and the list is a node of the plan which no pass looks into.
+//! DataFusion finds a column by comparing its name with all others, for each expression and in each pass over the plan.
+//! So a list of n expressions over n columns takes time quadratic in n. Here an expression is planned, typed and
+//! prepared over a schema of just its own columns, and the list is a plan node that no pass looks into.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -26,19 +26,19 @@ use super::casts::{Stage, rewrite_expr};
 use super::declared;
 use super::nesting::is_subquery;
 
-/// Who plans expressions of the text.
+/// A planner of expressions from the syntax tree.
 pub trait ItemPlanner {
-    /// The expression over columns of this schema, without the types that follow from the rules of the analyzer.
+    /// Plans an expression over the columns of `schema`, without the types that the analyzer's rules add.
     ///
     /// # Errors
-    /// A name is unknown or ambiguous, or the expression cannot be planned.
+    /// `Plan` if a name is unknown or ambiguous, or if the expression cannot be planned.
     fn plan(&mut self, expr: ast::Expr, schema: &DFSchema) -> Result<Expr>;
 
-    /// The session's options.
+    /// Returns the session's options.
     fn options(&self) -> &ConfigOptions;
 }
 
-/// The places of columns by their names.
+/// An index of a schema's columns by name.
 pub(super) struct Places<'s> {
     pub(super) schema: &'s DFSchema,
     by_name: HashMap<&'s str, Vec<usize>>,
@@ -53,12 +53,12 @@ impl<'s> Places<'s> {
         Places { schema, by_name }
     }
 
-    /// The places of all columns of this name.
+    /// Returns the places of all columns of this name.
     pub(super) fn named(&self, name: &str) -> &[usize] {
         self.by_name.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// The places of the columns that an expression may read: those which have a name that stands in it.
+    /// Returns the places of the columns that an expression may read: those whose names occur in it.
     fn read_by(&self, expr: &ast::Expr) -> Vec<usize> {
         struct Reads<'p, 's> {
             places: &'p Places<'s>,
@@ -85,10 +85,10 @@ impl<'s> Places<'s> {
     }
 }
 
-/// The schema of some columns of another, by their places.
+/// Returns the schema of some columns of another, given by their places.
 ///
 /// # Errors
-/// A column is there twice.
+/// A schema error if a column is there twice.
 pub fn narrowed(schema: &DFSchema, places: &[usize]) -> Result<DFSchema> {
     let fields = places.iter().map(|place| {
         let (qualifier, field) = schema.qualified_field(*place);
@@ -100,26 +100,26 @@ pub fn narrowed(schema: &DFSchema, places: &[usize]) -> Result<DFSchema> {
 /// One column of a [`ComputeColumns`].
 #[derive(Debug, Clone)]
 pub struct Item {
-    /// What is computed, with all types, of the columns that it reads.
+    /// The expression, fully typed, over the columns in `reads`.
     pub expr: Expr,
-    /// The places of these columns in the input.
+    /// The places in the input of the columns that the expression reads.
     pub reads: Vec<usize>,
     qualifier: Option<TableReference>,
     field: FieldRef,
 }
 
 impl Item {
-    /// The column at a place of the input, as it is.
+    /// An input column that is passed through.
     pub(super) fn column(schema: &DFSchema, place: usize) -> Item {
         let (qualifier, field) = schema.qualified_field(place);
         let expr = Expr::from((qualifier, field));
         Item { expr, reads: vec![place], qualifier: qualifier.cloned(), field: Arc::clone(field) }
     }
 
-    /// An expression of a select list. `None`: it is none of one row.
+    /// Plans an expression of a select list; `None` if it does not depend on one row alone.
     ///
     /// # Errors
-    /// Those of planning the expression.
+    /// The error of planning the expression.
     pub(super) fn planned(
         expr: ast::Expr,
         alias: Option<&str>,
@@ -149,14 +149,14 @@ impl Item {
         Ok(Some(Item { expr, reads, qualifier, field }))
     }
 
-    /// Whether it is a column of the input under its own name.
+    /// Whether this is a column of the input under its own name.
     fn is_column(&self) -> bool {
         let Expr::Column(column) = &self.expr else { return false };
         column.relation == self.qualifier && column.name == *self.field.name()
     }
 }
 
-/// Whether a node of an expression is computed of one row alone.
+/// Whether a node of an expression is computed from one row alone.
 fn is_of_one_row(expr: &Expr) -> bool {
     !matches!(
         expr,
@@ -173,7 +173,7 @@ fn is_of_one_row(expr: &Expr) -> bool {
     )
 }
 
-/// Columns that are computed of those of its input.
+/// A plan node that computes columns from those of its input.
 #[derive(Debug)]
 pub struct ComputeColumns {
     input: LogicalPlan,
@@ -182,10 +182,10 @@ pub struct ComputeColumns {
 }
 
 impl ComputeColumns {
-    /// These columns of an input.
+    /// Creates the node for these columns over an input.
     ///
     /// # Errors
-    /// Two items have one name.
+    /// A schema error if two items have the same name.
     pub(super) fn new(input: LogicalPlan, items: Arc<[Item]>) -> Result<Self> {
         let fields = items.iter().map(|item| (item.qualifier.clone(), Arc::clone(&item.field)));
         let schema = DFSchema::new_with_metadata(fields.collect(), input.schema().metadata().clone())?;
@@ -197,7 +197,8 @@ impl ComputeColumns {
         &self.items
     }
 
-    /// This node over another input, as far as that input has what is read: the optimizer leaves out what nobody above asks for.
+    /// Rebuilds this node over another input. Items that read columns which the input lacks are left out: the optimizer
+    /// drops columns that nothing above needs.
     fn of_input(&self, input: LogicalPlan) -> Result<Self> {
         let before = self.input.schema();
         let now = input.schema();
@@ -223,7 +224,7 @@ impl ComputeColumns {
     }
 }
 
-// The schema and the reads follow from the rest.
+// The schema and the reads follow from the other fields.
 impl PartialEq for ComputeColumns {
     fn eq(&self, other: &Self) -> bool {
         let same = |a: &Item, b: &Item| a.expr == b.expr && a.qualifier == b.qualifier && a.field == b.field;
@@ -297,11 +298,11 @@ impl UserDefinedLogicalNodeCore for ComputeColumns {
     }
 }
 
-/// The expression whose calls say what they are made of, as the optimizer asks them where it looks: NOW() is the time at which
-/// the statement began.
+/// Simplifies the calls in an expression by each function's own `simplify`, as the optimizer does in plans that it
+/// looks into: NOW() becomes the time at which the statement began.
 ///
 /// # Errors
-/// The functions' own.
+/// The error of a function's `simplify`.
 pub fn simplified(expr: Expr, context: &SimplifyContext) -> Result<Expr> {
     expr.transform_up(|e| match e {
         Expr::ScalarFunction(ScalarFunction { func, args }) => Ok(match func.simplify(args, context)? {

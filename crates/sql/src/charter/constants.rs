@@ -1,5 +1,5 @@
-//! Variables and parameters become literals, before anything else asks what is a literal: a bound value then means what the
-//! same literal means.
+//! Replacement of variables and parameters by literals. It comes before any rule that asks whether an expression is a
+//! literal, so a bound value means what the same literal means.
 
 use dipper_dialect::chains::CHAIN;
 use dipper_dialect::error::SqlError;
@@ -15,8 +15,8 @@ use sqlparser::ast::{
 use super::rewrite::is_arithmetic;
 use super::session::{VarValue, Variables};
 
-/// Puts literals in the place of `@x`, `@@x` and `?`; without `parameters` those stay. `0x41` becomes a number where numbers
-/// are wanted, which parameters of bytes do not.
+/// Puts literals in the place of `@x`, `@@x` and `?`; with `None` for `parameters`, the `?` stay. `0x41` becomes a
+/// number where a number is wanted; parameters that are bytes do not.
 pub(super) fn fill_in(
     query: &mut Query,
     variables: &dyn Variables,
@@ -47,7 +47,7 @@ impl Change for Constants<'_> {
         Ok(())
     }
 
-    // Parents come first: what is written in digits is seen before parameters have come in.
+    // Parents are visited first: hexadecimal digits of the text are handled before parameters are filled in.
     fn expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
         hexadecimal(expr);
         if let Expr::Function(function) = expr
@@ -114,7 +114,7 @@ impl Constants<'_> {
         }
     }
 
-    /// The value of the placeholder `$1`; `None` where values are not given yet.
+    /// Returns the value of the placeholder `$1`; `None` while values are not given yet.
     fn parameter(&self, name: &str) -> Result<Option<&VarValue>, SqlError> {
         let (Some(values), Some(n)) = (self.parameters, placeholder(name)) else { return Ok(None) };
         match values.get(n.wrapping_sub(1)) {
@@ -131,7 +131,7 @@ impl Constants<'_> {
         }
     }
 
-    /// `SEPARATOR ?` is no expression to the parser.
+    /// Fills in `SEPARATOR ?`, which is no expression to the parser.
     fn separators(&self, clauses: &mut [FunctionArgumentClause]) -> Result<(), SqlError> {
         for clause in clauses {
             let FunctionArgumentClause::Separator(separator) = clause else { continue };
@@ -143,7 +143,8 @@ impl Constants<'_> {
         Ok(())
     }
 
-    /// The distances of a frame, which the planner wants to see: those of a statement that is prepared only are one.
+    /// Fills in the distances of a window frame, which the planner has to know. In a statement that is only prepared
+    /// they are 1.
     fn bounds(&self, spec: &mut WindowSpec) {
         let Some(frame) = &mut spec.window_frame else { return };
         for bound in std::iter::once(&mut frame.start_bound).chain(&mut frame.end_bound) {
@@ -165,7 +166,8 @@ impl Constants<'_> {
         }
     }
 
-    /// There are clients that send all numbers as DOUBLE, or all values as text: in LIMIT and OFFSET they are what they mean.
+    /// Fills in parameters of LIMIT and OFFSET as integers: some clients send all numbers as DOUBLE, or all values as
+    /// text.
     fn limits(&self, clause: &mut LimitClause) {
         let (limit, offset) = match clause {
             LimitClause::LimitOffset { limit, offset, .. } => (limit.as_mut(), offset.as_mut().map(|o| &mut o.value)),
@@ -182,12 +184,12 @@ impl Constants<'_> {
     }
 }
 
-/// The number of a placeholder, from 1.
+/// Returns the number of a placeholder, from 1.
 fn placeholder(name: &str) -> Option<usize> {
     name.strip_prefix('$')?.parse().ok()
 }
 
-/// `0x41` is text, and a number where numbers are wanted.
+/// Turns `0x41`, which is text, into a number where a number is wanted.
 fn hexadecimal(expr: &mut Expr) {
     use BinaryOperator as Op;
     match expr {
@@ -234,7 +236,7 @@ fn number_of_digits(expr: &mut Expr) {
     }
 }
 
-/// Whether an expression is a number by its form alone.
+/// Whether an expression is a number by its syntax alone.
 fn is_number(expr: &Expr) -> bool {
     match expr {
         Expr::Nested(inner) => is_number(inner),

@@ -19,11 +19,11 @@ pub const ROUND_NAME: &str = "dipper_datetime";
 /// The last microsecond of the year 9999.
 const LAST: i64 = 253_402_300_799_999_999;
 
-/// Microseconds rounded to `digits` digits of a second, half away from the past; NULL behind the year 9999, where that takes
-/// them out of it.
+/// Rounds microseconds to `digits` digits of a second, half towards the future; NULL where that leads beyond the year
+/// 9999.
 ///
 /// # Panics
-/// The array has another type than DATETIME.
+/// If the array's type is not DATETIME.
 pub fn rounded(array: &ArrayRef, digits: u8) -> ArrayRef {
     let unit = 10i64.pow(6 - u32::from(digits.min(6)));
     let values = array.as_primitive::<TimestampMicrosecondType>();
@@ -37,7 +37,7 @@ pub fn rounded(array: &ArrayRef, digits: u8) -> ArrayRef {
     Arc::new(values.unary_opt::<_, TimestampMicrosecondType>(round))
 }
 
-/// `dipper_datetime(x, p)`: x rounded to p digits of a second, half away from the past (MySQL and Doris).
+/// `dipper_datetime(x, p)`: x rounded to p digits of a second, half towards the future (MySQL and Doris).
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct RoundDatetime {
     signature: Signature,

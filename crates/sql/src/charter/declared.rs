@@ -1,9 +1,9 @@
-//! What SQL types say beyond Arrow's, carried through expressions: the digits of DATETIME(p), also inside arrays.
+//! Propagation of the part of SQL types that Arrow's lack: the digits of DATETIME(p), also inside arrays.
 //!
-//! A field says its SQL type in its metadata ([`TYPE_KEY`]), as columns of tables do. DataFusion's aggregates, CASE and
-//! functions drop that, so the last analyzer rule works it out from what they are made of, puts it into the schema of each
-//! node, and around arguments that are made into text. Nothing is said where nothing follows: such values show a fraction
-//! where they have one.
+//! A field carries its SQL type in its metadata ([`TYPE_KEY`]), as columns of tables do. DataFusion's aggregates, CASE
+//! and functions drop that. So the last analyzer rule derives it from the operands, and puts it into the schema of each
+//! node and around arguments that are converted to text. Where nothing can be derived, the type stays open: values show
+//! a fraction where they have one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const SECONDS: &str = "datetime";
 /// DATETIME with all digits.
 const MICROSECONDS: &str = "datetime(6)";
 
-/// Whether values of a type are DATETIME, or hold such values.
+/// Whether values of a type are DATETIME or contain DATETIME values.
 fn holds_datetime(t: &DataType) -> bool {
     match t {
         DataType::Timestamp(..) => true,
@@ -42,18 +42,19 @@ fn holds_datetime(t: &DataType) -> bool {
     }
 }
 
-/// What a field says itself. DataFusion hands on what it said before a cast to another type.
+/// Returns the SQL type in a field's own metadata, if the field holds DATETIME. The check matters because DataFusion
+/// hands on the metadata that a field had before a cast to another type.
 pub(super) fn said(field: &Field) -> Option<&str> {
     let told = |key: &str| field.metadata().get(key).map(String::as_str).filter(|text| text.contains(SECONDS));
     told(TYPE_KEY).or_else(|| told(DIGITS_KEY)).filter(|_| holds_datetime(field.data_type()))
 }
 
-/// Whether the type holds fields with names.
+/// Whether the type contains fields with names.
 pub(super) fn has_names(text: &str) -> bool {
     text.contains("struct<")
 }
 
-/// The digits of a DATETIME.
+/// Returns the digits of a DATETIME type.
 fn digits(text: &str) -> Option<u8> {
     match text.strip_prefix(SECONDS)? {
         "" => Some(0),
@@ -65,8 +66,8 @@ fn datetime_of(digits: u8) -> String {
     if digits == 0 { SECONDS.into() } else { format!("{SECONDS}({digits})") }
 }
 
-/// The digits that all DATETIME values of a field have, also those inside of others; `None` where nothing says so, or there
-/// are several.
+/// Returns the digits that all DATETIME values of a field have, also nested ones; `None` where the metadata does not
+/// say it, or there are several.
 pub fn digits_of(field: &Field) -> Option<u8> {
     let text = said(field)?;
     let mut found = None;
@@ -81,7 +82,7 @@ pub fn digits_of(field: &Field) -> Option<u8> {
     found
 }
 
-/// The SQL type of an expression that is DATETIME or holds such values, where it follows.
+/// Derives the SQL type of an expression that is DATETIME or contains such values.
 fn declared(expr: &Expr, schema: &DFSchema) -> Option<String> {
     let field = expr.to_field(schema).ok()?.1;
     if !holds_datetime(field.data_type()) {
@@ -117,7 +118,7 @@ fn declared(expr: &Expr, schema: &DFSchema) -> Option<String> {
     }
 }
 
-/// A date has no digits, and what is text may have any.
+/// Derives the type of a cast to DATETIME: a date has no digits, and text may have any number of them.
 fn cast(from: &Expr, schema: &DFSchema) -> Option<String> {
     match from.get_type(schema).ok()? {
         DataType::Date32 | DataType::Date64 => Some(SECONDS.into()),
@@ -126,7 +127,7 @@ fn cast(from: &Expr, schema: &DFSchema) -> Option<String> {
     }
 }
 
-/// Whether an interval moves the digits behind the second.
+/// Whether adding an interval changes the digits after the second.
 fn has_fraction(interval: &Expr) -> bool {
     match interval {
         Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(i)), _) => i.nanoseconds % 1_000_000_000 != 0,
@@ -140,17 +141,17 @@ fn has_fraction(interval: &Expr) -> bool {
     }
 }
 
-/// Whether an amount of a unit moves the digits behind the second.
+/// Whether adding an amount of a unit changes the digits after the second.
 fn unit_has_fraction(amount: &Expr, unit: &ScalarValue, schema: &DFSchema) -> bool {
     let unit = unit.try_as_str().flatten().unwrap_or("microsecond").to_ascii_lowercase();
     if unit.contains("micro") || unit.contains("milli") || unit.contains("frac") {
         return true;
     }
-    // 1.5 seconds have a fraction, 1.5 days are two.
+    // 1.5 seconds have a fraction, but 1.5 days round to two.
     unit.contains("second") && !amount.get_type(schema).is_ok_and(|t| t.is_integer() || t.is_null())
 }
 
-/// A date or datetime that an interval was added to.
+/// Derives the type of a date or datetime to which an interval is added.
 fn moved(point: &Expr, has_fraction: bool, schema: &DFSchema) -> Option<String> {
     if has_fraction {
         return Some(MICROSECONDS.into());
@@ -161,7 +162,7 @@ fn moved(point: &Expr, has_fraction: bool, schema: &DFSchema) -> Option<String> 
     }
 }
 
-/// The type that holds values of all these; NULL needs none.
+/// Returns the type that holds values of all these; NULL needs none.
 fn widest<'a>(values: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Option<String> {
     let mut widest: Option<String> = None;
     for value in values.filter(|value| !is_null(value)) {
@@ -186,7 +187,7 @@ fn is_null(expr: &Expr) -> bool {
     }
 }
 
-/// The type of an array's items, or of a map's values.
+/// Returns the type of an array's items, or of a map's values.
 pub(super) fn inner(text: &str) -> Option<String> {
     match text.strip_prefix("array<") {
         Some(item) => item.strip_suffix('>').map(str::to_string),
@@ -194,7 +195,7 @@ pub(super) fn inner(text: &str) -> Option<String> {
     }
 }
 
-/// The types of a map's keys and values.
+/// Returns the types of a map's keys and values.
 fn entry(text: &str) -> Option<(String, String)> {
     match parse_type(text).ok()? {
         SqlType::Map(key, value) => Some((key.to_string(), value.to_string())),
@@ -202,7 +203,7 @@ fn entry(text: &str) -> Option<(String, String)> {
     }
 }
 
-/// The type of what an UNNEST makes of arrays, which may lie in one another.
+/// Returns the type of the elements that UNNEST makes of arrays, which may be nested.
 fn element(mut text: String, from: &DataType, to: &DataType) -> Option<String> {
     let mut from = from;
     while from != to {
@@ -215,7 +216,7 @@ fn element(mut text: String, from: &DataType, to: &DataType) -> Option<String> {
     Some(text).filter(|text| text.contains(SECONDS))
 }
 
-/// The SQL type of Arrow's, which says nothing of digits.
+/// Returns the SQL type of an Arrow type, without digits.
 fn plain_type(t: &DataType) -> SqlType {
     match t {
         DataType::Boolean => SqlType::Boolean,
@@ -236,8 +237,8 @@ fn plain_type(t: &DataType) -> SqlType {
     }
 }
 
-/// The types of values that become parts of one; `None` where none of them is DATETIME or holds such values, or one of those
-/// says nothing.
+/// Returns the types of values that become parts of one value; `None` where the type of one that holds DATETIME cannot
+/// be derived.
 fn parts<'a>(values: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Option<Vec<SqlType>> {
     let types = values.map(|value| {
         let t = value.get_type(schema).ok()?;
@@ -249,7 +250,7 @@ fn parts<'a>(values: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Optio
     types.collect()
 }
 
-/// The type of a field of a struct.
+/// Returns the type of a struct's field.
 fn member(text: &str, name: &ScalarValue) -> Option<String> {
     let (SqlType::Struct(fields), Some(Some(name))) = (parse_type(text).ok()?, name.try_as_str()) else { return None };
     let (_, found, _) = fields.into_iter().find(|(field, ..)| field.to_lowercase() == name.to_lowercase())?;
@@ -294,7 +295,7 @@ fn of_function(function: &ScalarFunction, result: &DataType, schema: &DFSchema) 
                 _ => None,
             })
         }
-        // What a lambda makes is said by the function's own field, if by anything.
+        // The function's own field carries the type of a lambda's results, if it is known.
         ("array_map" | "map_apply" | "transform_keys" | "transform_values", _) => None,
         ("make_array", _) => Some(format!("array<{}>", widest(args.iter(), schema)?)),
         ("map_keys", _) => Some(format!("array<{}>", entry(&of_first()?)?.0)).filter(|text| text.contains(SECONDS)),
@@ -322,7 +323,8 @@ fn of_function(function: &ScalarFunction, result: &DataType, schema: &DFSchema) 
     }
 }
 
-/// An aggregate or window function over `argument`: one of its values, or an array of them.
+/// Derives the type of an aggregate or window function over `argument`, whose result is one of its values or an array
+/// of them.
 fn of_aggregate(argument: &Expr, result: &DataType, schema: &DFSchema) -> Option<String> {
     let t = argument.get_type(schema).ok()?;
     match result {
@@ -332,11 +334,11 @@ fn of_aggregate(argument: &Expr, result: &DataType, schema: &DFSchema) -> Option
     }
 }
 
-/// A call whose arguments that hold DATETIME say of how many digits: functions make text of them. Functions of dates and times
-/// do not, and see columns as they are.
+/// Declares the digits of those arguments of a call that hold DATETIME, because functions convert them to text.
+/// Functions of dates and times do not, and get their columns unchanged.
 pub(super) fn arguments(function: ScalarFunction, schema: &DFSchema) -> Transformed<Expr> {
     let name = function.func.name();
-    // Formats, and what is read by them, are texts.
+    // Formats, and the texts that are read by them, are texts.
     let first_text = match name {
         CAST_NAME | super::typed::TYPED_NAME => None,
         "date_format" | "time_format" | "from_unixtime" | "unix_timestamp" => Some(1),
@@ -346,14 +348,15 @@ pub(super) fn arguments(function: ScalarFunction, schema: &DFSchema) -> Transfor
     };
     let wanted = |arg: &Expr| {
         let is_said = matches!(arg, Expr::ScalarFunction(f) if f.func.name() == super::typed::TYPED_NAME);
-        // Also of columns whose fields say it: what an aggregate or a CASE below gives says nothing when it is run.
+        // Also done for columns whose fields carry the type: the result of an aggregate or a CASE below lacks it at run
+        // time.
         if is_said { None } else { declared(arg, schema) }
     };
     let Some(first_text) = first_text else { return Transformed::no(Expr::ScalarFunction(function)) };
     let mut texts: Vec<Option<String>> = function.args.iter().map(wanted).collect();
     texts.iter_mut().take(first_text).for_each(|text| *text = None);
     if texts.iter().flatten().any(|text| has_names(text)) {
-        // Of structs those that make text are told: others see their fields as they are.
+        // Only calls that return text are told the types of structs; other functions see the fields as they are.
         let result = Expr::ScalarFunction(function.clone()).get_type(schema);
         if !result.is_ok_and(|t| Class::of(&t) == Class::Text) {
             texts.iter_mut().for_each(|text| *text = text.take().filter(|text| !has_names(text)));
@@ -369,7 +372,7 @@ pub(super) fn arguments(function: ScalarFunction, schema: &DFSchema) -> Transfor
     Transformed::yes(Expr::ScalarFunction(ScalarFunction { args: args.collect(), func: function.func }))
 }
 
-/// [`arguments`] of a call that is new.
+/// Applies [`arguments`] to a call that was just built.
 pub(super) fn argument_of(call: Expr, schema: &DFSchema) -> Transformed<Expr> {
     match call {
         Expr::ScalarFunction(function) => Transformed::yes(arguments(function, schema).data),
@@ -377,10 +380,10 @@ pub(super) fn argument_of(call: Expr, schema: &DFSchema) -> Transformed<Expr> {
     }
 }
 
-/// The field of an expression, which says what follows from the fields that it reads.
+/// Returns the field of an expression, with the SQL type that follows from the fields that it reads.
 ///
 /// # Errors
-/// The expression has no type.
+/// A planning error if the expression has no type.
 pub(super) fn field_of(expr: &Expr, schema: &DFSchema) -> Result<FieldRef> {
     let (_, field) = expr.to_field(schema)?;
     if !holds_datetime(field.data_type()) || said(&field).is_some() {
@@ -392,16 +395,16 @@ pub(super) fn field_of(expr: &Expr, schema: &DFSchema) -> Result<FieldRef> {
     })
 }
 
-/// The field that says this of its type.
+/// Returns the field with this SQL type in its metadata.
 pub(super) fn with_text(field: &Field, text: String) -> FieldRef {
     let key = if has_names(&text) { DIGITS_KEY } else { TYPE_KEY };
     Arc::new(field.clone().with_metadata(HashMap::from([(key.to_string(), text)])))
 }
 
-/// The plan whose own fields say what follows from its expressions and inputs.
+/// Returns the plan with the SQL types that follow from its expressions and inputs in its schema.
 ///
 /// # Errors
-/// Those of the plan's own schema.
+/// An error of building the plan's schema.
 pub(super) fn schema(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(match plan {
         LogicalPlan::Projection(projection) => {
@@ -413,7 +416,7 @@ pub(super) fn schema(plan: LogicalPlan) -> Result<LogicalPlan> {
         }
         LogicalPlan::Aggregate(aggregate) => {
             let grouping_sets = matches!(aggregate.group_expr.as_slice(), [Expr::GroupingSet(_)]);
-            // The columns of grouping sets stand before the aggregates, and are not written as expressions.
+            // The columns of grouping sets come before the aggregates and are not written as expressions.
             let expressions: Vec<Expr> = match grouping_sets {
                 true => Vec::new(),
                 false => aggregate.group_expr.clone(),
@@ -455,7 +458,7 @@ pub(super) fn schema(plan: LogicalPlan) -> Result<LogicalPlan> {
             LogicalPlan::SubqueryAlias(alias)
         }
         LogicalPlan::Join(mut join) => {
-            // The columns of a join that keeps one side only are those of that side, from the first on.
+            // The columns of a semi, anti or mark join are those of the side that it keeps, from the first column on.
             let (keeps_left, keeps_right) = match join.join_type {
                 JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full => (true, true),
                 JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => (true, false),
@@ -489,12 +492,12 @@ pub(super) fn schema(plan: LogicalPlan) -> Result<LogicalPlan> {
     })
 }
 
-/// A schema whose fields from number `from` on are those of expressions; `None` where nothing more can be said of them.
+/// Returns the schema with the types of expressions in the fields from number `from` on; `None` if nothing is added.
 fn computed(schema: &DFSchema, expressions: &[Expr], input: &DFSchema, from: usize) -> Option<DFSchema> {
     with(schema, |at, _| declared(expressions.get(at.checked_sub(from)?)?, input))
 }
 
-/// A schema whose fields are those of inputs, one behind the other.
+/// Returns the schema with the types of the inputs' fields, where the inputs are concatenated.
 fn inherited(schema: &DFSchema, inputs: &[&Arc<DFSchema>]) -> Option<DFSchema> {
     let fields: Vec<&FieldRef> = inputs.iter().flat_map(|input| input.fields().iter()).collect();
     with(schema, |at, field| {
@@ -503,7 +506,8 @@ fn inherited(schema: &DFSchema, inputs: &[&Arc<DFSchema>]) -> Option<DFSchema> {
     })
 }
 
-/// The schema whose fields that hold DATETIME and do not say more say this; `None` if it is the same.
+/// Returns the schema with SQL types from `text` for fields that hold DATETIME and carry none; `None` if nothing
+/// changes.
 fn with(schema: &DFSchema, text: impl Fn(usize, &Field) -> Option<String>) -> Option<DFSchema> {
     let wants = |field: &Field| holds_datetime(field.data_type()) && said(field).is_none();
     if !schema.fields().iter().any(|field| wants(field)) {

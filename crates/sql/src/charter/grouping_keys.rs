@@ -1,16 +1,16 @@
-//! Keys of GROUP BY: which items of the select list they are, and keys that are there twice in a grouping set.
+//! Keys of GROUP BY: the items of the select list that they name, and keys that a grouping set repeats.
 //!
-//! In `GROUP BY ROLLUP (k, k)` DataFusion takes the key for two columns of one name. A repeated key says nothing new of its set,
-//! and the sets stay: `ROLLUP (k, k)` is `GROUPING SETS ((k), (k), ())`.
+//! DataFusion takes the repeated key of `GROUP BY ROLLUP (k, k)` for two columns of one name. A repeated key adds
+//! nothing to its set, so it is dropped while the sets stay: `ROLLUP (k, k)` is `GROUPING SETS ((k), (k), ())`.
 
 use sqlparser::ast::{Expr, GroupByExpr, Select, SelectItem, Value};
 
 use super::names::own_name;
 
-/// Parts of a CUBE with repeated keys whose sets are written out.
+/// The largest number of parts of a CUBE whose sets are written out.
 const CUBE_MAX: usize = 12;
 
-/// Writes out the grouping sets in which a key is there twice.
+/// Writes out the grouping sets in which a key is repeated.
 pub(super) fn once(select: &mut Select) {
     let items = &select.projection;
     let GroupByExpr::Expressions(keys, _) = &mut select.group_by else { return };
@@ -18,7 +18,7 @@ pub(super) fn once(select: &mut Select) {
     if !keys.iter().any(is_set) {
         return;
     }
-    // What is in every set anyway.
+    // Keys that belong to every set.
     let always: Vec<String> = keys.iter().filter(|key| !is_set(key)).map(|key| text(key, items)).collect();
     for key in keys.iter_mut() {
         let sets: Vec<Vec<Expr>> = match key {
@@ -50,7 +50,7 @@ pub(super) fn once(select: &mut Select) {
     }
 }
 
-/// The text by which two keys are the same one.
+/// Returns a text that is equal for keys that are the same.
 fn text(key: &Expr, items: &[SelectItem]) -> String {
     match (key, key_place(key, items)) {
         (Expr::Nested(inner), _) => text(inner, items),
@@ -59,7 +59,7 @@ fn text(key: &Expr, items: &[SelectItem]) -> String {
     }
 }
 
-/// The item whose place is a key of GROUP BY.
+/// Returns the item of the select list whose number is a key of GROUP BY.
 pub(super) fn key_place<'a>(key: &Expr, items: &'a [SelectItem]) -> Option<&'a SelectItem> {
     match key {
         Expr::Value(value) => match &value.value {
@@ -70,7 +70,7 @@ pub(super) fn key_place<'a>(key: &Expr, items: &'a [SelectItem]) -> Option<&'a S
     }
 }
 
-/// What a key of GROUP BY is called, also if it is the place of an item; the text of other expressions.
+/// Returns the name of a key of GROUP BY, also if it is the number of an item; for other expressions their text.
 pub(super) fn key_name(key: &Expr, items: &[SelectItem]) -> String {
     match key_place(key, items) {
         Some(SelectItem::ExprWithAlias { alias, .. }) => alias.value.clone(),

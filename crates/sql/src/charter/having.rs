@@ -1,11 +1,12 @@
-//! What DataFusion does not know of HAVING.
+//! Rules of HAVING that DataFusion lacks.
 //!
-//! - A name in it that the select list gives to an item means the item, also where a column has that name, unless it is a
-//!   key of GROUP BY. Inside of an aggregate it is the column.
-//! - Without groups and aggregates it is one more condition on rows (Doris's rule HAVING_TO_FILTER). An aggregate in
-//!   ORDER BY makes a group of all rows, too; a column that HAVING names then is that of any row, and NULL of none.
-//! - Where there is none, each item of the select list is looked up among all aggregates, which are hashed anew for each. A
-//!   long list has HAVING TRUE, which the optimizer takes away: behind a filter nothing is looked up.
+//! - A name in HAVING that the select list gives to an item means the item, also where a column has that name, unless
+//!   it is a key of GROUP BY. Inside an aggregate it is the column.
+//! - Without groups and aggregates, HAVING is one more condition on rows (Doris's rule HAVING_TO_FILTER). An aggregate
+//!   in ORDER BY makes all rows one group, too; a column that HAVING names is then that of any row, and NULL if there
+//!   is no row.
+//! - Without HAVING, DataFusion looks up each item of the select list among all aggregates, which it hashes again for
+//!   each item. A long list gets HAVING TRUE, which the optimizer removes: behind a filter nothing is looked up.
 
 use dipper_dialect::error::SqlError;
 use dipper_dialect::tree::function_name;
@@ -21,7 +22,7 @@ use super::rewrite::{binary, nested};
 use super::wide::WIDE;
 use crate::functions;
 
-/// Rewrites HAVING of a query itself, before anything in it is.
+/// Rewrites HAVING of a query, before anything inside the query is rewritten.
 pub(super) fn rewrite(query: &mut Query) {
     let ordered = match query.order_by.as_ref().map(|order| &order.kind) {
         Some(OrderByKind::Expressions(keys)) => keys.iter().any(|key| has_aggregate(&key.expr)),
@@ -41,7 +42,7 @@ fn body(of: &mut SetExpr, ordered: bool) {
     }
 }
 
-/// `ordered`: ORDER BY has an aggregate.
+/// Rewrites HAVING of one SELECT. `ordered`: ORDER BY contains an aggregate.
 fn rewrite_select(select: &mut Select, ordered: bool) {
     let GroupByExpr::Expressions(keys, _) = &select.group_by else { return };
     let Some(mut having) = select.having.take() else {
@@ -59,7 +60,7 @@ fn rewrite_select(select: &mut Select, ordered: bool) {
     let mut names = Names::new(items.collect());
     names.walk(&mut having);
     let grouped = !keys.is_empty() || names.aggregates || lists_aggregates(select);
-    // A value that is another one in the select list cannot be asked for in advance.
+    // A value that differs from its evaluation in the select list cannot be computed ahead of it.
     if grouped || ordered || names.unsteady {
         select.having = Some(having);
         if ordered && !grouped {
@@ -80,15 +81,15 @@ fn lists_aggregates(select: &Select) -> bool {
     })
 }
 
-/// Puts items in the place of their names, and finds aggregates, outside of subqueries.
+/// Replaces names by their items and finds aggregates, outside of subqueries.
 struct Names {
     items: Vec<(String, Expr)>,
-    /// Whether names here are columns, as in aggregates and subqueries.
+    /// Whether names at this point are columns, as in aggregates and subqueries.
     inside: bool,
-    /// What `inside` was around each aggregate and subquery that is open.
+    /// The value of `inside` around each aggregate and subquery that is open.
     outside: Vec<bool>,
     aggregates: bool,
-    /// An item that was put somewhere has another value each time, or is a window's.
+    /// Whether an item that was put in is volatile or a window function.
     unsteady: bool,
 }
 
@@ -135,7 +136,7 @@ impl Change for Names {
     }
 }
 
-/// Whether there is an aggregate in an expression that is one of its own query.
+/// Whether an expression contains an aggregate that belongs to its own query.
 pub(super) fn has_aggregate(expr: &Expr) -> bool {
     struct Aggregates {
         subqueries: usize,
@@ -159,7 +160,7 @@ pub(super) fn has_aggregate(expr: &Expr) -> bool {
     aggregates.found
 }
 
-/// The name of what is called.
+/// Returns a called function and its name.
 fn called(expr: &Expr) -> Option<(&Function, String)> {
     match expr {
         Expr::Function(function) => Some((function, function_name(function)?)),

@@ -1,13 +1,13 @@
-//! IN lists beside each other, with SQL's three values.
+//! IN lists beside each other, with SQL's three-valued logic.
 //!
-//! DataFusion's rule that simplifies expressions makes one list of two over the same column. It compares items as they are
-//! written, and says TRUE or FALSE where nothing is left, although NULL is in no list and not outside of one either:
-//! `k NOT IN (1) OR k NOT IN (2)` would be true of NULL, `a IN (b) AND a IN (c)` of nothing. Before that rule runs,
-//! [`settle`] takes NULL and what is no literal out of the lists and says itself what an empty list means. Then the
-//! lists that DataFusion joins are those that may be joined.
+//! DataFusion's simplifier merges two lists over the same column into one. It compares items as they are written, and
+//! says TRUE or FALSE where no item is left, although `NULL IN (..)` and `NULL NOT IN (..)` are both NULL: `k NOT IN
+//! (1) OR k NOT IN (2)` would be true for a NULL, and `a IN (b) AND a IN (c)` would never be. Before that rule runs,
+//! [`settle`] takes NULLs and non-literals out of the lists and writes out what an empty list means. Then the lists
+//! that DataFusion merges are those that may be merged.
 //!
-//! Which lists are about the same column is only seen when each of them is as simple as it gets: of
-//! `CAST(k AS BIGINT) IN (1)` and of `k + 0 IN (1)` DataFusion makes `k IN (1)`, and then joins it with `k IN (2)`.
+//! Whether two lists are about the same column shows only once each is fully simplified: DataFusion simplifies `CAST(k
+//! AS BIGINT) IN (1)` and `k + 0 IN (1)` to `k IN (1)`, and then merges that with `k IN (2)`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,11 +18,11 @@ use datafusion::logical_expr::{BinaryExpr, Cast, Expr, Operator, TryCast, lit};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::scalar::ScalarValue;
 
-/// Whether DataFusion could make something else of it than it is.
+/// Whether DataFusion could turn the expression into one of another value.
 pub fn is_concerned(expr: &Expr) -> bool {
     match expr {
         Expr::InList(_) => true,
-        // What `a = 1 OR a = 2` becomes is a list, too.
+        // `a = 1 OR a = 2` becomes a list, too.
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
             [left, right].into_iter().any(|side| members(side).is_some())
         }
@@ -31,9 +31,9 @@ pub fn is_concerned(expr: &Expr) -> bool {
     }
 }
 
-/// Whether it is `x ~ '.*'`, which DataFusion takes for IS NOT NULL.
+/// Whether this is `x ~ '.*'`, which DataFusion takes for IS NOT NULL.
 fn is_any_text(expr: &BinaryExpr) -> bool {
-    // Literals are cast before the simplifier works that out.
+    // Literals are cast before the simplifier checks this.
     let pattern = match expr.right.as_ref() {
         Expr::Cast(Cast { expr, .. }) | Expr::TryCast(TryCast { expr, .. }) => expr.as_literal(),
         other => other.as_literal(),
@@ -42,12 +42,12 @@ fn is_any_text(expr: &BinaryExpr) -> bool {
         && pattern.is_some_and(|pattern| pattern.try_as_str() == Some(Some(".*")))
 }
 
-/// What is asked of an expression.
+/// The part of an expression's value that matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
-    /// Whether it is true.
+    /// Only whether it is true.
     True,
-    /// Which of the three values it has.
+    /// Each of the three values.
     Exact,
 }
 
@@ -55,26 +55,27 @@ fn unknown() -> Expr {
     lit(ScalarValue::Boolean(None))
 }
 
-/// NULL where x is NULL, else FALSE.
+/// Returns an expression that is NULL where x is NULL, else FALSE.
 fn never(x: Expr) -> Expr {
     x.is_null().and(unknown())
 }
 
-/// NULL where x is NULL, else TRUE.
+/// Returns an expression that is NULL where x is NULL, else TRUE.
 fn always(x: Expr) -> Expr {
     x.is_not_null().or(unknown())
 }
 
-/// The expression with lists that may be joined. The simplifier knows the columns that the expression reads.
+/// Rewrites an expression so that DataFusion may merge its lists. The simplifier knows the columns that the expression
+/// reads.
 ///
 /// # Errors
-/// Those of the simplifier.
+/// An error of the simplifier.
 pub fn settle(expr: Expr, wanted: Wanted, simplifier: &ExprSimplifier) -> Result<Expr> {
     let simplifier = about_several(&expr)?.then_some(simplifier);
     Settling { simplifier }.settle(expr, wanted)
 }
 
-/// Whether lists and comparisons are about different expressions that could be one once they are simplified.
+/// Whether lists and comparisons are about different expressions that could be the same after simplification.
 fn about_several(expr: &Expr) -> Result<bool> {
     let mut found: HashSet<&Expr> = HashSet::new();
     expr.apply(|e| {
@@ -88,9 +89,9 @@ fn about_several(expr: &Expr) -> Result<bool> {
     Ok(found.len() > 1 && found.iter().any(|x| !matches!(x, Expr::Column(_))))
 }
 
-/// What settles an expression.
+/// The rewrite of one expression.
 struct Settling<'a> {
-    /// What makes lists and comparisons as simple as they get, where that is needed.
+    /// The simplifier of lists and comparisons, if they need it.
     simplifier: Option<&'a ExprSimplifier>,
 }
 
@@ -126,12 +127,12 @@ impl Settling<'_> {
         }
     }
 
-    /// The expression with operands that are settled.
+    /// Settles the operands of an expression.
     fn inside(&self, expr: Expr) -> Result<Expr> {
         Ok(expr.map_children(|e| Ok(Transformed::yes(self.settle(e, Wanted::Exact)?)))?.data)
     }
 
-    /// A list or comparison whose operands are settled, about a column if it can be said of one.
+    /// Simplifies a list or comparison whose operands are settled, so that it is about a bare column if it can be.
     fn simple(&self, expr: Expr) -> Result<Expr> {
         let x = match &expr {
             Expr::InList(list) => Some(list.expr.as_ref()),
@@ -145,11 +146,11 @@ impl Settling<'_> {
     }
 }
 
-/// What is compared with a literal by `=`, and the literal.
+/// Returns the two sides of `x = literal`: x, and the literal.
 fn compared(binary: &BinaryExpr) -> Option<(&Expr, &Expr)> {
     match (binary.left.as_ref(), binary.op, binary.right.as_ref()) {
         (Expr::Literal(..), _, Expr::Literal(..)) => None,
-        // Perhaps a cast of a column, which the simplifier drops.
+        // The other side may be a cast of a column, which the simplifier drops.
         (x, Operator::Eq, value @ Expr::Literal(..)) | (value @ Expr::Literal(..), Operator::Eq, x)
             if !x.is_volatile() =>
         {
@@ -159,7 +160,7 @@ fn compared(binary: &BinaryExpr) -> Option<(&Expr, &Expr)> {
     }
 }
 
-/// What one operator joins, also where NOT stands before its opposite.
+/// Collects the operands of a chain of one operator, also where NOT stands before its opposite.
 fn operands_of(expr: Expr, op: Operator, negated: bool, operands: &mut Vec<Expr>) {
     let here = match (op, negated) {
         (Operator::And, false) | (Operator::Or, true) => Operator::And,
@@ -176,12 +177,12 @@ fn operands_of(expr: Expr, op: Operator, negated: bool, operands: &mut Vec<Expr>
     }
 }
 
-/// The operands as a balanced tree: the simplifier looks through all that stands left of a term.
+/// Returns the operands as a balanced tree: the simplifier looks through all that stands left of a term.
 fn chain(operands: Vec<Expr>, op: Operator) -> Expr {
     in_pairs(operands, op).unwrap_or_else(|| lit(op == Operator::And))
 }
 
-/// The operands joined in pairs, in their order; `None` of none.
+/// Joins operands in pairs, in their order; `None` if there are none.
 pub fn in_pairs(mut operands: Vec<Expr>, op: Operator) -> Option<Expr> {
     let both = |left: Expr, right: Expr| Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)));
     while operands.len() > 1 {
@@ -198,7 +199,8 @@ pub fn in_pairs(mut operands: Vec<Expr>, op: Operator) -> Option<Expr> {
     operands.pop()
 }
 
-/// A list of literals, as `simple` makes it, and beside it NULL and what is no literal.
+/// Splits a list into one of literals, which goes through `simple`, and comparisons with NULL and non-literals beside
+/// it.
 fn split(list: InList, simple: impl Fn(Expr) -> Result<Expr>) -> Result<Expr> {
     let is_value = |item: &Expr| matches!(item, Expr::Literal(value, _) if !value.is_null());
     let subquery = matches!(list.list.as_slice(), [Expr::ScalarSubquery(_)]);
@@ -226,8 +228,8 @@ fn split(list: InList, simple: impl Fn(Expr) -> Result<Expr>) -> Result<Expr> {
     Ok(chain(parts, if negated { Operator::And } else { Operator::Or }))
 }
 
-/// The literal that a cast of a literal is: texts and decimals are cast to the type of what they are compared with. A list of
-/// thousands of casts would be as many comparisons of each row instead of one search.
+/// Folds the cast of a literal: texts and decimals are cast to the type that they are compared with. A list of
+/// thousands of casts would be as many comparisons per row instead of one search.
 fn as_literal(item: Expr) -> Expr {
     let value = match &item {
         Expr::Cast(Cast { expr, field }) => {
@@ -241,7 +243,7 @@ fn as_literal(item: Expr) -> Expr {
     }
 }
 
-/// Lists are compared bit by bit: 0.0 stands beside -0.0.
+/// Adds -0.0 to a list with 0.0, because items are compared bit by bit.
 fn both_zeros(list: &mut Vec<Expr>) {
     let zeros = |value: &ScalarValue| match value {
         ScalarValue::Float32(Some(0.0)) => vec![ScalarValue::Float32(Some(0.0)), ScalarValue::Float32(Some(-0.0))],
@@ -256,14 +258,14 @@ fn both_zeros(list: &mut Vec<Expr>) {
     }
 }
 
-/// Whether an expression is in a list of literals, or outside of it.
+/// The statement that an expression is in a list of literals, or outside of it.
 struct Members<'a> {
     x: &'a Expr,
     negated: bool,
     values: HashSet<&'a Expr>,
 }
 
-/// What an expression says of one other: a list, the chain of `=` that becomes a list, or a chain of lists.
+/// Reads an expression as membership of one other: a list, the chain of `=` that becomes a list, or a chain of lists.
 fn members(expr: &Expr) -> Option<Members<'_>> {
     match expr {
         Expr::InList(InList { expr, list, negated }) if list.iter().all(|item| matches!(item, Expr::Literal(..))) => {
@@ -287,20 +289,20 @@ fn members(expr: &Expr) -> Option<Members<'_>> {
     }
 }
 
-/// Operands of AND or OR, without lists that have nothing in common where DataFusion would take that for FALSE or TRUE.
+/// Replaces the lists of AND or OR that have no value in common, which DataFusion would take for FALSE or TRUE.
 fn joined(operands: Vec<Expr>, op: Operator, wanted: Wanted) -> Vec<Expr> {
-    // A single `=` is joined with nothing here.
+    // A single `=` is not merged with anything here.
     let is_single = |e: &Expr| matches!(e, Expr::BinaryExpr(BinaryExpr { op: Operator::Eq, .. }));
     let found: Vec<Option<Members<'_>>> =
         operands.iter().map(|e| if is_single(e) { None } else { members(e) }).collect();
     let mut about: HashMap<&Expr, Vec<&Members<'_>>> = HashMap::new();
     found.iter().flatten().for_each(|one| about.entry(one.x).or_default().push(one));
     let mut empty: Vec<Expr> = Vec::new();
-    // In the order of the text.
+    // Lists are handled in the order of the text.
     for one in found.iter().flatten() {
         let Some(all) = about.remove(one.x).filter(|all| all.len() > 1) else { continue };
         let same = || all.iter().copied();
-        // What all lists have in common: for AND those in which x is, without those in which it is not.
+        // The values that all lists have in common: for AND the values of IN lists without those of NOT IN lists.
         let common = same().filter(|m| m.negated == (op == Operator::Or)).map(|m| m.values.clone());
         let Some(mut common) = common.reduce(|all, next| all.intersection(&next).copied().collect()) else { continue };
         if op == Operator::And {
@@ -311,7 +313,7 @@ fn joined(operands: Vec<Expr>, op: Operator, wanted: Wanted) -> Vec<Expr> {
             empty.push(one.x.clone());
         }
     }
-    // Of a condition FALSE is as good as NULL.
+    // In a condition FALSE is as good as NULL.
     if op == Operator::And && wanted == Wanted::True {
         empty.clear();
     }
@@ -337,8 +339,8 @@ fn joined(operands: Vec<Expr>, op: Operator, wanted: Wanted) -> Vec<Expr> {
     rest
 }
 
-/// `(p AND x NOT IN (..)) OR (p AND x NOT IN (..))`: DataFusion puts `p AND` before and joins the lists. `x <> a AND x <> b`
-/// it leaves alone.
+/// Writes `x NOT IN (a, b)` of `(p AND x NOT IN (..)) OR (p AND x NOT IN (..))` as `x <> a AND x <> b`. DataFusion
+/// factors out `p AND` and would merge the lists; it leaves the comparisons alone.
 fn apart(operands: Vec<Expr>) -> Vec<Expr> {
     let lists = |e: &Expr| -> Vec<Expr> {
         let mut parts = Vec::new();
@@ -415,7 +417,7 @@ mod tests {
         assert_eq!(exact(Expr::Not(Box::new(is_in(&[1]).and(is_in(&[2]))))), always(k()));
         assert_eq!(exact(is_in(&[1, 2]).and(is_in(&[3]))), never(k()));
         assert_eq!(exact(is_in(&[1, 2]).and(is_outside(&[1, 2, 3]))), never(k()));
-        // Two of three have something in common, all three have not.
+        // Any two have a value in common, all three have none.
         assert_eq!(exact(is_in(&[1, 2]).and(is_in(&[2, 3])).and(is_in(&[1, 3]))), never(k()));
         assert_eq!(settle(is_outside(&[1]).or(is_outside(&[2])), Wanted::True).unwrap(), k().is_not_null());
         let kept = is_in(&[1, 2]).and(is_in(&[2, 3]));
@@ -432,7 +434,7 @@ mod tests {
         };
         let list = |values: &[i32], negated: bool| i().in_list(values.iter().map(|v| lit(*v)).collect(), negated);
         let exact = |e: Expr| settle(e, Wanted::Exact).unwrap();
-        // A list of one value is a comparison by then, which DataFusion joins with nothing.
+        // A list of one value is a comparison at that point, which DataFusion does not merge.
         let either = wide(&[1], true).or(list(&[2], true));
         assert_eq!(exact(either), i().not_eq(lit(1i32)).or(list(&[2], true)));
         assert_eq!(exact(wide(&[1, 2, 3, 4], true).or(list(&[5], true))), always(i()));
@@ -471,7 +473,7 @@ mod tests {
             let expected = col("s").in_list(views.to_vec(), negated);
             assert_eq!(settle(list, Wanted::Exact).unwrap(), expected);
         }
-        // A cast that fails does so where it is worked out.
+        // A cast that fails has to fail where it is evaluated.
         let no_number = Expr::Cast(Cast::new(Box::new(lit("x")), DataType::Int64));
         let list = col("k").in_list(vec![no_number.clone()], true);
         assert_eq!(settle(list, Wanted::Exact).unwrap(), col("k").not_eq(no_number));

@@ -1,4 +1,4 @@
-//! `INTERVAL expr unit` where expr is not a plain number, and the units that Arrow does not know.
+//! `INTERVAL expr unit` where expr is not a plain number, and units that Arrow does not know.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl Default for MakeInterval {
 
 const SECOND: i128 = 1_000_000_000;
 
-/// Months, days or nanoseconds of one simple unit.
+/// Returns the months, days and nanoseconds of one simple unit.
 fn unit(name: &str) -> Option<(i32, i32, i128)> {
     Some(match name {
         "year" | "years" => (12, 0, 0),
@@ -42,7 +42,8 @@ fn unit(name: &str) -> Option<(i32, i32, i128)> {
     })
 }
 
-/// One value of one unit; `None` is NULL: no number, or out of range. Only seconds take a fraction, other units round.
+/// Reads one value of one unit; `None` is NULL, for a text that is no number or is out of range. Only seconds take a
+/// fraction, other units round.
 fn make(text: &str, unit_name: &str) -> Option<IntervalMonthDayNano> {
     let text = text.trim();
     if let Some((months, days, nanos)) = unit(unit_name) {
@@ -61,7 +62,7 @@ fn make(text: &str, unit_name: &str) -> Option<IntervalMonthDayNano> {
             i64::try_from(n * nanos).ok()?,
         ));
     }
-    // MySQL: parts are digits between anything else, aligned to the right: '1:30' of DAY_SECOND is minutes and seconds.
+    // MySQL: parts are runs of digits, aligned to the right: '1:30' of DAY_SECOND is minutes and seconds.
     let (first, last) = unit_name.split_once('_')?;
     let order = ["year", "month", "day", "hour", "minute", "second", "microsecond"];
     let place = |name: &str| order.iter().position(|u| *u == name);

@@ -1,11 +1,12 @@
 //! IN (SELECT ...), EXISTS and other subqueries inside ON.
 //!
-//! DataFusion joins subqueries to the rows below a filter or a select list. So where a condition depends on one side of a join,
-//! that side gets a column with the condition's value, which ON asks for. An inner join has conditions with subqueries above it.
+//! DataFusion joins subqueries to the rows below a filter or a select list. So where a condition of ON depends on one
+//! side of a join, that side gets a column with the condition's value, and ON reads the column. An inner join gets its
+//! conditions with subqueries in a filter above it.
 //!
-//! Where a condition of an outer, semi or anti join depends on both sides, the join is made by the other conditions alone,
-//! with a number for each row that it keeps. The condition is a column above; by the rows of one number windows tell whether
-//! one of them holds, see [`by_rows`].
+//! Where a condition of an outer, semi or anti join depends on both sides, the join is made by the other conditions
+//! alone, with a number for each row of the side that it keeps. The condition becomes a column above the join; windows
+//! over the rows of one number tell whether one of them holds, see [`by_rows`].
 
 use std::sync::Arc;
 
@@ -20,22 +21,23 @@ use datafusion::logical_expr::{
     lit, when,
 };
 
-/// Columns that have the values of conditions, with a number behind.
+/// Prefix of the columns that hold the values of conditions; a number follows.
 const CONDITION: &str = "__on_";
 
-/// The number of a row that a join keeps, and a mark in those of its other side.
+/// Names of the columns for the number of a row that the join keeps, and for a mark in the rows of its other side.
 const ROW: &str = "__on_row";
 const FOUND: &str = "__on_found";
 
-/// Whether a pair is one of the join, as 1 or 0; the greatest of these for one row, and the pair's place among those of the row.
+/// Names of the columns for: whether a pair belongs to the join, as 1 or 0; the greatest of these for one row; the
+/// pair's place among those of the row.
 const HOLDS: &str = "__on_holds";
 const ANY: &str = "__on_any";
 const PLACE: &str = "__on_place";
 
-/// Takes the conditions with subqueries out of a join.
+/// Takes the conditions that have subqueries out of a join.
 ///
 /// # Errors
-/// A condition of a FULL JOIN depends on both sides.
+/// `NotImplemented` if a condition of a FULL JOIN depends on both sides.
 pub(super) fn rewrite(join: Join) -> Result<Transformed<LogicalPlan>> {
     let Some(filter) = join.filter.clone() else { return Ok(Transformed::no(LogicalPlan::Join(join))) };
     let (mut others, mut conditions) = (Vec::new(), Vec::new());
@@ -47,7 +49,8 @@ pub(super) fn rewrite(join: Join) -> Result<Transformed<LogicalPlan>> {
     }
     if join.join_type == JoinType::Inner {
         let join = LogicalPlan::Join(Join { filter: conjunction(others), ..join });
-        // One filter: the subqueries of the node that is returned are rewritten, those of nodes below it have been.
+        // One filter for all: only the subqueries of the returned node are still rewritten, those of nodes below it
+        // have been.
         let condition = conjunction(conditions).unwrap_or_else(|| lit(true));
         return Ok(Transformed::yes(LogicalPlan::Filter(Filter::try_new(condition, Arc::new(join))?)));
     }
@@ -78,7 +81,7 @@ pub(super) fn rewrite(join: Join) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(plan.project(shown.into_iter().map(Expr::Column))?.build()?))
 }
 
-/// A side's rows with more columns, which may have subqueries.
+/// Adds columns, which may contain subqueries, to one side of a join.
 fn with(side: &Arc<LogicalPlan>, values: Vec<Expr>) -> Result<Arc<LogicalPlan>> {
     if values.is_empty() {
         return Ok(Arc::clone(side));
@@ -88,7 +91,7 @@ fn with(side: &Arc<LogicalPlan>, values: Vec<Expr>) -> Result<Arc<LogicalPlan>> 
     Ok(Arc::new(super::subqueries::rewrite(side)?.data))
 }
 
-/// A join whose parts were changed.
+/// Rebuilds a join whose parts were changed.
 fn again(join: Join) -> Result<Join> {
     let Join { left, right, on, filter, join_type, join_constraint, null_equality, null_aware, .. } = join;
     Join::try_new(left, right, on, filter, join_type, join_constraint, null_equality, null_aware)
@@ -98,8 +101,8 @@ fn unqualified(name: &str) -> Expr {
     Expr::Column(Column::new_unqualified(name))
 }
 
-/// A join by conditions that depend on both sides and are columns of its pairs: of the pairs of one row those for which
-/// they hold, else the row by itself.
+/// Builds a join by conditions that depend on both sides and are columns of its pairs. Of the pairs of one row it keeps
+/// those for which the conditions hold, or else the row by itself.
 fn by_rows(join: Join, conditions: Vec<Expr>, shown: Vec<Column>) -> Result<LogicalPlan> {
     use JoinType as J;
     let swapped = match join.join_type {
@@ -149,7 +152,7 @@ fn by_rows(join: Join, conditions: Vec<Expr>, shown: Vec<Column>) -> Result<Logi
     LogicalPlanBuilder::from(pairs.as_ref().clone()).window(windows)?.filter(wanted)?.project(columns)?.build()
 }
 
-/// Whether it is a subquery that has to be joined: a value that depends on no row outside is found by itself.
+/// Whether this is a subquery that has to be joined: a scalar one that depends on no outer row is evaluated on its own.
 fn is_joined(expr: &Expr) -> bool {
     match expr {
         Expr::ScalarSubquery(subquery) => !subquery.outer_ref_columns.is_empty(),
@@ -157,7 +160,7 @@ fn is_joined(expr: &Expr) -> bool {
     }
 }
 
-/// The subquery that an expression is, or has beside a value.
+/// Returns the subquery that an expression is or contains directly.
 pub(super) fn subquery(expr: &Expr) -> Option<&Subquery> {
     match expr {
         Expr::ScalarSubquery(subquery)
@@ -168,7 +171,7 @@ pub(super) fn subquery(expr: &Expr) -> Option<&Subquery> {
     }
 }
 
-/// The columns of the join that a condition depends on, also inside its subqueries.
+/// Returns the columns of the join that a condition depends on, also inside its subqueries.
 fn columns(condition: &Expr) -> Result<Vec<Column>> {
     let mut columns = Vec::new();
     condition.apply(|e| {

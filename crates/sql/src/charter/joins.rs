@@ -1,10 +1,10 @@
-//! `JOIN ... USING (a)` and `NATURAL JOIN`, said by ON and by columns that name their table.
+//! `JOIN ... USING (a)` and `NATURAL JOIN`, rewritten to ON and to columns that name their table.
 //!
-//! The columns in common are one column: that of the left side, of the right side for RIGHT JOIN, `coalesce` of both for
-//! FULL JOIN. `SELECT *` shows it once and before all others, and its bare name means it wherever the query has
-//! expressions, subqueries that have no such column themselves among them. `t.a` and `u.a` stay what they are in their
-//! tables. DataFusion would show one of the two, whichever table's name comes first in the alphabet, and finds bare names
-//! ambiguous.
+//! The common columns become one column: that of the left side, of the right side for RIGHT JOIN, and `coalesce` of
+//! both for FULL JOIN. `SELECT *` shows it once and before all others. Its bare name means it in all expressions of the
+//! query, also in subqueries that have no column of that name themselves. `t.a` and `u.a` stay the columns of their
+//! tables. DataFusion would show one of the two, depending on which table's name comes first in the alphabet, and
+//! reports bare names as ambiguous.
 
 use std::collections::HashMap;
 
@@ -24,10 +24,11 @@ use super::session::{Context, TableRef};
 use super::tables;
 use crate::functions;
 
-/// Rewrites all such joins of a query.
+/// Rewrites all joins of a query that have USING or NATURAL.
 ///
 /// # Errors
-/// A column of USING is unknown (1054) or ambiguous (1052); the columns of a table cannot be told.
+/// 1054 if a column of USING is unknown, 1052 if it is ambiguous; the error of a table whose columns cannot be
+/// determined.
 pub(super) fn explicit(query: &mut Query, ansi_quotes: bool, context: &Context<'_>) -> Result<(), SqlError> {
     if !has_common_columns(query) {
         return Ok(());
@@ -50,7 +51,7 @@ fn has_common_columns(query: &Query) -> bool {
     find.0
 }
 
-/// Whether a join makes one column of two.
+/// Whether a join merges two columns into one.
 fn merges(tables: &TableWithJoins) -> bool {
     let is_common = |operator: &JoinOperator| {
         let constraint = scope::constraint(&mut operator.clone()).map(|c| std::mem::replace(c, JoinConstraint::None));
@@ -65,7 +66,7 @@ fn merges(tables: &TableWithJoins) -> bool {
 
 struct Joins<'a> {
     environment: Environment<'a>,
-    /// How many tables without a name have been given one.
+    /// The number of unnamed tables that have been given a name.
     named: usize,
 }
 
@@ -74,7 +75,7 @@ impl Change for Joins<'_> {
         self.environment.enter(query)
     }
 
-    /// Queries inside have none of these joins any more.
+    /// Works bottom-up: queries inside this one have none of these joins left.
     fn after_query(&mut self, query: &mut Query) -> Result<(), SqlError> {
         let (body, order) = walk::body_and_order(query);
         self.body(body, order)?;
@@ -118,7 +119,7 @@ impl Joins<'_> {
             }
         }
         let from = std::mem::take(&mut select.from);
-        // HAVING and ORDER BY see the names of the select list first, but for those inside of aggregates and windows.
+        // HAVING and ORDER BY see the names of the select list first, except inside aggregates and windows.
         let (having, qualify) = (select.having.take(), select.qualify.take());
         let done = self.replace(select, &merged, &[]);
         select.from = from;
@@ -131,7 +132,8 @@ impl Joins<'_> {
         Ok(())
     }
 
-    /// Replaces bare names of common columns; `items`: names that are items of a select list outside of aggregates and windows.
+    /// Replaces bare names of common columns. `items`: names that mean items of a select list, outside of aggregates
+    /// and windows.
     fn replace(
         &mut self,
         node: &mut impl sqlparser::ast::VisitMut,
@@ -145,7 +147,7 @@ impl Joins<'_> {
         walk::change_node(node, &mut replacing)
     }
 
-    /// Gives a name to tables that have none, by which their columns can be told apart.
+    /// Names the tables that have no name, so that their columns can be told apart.
     fn name_tables(&mut self, tables: &mut TableWithJoins) {
         let joined = tables.joins.iter_mut().map(|join| &mut join.relation);
         for factor in std::iter::once(&mut tables.relation).chain(joined) {
@@ -170,11 +172,11 @@ impl Joins<'_> {
         }
     }
 
-    /// Makes conditions of what the joins have in common; the columns as `*` shows them.
+    /// Turns the common columns of joins into conditions. Returns the columns as `*` shows them.
     fn joined(&mut self, tables: &mut TableWithJoins) -> Result<Columns, SqlError> {
         let mut columns = self.nested(&mut tables.relation)?;
         for join in &mut tables.joins {
-            // What stands before it is seen by a lateral table.
+            // A lateral table sees the tables before it.
             if let (TableFactor::Derived { lateral: true, subquery, .. }, Some(before)) = (&mut join.relation, &columns)
             {
                 self.replace(subquery.as_mut(), &Merged::of(before), &[])?;
@@ -207,7 +209,7 @@ impl Joins<'_> {
         if let TableFactor::NestedJoin { table_with_joins, alias } = factor {
             let columns = self.joined(table_with_joins)?;
             let Some(alias) = alias.take() else { return Ok(columns) };
-            // A join that has a name is a table whose columns are those that `*` shows.
+            // A join that has a name becomes a table whose columns are those that `*` shows.
             let Some(columns) = columns else { return Ok(None) };
             let items = columns.iter().map(|c| shown(&Ident::with_quote('"', &c.name), c.value.clone())).collect();
             let from = std::mem::replace(
@@ -223,17 +225,17 @@ impl Joins<'_> {
     }
 }
 
-/// `a = b AND ...`; TRUE of tables that have nothing in common.
+/// Returns `a = b AND ...`; TRUE for tables without common columns.
 fn condition(pairs: Vec<(Expr, Expr)>) -> Expr {
     let equal = pairs.into_iter().map(|(left, right)| binary(left, BinaryOperator::Eq, right));
     let all = equal.reduce(|all, next| binary(all, BinaryOperator::And, next));
     let mut all = all.unwrap_or_else(|| Expr::value(Value::Boolean(true)));
-    // As a spine each AND would be looked through for its type anew.
+    // In an unbalanced chain, the type of each AND would be derived from all of the chain below it.
     chains::balance(&mut all, &BinaryOperator::And);
     all
 }
 
-/// An item of the select list that has the name of a column.
+/// Builds an item of the select list with the name of a column.
 fn shown(name: &Ident, value: Expr) -> SelectItem {
     match &value {
         Expr::CompoundIdentifier(parts) if parts.last().is_some_and(|last| scope::same(&last.value, &name.value)) => {
@@ -243,7 +245,7 @@ fn shown(name: &Ident, value: Expr) -> SelectItem {
     }
 }
 
-/// Writes out `*`.
+/// Expands `*`.
 fn show(select: &mut Select, columns: &[Column]) -> Result<(), SqlError> {
     let mut items = Vec::with_capacity(select.projection.len());
     for item in std::mem::take(&mut select.projection) {
@@ -268,7 +270,7 @@ fn show(select: &mut Select, columns: &[Column]) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// Gives other names to what would stand beside a column of the same name and table.
+/// Renames items that would stand beside a column of the same name and table.
 fn distinct_names(select: &mut Select) {
     let mut seen: HashMap<String, Vec<Option<String>>> = HashMap::new();
     for (at, item) in select.projection.iter_mut().enumerate() {
@@ -296,7 +298,7 @@ fn distinct_names(select: &mut Select) {
     }
 }
 
-/// The names that the select list gives, lower case.
+/// Returns the names that the select list gives, in lower case.
 fn given_names(select: &Select) -> Vec<String> {
     let named = select.projection.iter().filter_map(|item| match item {
         SelectItem::ExprWithAlias { alias, .. } => Some(visible(&alias.value).to_lowercase()),
@@ -305,13 +307,13 @@ fn given_names(select: &Select) -> Vec<String> {
     named.collect()
 }
 
-/// Bare names and what they stand for.
+/// Bare names and the expressions that they stand for.
 struct Merged {
     values: HashMap<String, Expr>,
 }
 
 impl Merged {
-    /// Those that stand for one column only.
+    /// Collects the merged columns whose names are unambiguous.
     fn of(columns: &[Column]) -> Merged {
         let mut count: HashMap<String, usize> = HashMap::new();
         for column in columns {
@@ -322,7 +324,7 @@ impl Merged {
         Merged { values: named.filter(|(name, _)| count.get(name) == Some(&1)).collect() }
     }
 
-    /// What a bare name stands for, perhaps in parentheses.
+    /// Returns the expression that a bare name stands for, also if it is in parentheses.
     fn value(&self, expr: &Expr) -> Option<Expr> {
         match expr {
             Expr::Nested(inner) => self.value(inner),
@@ -334,15 +336,15 @@ impl Merged {
     }
 }
 
-/// Puts values in the place of bare names.
+/// The walk that replaces bare names by their expressions.
 struct Replacing<'a, 'b> {
     joins: &'a mut Joins<'b>,
     merged: &'a Merged,
-    /// Names that are items of the select list, lower case.
+    /// Names that mean items of the select list, in lower case.
     items: &'a [String],
-    /// How many aggregates and windows are open, in which such a name is that of the column.
+    /// The number of open aggregates and windows, in which these names mean columns.
     columns: usize,
-    /// Names that mean something else in the queries and functions that are open.
+    /// Names that mean something else in each of the queries and functions that are open.
     hidden: Vec<Vec<String>>,
 }
 
@@ -392,7 +394,7 @@ impl Change for Replacing<'_, '_> {
     }
 }
 
-/// Whether names in an expression are never those of the select list: it is an aggregate, or over a window.
+/// Whether names in an expression never mean items of the select list: it is an aggregate, or has a window.
 fn is_over_columns(expr: &Expr) -> bool {
     match expr {
         Expr::Function(function) => {
@@ -402,7 +404,7 @@ fn is_over_columns(expr: &Expr) -> bool {
     }
 }
 
-/// Names that mean something in a query itself.
+/// Collects the names that mean something in a query itself.
 fn own_names(body: &SetExpr, environment: &mut Environment<'_>, names: &mut Vec<String>) -> Result<(), SqlError> {
     match body {
         SetExpr::Select(select) => {

@@ -1,9 +1,10 @@
 //! Lambdas of function calls, before names are resolved.
 //!
-//! Each parameter gets a name that no column can have, made of its own name and the number of lambdas around it, so that equal
-//! lambdas stay equal. Where a body reads it there is a call of [`PARAMETER`] until all names are resolved: passes over names
-//! would take it for a column. The call itself becomes one of a function of [`super::casts::lambda_calls`], with the lambda first.
-//! Columns in a body stay columns, those of the row around the array.
+//! Each parameter gets a name that no column can have, made of its own name and the number of lambdas around it, so
+//! that equal lambdas stay equal. Until all names are resolved, a call of [`PARAMETER`] stands for each use of a
+//! parameter: passes over names would take the parameter for a column. The call itself becomes one of a function of
+//! [`super::casts::lambda_calls`], with the lambda as its first argument. Columns in a body stay columns: those of the
+//! row around the array.
 
 use dipper_dialect::error::SqlError;
 use dipper_dialect::parser::lambdas::FUNCTIONS;
@@ -18,22 +19,23 @@ use super::names::MARK;
 use super::rewrite::{binary, condition, nested, plain_args};
 use crate::functions::{self, LambdaKind};
 
-/// Stands for a parameter, which its argument names. (Not a name of SQL.)
+/// The function that stands for a parameter, whose name is its argument. (The function has no name in SQL.)
 const PARAMETER: &str = "dipper_parameter";
 
-/// Lambdas inside of each other. The planner asks twice for the type of a body, so that its time doubles with each.
+/// The largest depth of nested lambdas. The planner asks for the type of a body twice, so its time doubles with each
+/// level.
 const LAMBDAS_MAX: usize = 8;
 
-/// Gives parameters their names, and calls theirs.
+/// Renames the parameters of lambdas, and replaces calls with lambdas by their planned functions.
 ///
 /// # Errors
-/// A call has not one lambda, or the lambda has not as many parameters as there are arrays; lambdas are nested too deep; an
-/// aggregate is to take a parameter.
+/// 1105 if a call has no lambda or several, if the arrays or the parameters of the lambda are too many or too few, or
+/// if an aggregate takes a parameter; 1436 if lambdas are nested too deep; 1235 if a subquery takes a parameter.
 pub(super) fn bind(query: &mut Query) -> Result<(), SqlError> {
     walk::change(query, &mut Binding { scopes: Vec::new() })
 }
 
-/// Once names are resolved: the parameters by their names.
+/// Replaces the calls of [`PARAMETER`] by the parameters' names, once names are resolved.
 pub(super) fn parameters(query: &mut Query) {
     struct Parameters;
     impl Change for Parameters {
@@ -62,11 +64,11 @@ fn parameter(expr: &Expr) -> Option<String> {
     }
 }
 
-/// What names may mean.
+/// A scope of names.
 enum Scope {
-    /// The parameters of a lambda: as they are written, in lower case, and their names.
+    /// The parameters of a lambda: each in lower case as it is written, and the name that it is given.
     Lambda(Vec<(String, String)>),
-    /// A query inside of a body, which sees no parameters.
+    /// A query inside a body, which sees no parameters.
     Query,
 }
 
@@ -106,7 +108,7 @@ impl Binding {
         }
     }
 
-    /// Whether a parameter is read in an expression that is not bound yet.
+    /// Whether an expression that is not bound yet reads a parameter.
     fn has_parameter(&self, expr: &Expr) -> bool {
         struct Looking<'a>(&'a Binding, bool);
         impl Look for Looking<'_> {
@@ -150,7 +152,8 @@ impl Binding {
     }
 }
 
-/// The call of a function that takes a lambda, with the lambda first; `None` where it has none, and needs none.
+/// Returns the call of a function that takes a lambda, with the lambda first; `None` if there is no lambda and none is
+/// needed.
 fn with_lambda(function: &ast::Function) -> Result<Option<Expr>, SqlError> {
     let Some(name) = function_name(function).filter(|name| FUNCTIONS.contains(&name.as_str())) else { return Ok(None) };
     let Some(kind) = LambdaKind::of(&name) else { return Ok(None) };
@@ -196,7 +199,8 @@ fn with_lambda(function: &ast::Function) -> Result<Option<Expr>, SqlError> {
     Ok(Some(call(&kind.planned_name(), args)))
 }
 
-/// `array_apply(a, '>', x)`: the elements that compare so with a value, as by a lambda; NULL where the value is.
+/// Rewrites `array_apply(a, '>', x)` as a filter with a lambda: the elements that compare so with x; NULL where x is
+/// NULL.
 fn comparison(function: &ast::Function) -> Result<Option<Expr>, SqlError> {
     if function_name(function).as_deref() != Some("array_apply") || function.over.is_some() {
         return Ok(None);
@@ -222,7 +226,7 @@ fn comparison(function: &ast::Function) -> Result<Option<Expr>, SqlError> {
             return Err(error(format!("array_apply: expected the operator =, !=, >, >=, < or <= as text, found {op}")));
         }
     };
-    // No value can have a column of this name.
+    // No column of a value can have this name.
     let element = Ident::with_quote('"', format!("{MARK}element"));
     let compared = binary(Expr::Identifier(element.clone()), op, nested(value.clone()));
     let param = LambdaFunctionParameter { name: element, data_type: None };

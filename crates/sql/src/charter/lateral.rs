@@ -1,22 +1,24 @@
 //! Joins with the elements of arrays and maps.
 //!
-//! [LATERAL VIEW and unnest](dipper_dialect::explode) are `LATERAL (SELECT unnest(array) AS column) AS name` in the tree. DataFusion
-//! plans that as a join whose right side refers to the left one, and can run such joins only where they are
-//! subqueries over tables. [`join`] makes such a join a projection, an UNNEST and a projection over the left side.
+//! In the tree, [LATERAL VIEW and unnest](dipper_dialect::explode) are `LATERAL (SELECT unnest(array) AS column) AS
+//! name`. DataFusion plans that as a join whose right side refers to the left one, and can run such a join only if the
+//! right side is a subquery over tables. [`join`] turns it into a projection, an UNNEST and a projection over the left
+//! side.
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, NullHandling, RecursionUnnestOption, Result, UnnestOptions};
 use datafusion::logical_expr::logical_plan::{Subquery, SubqueryAlias};
 use datafusion::logical_expr::{Expr, Join, JoinType, LogicalPlan, LogicalPlanBuilder};
 
-/// A join with elements of its left side, as one chain of nodes over that side; other joins as they are.
+/// Turns a join with elements of its left side into one chain of nodes over that side; other joins are returned as they
+/// are.
 pub(super) fn join(join: Join) -> Result<Transformed<LogicalPlan>> {
     let outer = match join.join_type {
         JoinType::Inner => false,
         JoinType::Left => true,
         _ => return Ok(Transformed::no(LogicalPlan::Join(join))),
     };
-    // Rows that a condition drops would have to come back with NULLs.
+    // Rows of an outer join that a condition drops would have to come back with NULLs.
     let always = join.on.is_empty() && join.filter.as_ref().is_none_or(|f| !outer || is_true(f));
     if !always || !is_chain(&join.right, outer) || !has_subquery(&join.right) {
         return Ok(Transformed::no(LogicalPlan::Join(join)));
@@ -44,7 +46,7 @@ fn has_subquery(plan: &LogicalPlan) -> bool {
     plan.exists(|plan| Ok(matches!(plan, LogicalPlan::Subquery(_)))).unwrap_or(false)
 }
 
-/// Whether a plan makes its rows of nothing but the row outside: projections and UNNESTs over the empty relation.
+/// Whether a plan makes its rows from nothing but the outer row: projections and UNNESTs over the empty relation.
 fn is_chain(plan: &LogicalPlan, outer: bool) -> bool {
     match plan {
         LogicalPlan::EmptyRelation(empty) => empty.produce_one_row,
@@ -72,12 +74,12 @@ impl Columns {
     }
 }
 
-/// Puts the left side below a chain in place of its empty relation.
+/// Rebuilds a chain with the left side in place of its empty relation.
 struct Lowering<'a> {
     left: &'a LogicalPlan,
     columns: Columns,
     outer: bool,
-    /// Columns named so far: two sides may have columns of one name.
+    /// The number of columns named so far: both sides may have columns of one name.
     named: usize,
 }
 
@@ -87,7 +89,8 @@ impl Lowering<'_> {
         format!("__lateral_{}", self.named)
     }
 
-    /// The node over the left side, which keeps the left side's columns, and where the node's own columns are in it.
+    /// Returns the node over the left side, keeping the left side's columns, and the places of the node's own columns
+    /// in it.
     fn lower(&mut self, plan: &LogicalPlan) -> Result<(LogicalPlan, Vec<Column>)> {
         match plan {
             LogicalPlan::Projection(projection) => {
@@ -117,7 +120,7 @@ impl Lowering<'_> {
                     let (_, field) = unnest.schema.qualified_field(output);
                     let recursion = unnest.options.recursions.iter().find(|r| r.output_column.name == *field.name());
                     let Some(recursion) = recursion else {
-                        // A column that is carried along, or a list of one level, which keeps its name.
+                        // This is a column that is carried along, or a list of one level, which keeps its name.
                         outputs.push(inputs[*dependency].clone());
                         continue;
                     };
@@ -140,12 +143,12 @@ impl Lowering<'_> {
             }
             LogicalPlan::SubqueryAlias(SubqueryAlias { input, .. })
             | LogicalPlan::Subquery(Subquery { subquery: input, .. }) => self.lower(input),
-            // `is_chain` lets nothing else through than the empty relation.
+            // `is_chain` admits nothing but the empty relation here.
             _ => Ok((self.left.clone(), Vec::new())),
         }
     }
 
-    /// An expression over `input`, whose columns are now called `inputs`, and over the row outside.
+    /// Rewrites an expression over `input` and the outer row to one over `inputs`, the new names of `input`'s columns.
     fn moved(&self, expr: &Expr, input: &LogicalPlan, inputs: &[Column]) -> Result<Expr> {
         let moved = expr.clone().transform(|e| match e {
             Expr::Column(column) => {

@@ -1,10 +1,10 @@
 //! Column names: case-insensitive, case kept, and the text of an item as its header.
 //!
 //! DataFusion's planner compares names exactly (its own lower-casing is off). So every spelling of a column in the
-//! statement is replaced by one **canonical** spelling per lower-cased name: the one of the first table that has such a
-//! column, else that of the first alias. A table that spells it differently is wrapped in a renaming projection, which
-//! the optimizer removes. No scopes are needed for this: names that differ only in case are the same name everywhere
-//! in the statement.
+//! statement is replaced by one **canonical** spelling per lower-cased name: that of the first table that has a column
+//! of this name, else that of the first alias. A table that spells it differently is wrapped in a renaming projection,
+//! which the optimizer removes. No scopes are needed for this: names that differ only in case are the same name
+//! everywhere in the statement.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,7 +22,7 @@ use sqlparser::tokenizer::Span;
 use super::session::{Context, ResolvedTable, TableRef};
 use super::tables;
 
-/// Separates an output name from the number that makes it unique. Cannot be typed in an identifier by accident.
+/// Separates an output name from the number that makes it unique. It cannot be typed in an identifier by accident.
 pub(super) const MARK: char = '\u{1}';
 
 /// A header of the outermost select list, before wildcards are expanded.
@@ -34,20 +34,20 @@ pub(super) enum Header {
     Wildcard,
 }
 
-/// The name of an output column as a client sees it.
+/// Returns the name of an output column as a client sees it.
 pub fn visible(field_name: &str) -> &str {
     field_name.split(MARK).next().unwrap_or(field_name)
 }
 
-/// Lower-cased name to canonical spelling.
+/// The canonical spelling of each lower-cased name.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     canonical: HashMap<String, String>,
     /// Lower-cased names of columns of tables (not of aliases).
     columns: HashSet<String>,
-    /// Names that qualify columns, exact.
+    /// Names that qualify columns, spelled exactly.
     relations: HashSet<String>,
-    /// Of these the ones that name tables in FROM, each with catalogs and databases that it is in.
+    /// The tables in FROM among `relations`: for each name the catalogs and databases of its tables.
     places: HashMap<String, Vec<[String; 2]>>,
 }
 
@@ -68,7 +68,7 @@ impl Names {
     }
 
     fn fix_parts(&self, idents: &mut [Ident]) {
-        // Leading parts that name a relation stay; what follows is a column and perhaps its fields.
+        // Leading parts that name a relation stay; the rest is a column and perhaps its fields.
         let last = idents.len().saturating_sub(1);
         let mut first = 0;
         while first < last && self.relations.contains(&idents[first].value) {
@@ -77,11 +77,12 @@ impl Names {
         idents[first..].iter_mut().for_each(|i| self.fix(i));
     }
 
-    /// Whether a column is written with a database or catalog that the table before it is not in. DataFusion looks at the
-    /// table's name alone. Case does not count: that of `information_schema` does not, and other names found their table.
+    /// Whether a column is qualified by a database or catalog that its table is not in. DataFusion compares the table's
+    /// name only. Case is ignored: it does not matter for `information_schema`, and other names have found their table
+    /// already.
     fn is_elsewhere(&self, idents: &[Ident]) -> bool {
         let [first, second, rest @ ..] = idents else { return false };
-        // `t.column.field`, or `column.field.field`.
+        // This is `t.column.field` or `column.field.field`.
         let is_known = |name: &str| self.places.contains_key(name) || self.canonical.contains_key(&name.to_lowercase());
         if rest.is_empty() || is_known(&first.value) {
             return false;
@@ -98,12 +99,12 @@ impl Names {
     }
 }
 
-/// Everything known of the statement's tables, in the order in which a visitor meets them.
+/// The statement's tables, in the order in which a visitor meets them.
 pub(super) struct Tables {
     found: Vec<Option<ResolvedTable>>,
 }
 
-/// Asks for every table and gathers the names.
+/// Resolves every table and collects the names.
 pub(super) fn gather(query: &QueryText, context: &Context<'_>) -> Result<(Names, Tables), SqlError> {
     struct Gather<'a> {
         context: &'a Context<'a>,
@@ -199,7 +200,7 @@ pub(super) fn gather(query: &QueryText, context: &Context<'_>) -> Result<(Names,
     Ok((names, gather.tables))
 }
 
-/// `TABLESAMPLE (10 PERCENT)`.
+/// Prints `TABLESAMPLE (10 PERCENT)`.
 fn sample_text(sample: &ast::TableSampleKind) -> String {
     match sample {
         ast::TableSampleKind::BeforeTableAlias(sample) | ast::TableSampleKind::AfterTableAlias(sample) => {
@@ -208,10 +209,10 @@ fn sample_text(sample: &ast::TableSampleKind) -> String {
     }
 }
 
-/// Functions that may be called without parentheses and that `sqlparser` takes for names then.
+/// Functions that may be called without parentheses, and that `sqlparser` then takes for names.
 const BARE_CALLS: &[&str] = &["current_user", "utc_date", "utc_time", "utc_timestamp"];
 
-/// Gives parentheses to such calls; a column or an alias of that name goes before.
+/// Adds parentheses to these calls; a column or an alias of the name takes precedence.
 pub(super) fn bare_calls(query: &mut Query, names: &Names) {
     struct Bare<'a>(&'a Names);
     impl Change for Bare<'_> {
@@ -229,11 +230,11 @@ pub(super) fn bare_calls(query: &mut Query, names: &Names) {
     let _ = walk::change(query, &mut Bare(names));
 }
 
-/// Double-quoted literals that equal a column's name: probably meant as names.
+/// Returns warnings for double-quoted literals that equal a column's name, and were probably meant as names.
 pub(super) fn quoted_column_warnings(query: &Query, names: &Names) -> Vec<String> {
     struct Quoted<'a>(&'a Names, Vec<String>, HashSet<Span>);
     impl Look for Quoted<'_> {
-        // Properties of table functions are strings, whatever they are called.
+        // Properties of table functions are strings, whatever their values are.
         fn table_factor(&mut self, factor: &TableFactor) -> Result<(), SqlError> {
             if let TableFactor::Table { args: Some(args), .. } = factor {
                 self.2.extend(args.args.iter().flat_map(tables::property_spans));
@@ -262,8 +263,8 @@ pub(super) fn quoted_column_warnings(query: &Query, names: &Names) -> Vec<String
     visitor.1
 }
 
-/// Gives every unnamed expression its text as a name and makes the names of each select list unique. Returns the
-/// headers of the outermost list.
+/// Names every unnamed expression by its text and makes the names in each select list unique. Returns the headers of
+/// the outermost list.
 pub(super) fn name_items(
     query: &mut Query,
     items: &HashMap<sqlparser::tokenizer::Location, Vec<String>>,
@@ -272,7 +273,7 @@ pub(super) fn name_items(
     struct Namer<'a> {
         items: &'a HashMap<sqlparser::tokenizer::Location, Vec<String>>,
         names: &'a Names,
-        /// Select lists whose names others read: what stands beside `*` keeps its name, or is refused.
+        /// Select lists whose names an outer query reads: items beside `*` keep their names there, or are refused.
         derived: HashSet<*const Select>,
     }
     impl Change for Namer<'_> {
@@ -295,18 +296,18 @@ pub(super) fn name_items(
             Ok(())
         }
     }
-    // The outermost list first: a visitor meets those of the WITH clause before it. Its second visit finds every item
-    // named.
+    // The outermost list comes first, because a visitor meets the lists of the WITH clause before it. Its second visit
+    // finds every item named.
     let outer = first_select(query.body.as_mut()).map(|select| name_select(select, items, names, false));
     let _ = walk::change(query, &mut Namer { items, names, derived: HashSet::new() });
     outer.unwrap_or_default()
 }
 
-/// Two columns of one name in a derived table or a common table expression, of which DataFusion takes the first. Of `*`
-/// nothing is known here: see [`super::derived`].
+/// Refuses two columns of one name in a derived table or common table expression, where DataFusion would take the
+/// first. The columns of `*` are not known here: see [`super::derived`].
 ///
 /// # Errors
-/// There are such (1060).
+/// 1060 if a name is there twice.
 pub(super) fn refuse_duplicates(query: &Query) -> Result<(), SqlError> {
     struct Duplicates;
     impl Look for Duplicates {
@@ -327,7 +328,7 @@ pub(super) fn refuse_duplicates(query: &Query) -> Result<(), SqlError> {
     walk::look(query, &mut Duplicates)
 }
 
-/// Of a query whose items are named.
+/// Checks a query whose items are named.
 fn distinct_names(body: &SetExpr) -> Result<(), SqlError> {
     let select = match body {
         SetExpr::Select(select) => select,
@@ -343,7 +344,7 @@ fn distinct_names(body: &SetExpr) -> Result<(), SqlError> {
     duplicate_name(names).map_or(Ok(()), Err)
 }
 
-/// The error of the first name that was there before.
+/// Returns the error of the first name that repeats an earlier one.
 pub(super) fn duplicate_name<'a>(mut names: impl Iterator<Item = &'a str>) -> Option<SqlError> {
     let mut seen = HashSet::new();
     let name = names.find(|name| !seen.insert(name.to_lowercase()))?;
@@ -368,7 +369,7 @@ fn is_variable(ident: &Ident) -> bool {
     ident.quote_style.is_none() && ident.value.starts_with('@')
 }
 
-/// The column name that an expression has by itself.
+/// Returns the column name that an expression has by itself.
 pub(super) fn own_name(expr: &Expr) -> Option<&Ident> {
     match expr {
         Expr::Identifier(ident) if !is_variable(ident) => Some(ident),
@@ -398,7 +399,7 @@ fn name_select(
                     Some(ident) => {
                         headers.push(Header::Text(ident.value.clone()));
                         let key = ident.value.to_lowercase();
-                        // The planner knows no database of a table that it has read.
+                        // The planner does not know the database of a table in FROM.
                         let qualifier = match &expr {
                             Expr::CompoundIdentifier(parts) => {
                                 parts.iter().nth_back(1).map(|table| table.value.to_lowercase())
@@ -407,7 +408,7 @@ fn name_select(
                         };
                         let in_items = has_wildcard && names.columns.contains(&key);
                         let before = seen.entry(key).or_default();
-                        // Columns of two tables keep their qualifiers apart.
+                        // Columns of two tables are told apart by their qualifiers.
                         let is_same =
                             |other: &Option<String>| other.is_none() || qualifier.is_none() || *other == qualifier;
                         let clash = before.iter().any(is_same) || in_items;
@@ -458,17 +459,17 @@ fn unique(
     Ident::with_quote('"', if clash { format!("{name}{MARK}{i}") } else { name })
 }
 
-/// Replaces every spelling by the canonical one, and tables by what the engine called them.
+/// Replaces every spelling by the canonical one, and table names by those that the engine gave.
 ///
 /// # Errors
-/// A column is written with a database that its table is not in (1054).
+/// 1054 if a column is qualified by a database that its table is not in.
 pub(super) fn resolve(query: &mut Query, names: &Names, found: &Tables, ansi_quotes: bool) -> Result<(), SqlError> {
     struct Resolve<'a> {
         names: &'a Names,
         found: std::slice::Iter<'a, Option<ResolvedTable>>,
         ctes: HashSet<String>,
         ansi_quotes: bool,
-        /// Factors to wrap, innermost last: what `pre_visit` decided for `post_visit`.
+        /// The factors to wrap, innermost last: decided on entering a factor, used on leaving it.
         wraps: Vec<Option<Wrap>>,
     }
     struct Wrap {
@@ -577,7 +578,7 @@ fn fix_using(operator: &mut JoinOperator, names: &Names) {
     }
 }
 
-/// `(SELECT "ID" AS "id", ... FROM factor) AS visible`.
+/// Builds `(SELECT "ID" AS "id", ... FROM factor) AS visible`.
 fn renamed(inner: TableFactor, visible: Ident, columns: &[(String, String)]) -> TableFactor {
     let projection = columns
         .iter()

@@ -1,5 +1,5 @@
-//! Arrays, maps and structs as text, as clients are shown them: `["a", null]`, `{"k":1, "l":2}`, `{"field":"x"}`, with
-//! JSON's escapes in strings, and arrays out of such texts; and any value as JSON.
+//! Texts of arrays, maps and structs, as clients are shown them: `["a", null]`, `{"k":1, "l":2}`, `{"field":"x"}`, with
+//! JSON's escapes in strings. Also arrays read from such texts, and any value as JSON.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -18,18 +18,18 @@ use super::casts::{cast_values, texts_of};
 use crate::class::Class;
 use crate::functions::{Kind, as_list, document, is_bytes, kind, members, unquote, write_quoted};
 
-/// How values are written.
+/// The style in which values are written.
 #[derive(Clone, Copy, PartialEq)]
 enum Style {
-    /// As clients are shown them: blanks behind commas, booleans as 1 and 0, keys of maps as values are written.
+    /// For clients: blanks after commas, booleans as 1 and 0, and keys of maps written like values.
     Shown,
     /// Compact, as Doris prints JSON.
     Json,
 }
 
-/// What values are made of.
+/// The parts of a column's values.
 enum Parts {
-    /// Texts of plain values, and whether they are quoted.
+    /// Texts of scalar values, and whether they are quoted.
     Plain(StringViewArray, bool),
     /// Offsets and items.
     List(Vec<i32>, Box<Column>),
@@ -46,18 +46,18 @@ struct Column {
     style: Style,
 }
 
-/// The texts of nested values, DATETIME with so many digits.
+/// Returns the texts of nested values, with `digits` digits after the second of DATETIME.
 ///
 /// # Errors
-/// A plain value within them that has no text.
+/// The error of a scalar inside that has no text, see [`texts_of`].
 pub(super) fn texts(array: &ArrayRef, digits: Option<u8>) -> Result<StringViewArray> {
     written(array, Style::Shown, digits)
 }
 
-/// The values, nested or not, as JSON; NULL stays NULL.
+/// Returns the values, nested or not, as JSON; NULL stays NULL.
 ///
 /// # Errors
-/// A plain value that has no text.
+/// `NotImplemented` for BINARY values that are not UTF-8; else the error of a scalar that has no text.
 pub(crate) fn json(array: &ArrayRef, digits: Option<u8>) -> Result<StringViewArray> {
     written(array, Style::Json, digits)
 }
@@ -79,23 +79,23 @@ fn written(array: &ArrayRef, style: Style, digits: Option<u8>) -> Result<StringV
     Ok(builder.finish())
 }
 
-/// Whether values of a type are read by [`lists`]: arrays of plain values, or of such arrays.
+/// Whether values of a type are read by [`lists`]: arrays of scalars, or arrays of these.
 pub(super) fn is_list(to: &DataType) -> bool {
     matches!(to, DataType::List(item) if !item.data_type().is_nested() || is_list(item.data_type()))
 }
 
-/// Arrays of texts such as `["a", null]`; NULL where a text is no JSON array, or an element does not convert.
+/// Reads arrays from texts such as `["a", null]`; NULL where a text is no JSON array, or an element does not convert.
 ///
 /// # Errors
-/// Elements of a type that text is not cast to.
+/// Arrow's error if text cannot be cast to the type of the elements.
 pub(super) fn lists(texts: &StringViewArray, to: &DataType) -> Result<ArrayRef> {
     of_json(texts.iter().map(|text| document(text?)).collect(), to)
 }
 
-/// Maps with keys and values of other types; NULL where a key does not convert, since keys are not NULL.
+/// Casts the keys and values of maps; the map is NULL where a key does not convert, since keys are not NULL.
 ///
 /// # Errors
-/// Types between which there is no cast.
+/// Arrow's error if it has no cast between the two types.
 pub(super) fn maps(maps: &MapArray, to: &DataType) -> Result<ArrayRef> {
     let DataType::Map(entries, sorted) = to else { return Ok(new_null_array(to, maps.len())) };
     let DataType::Struct(parts) = entries.data_type() else { return Ok(new_null_array(to, maps.len())) };
@@ -116,7 +116,7 @@ pub(super) fn maps(maps: &MapArray, to: &DataType) -> Result<ArrayRef> {
     Ok(Arc::new(maps))
 }
 
-/// Bytes as clients are shown them inside of other values.
+/// Prints bytes as clients are shown them inside other values.
 fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().fold("0x".to_string(), |mut text, byte| {
         let _ = write!(text, "{byte:02X}");
@@ -124,7 +124,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
     })
 }
 
-/// Whether values of a type are maps, or hold maps.
+/// Whether values of a type are maps, or contain maps.
 pub(super) fn holds_map(t: &DataType) -> bool {
     match t {
         DataType::Map(..) => true,
@@ -134,10 +134,10 @@ pub(super) fn holds_map(t: &DataType) -> bool {
     }
 }
 
-/// Arrays and structs that hold maps, with parts of other types.
+/// Casts the parts of arrays and structs that contain maps.
 ///
 /// # Errors
-/// Types between which there is no cast.
+/// Arrow's error if it has no cast between the two types.
 pub(super) fn around_maps(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     match (array.data_type(), to) {
         (DataType::Map(..), DataType::Map(..)) => maps(array.as_map(), to),
@@ -147,7 +147,7 @@ pub(super) fn around_maps(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
         }
         (DataType::Struct(from), DataType::Struct(fields)) if from.len() == fields.len() => {
             let whole = array.as_struct();
-            // Fields are found by their names where all of them are there, as in casts of other structs.
+            // Fields are matched by name if all names are there, as in casts of other structs, else by position.
             let named =
                 fields.iter().map(|field| from.find(field.name()).map(|(at, _)| at)).collect::<Option<Vec<_>>>();
             let places = named.unwrap_or_else(|| (0..fields.len()).collect());
@@ -222,7 +222,7 @@ impl Column {
                 let bytes = cast_values(array, &DataType::BinaryView)?;
                 let texts = bytes.as_binary_view().iter().map(|bytes| match style {
                     Style::Shown => Ok(bytes.map(hexadecimal)),
-                    // JSON knows no bytes.
+                    // JSON has no bytes.
                     Style::Json => bytes.map(|bytes| String::from_utf8(bytes.to_vec())).transpose().map_err(|_| {
                         not_impl_datafusion_err!(
                             "BINARY values that are no UTF-8 text are not supported in JSON; hex(x) is text"
@@ -252,7 +252,7 @@ impl Column {
             }
         };
         match &self.parts {
-            // A value without a text: bytes that are none.
+            // A value without a text: bytes that are not UTF-8.
             Parts::Plain(texts, _) if texts.is_null(row) => out.push_str("null"),
             Parts::Plain(texts, true) => write_quoted(out, texts.value(row)),
             Parts::Plain(texts, false) => out.push_str(texts.value(row)),
@@ -269,7 +269,7 @@ impl Column {
                 for at in offsets[row]..offsets[row + 1] {
                     between(out, at == offsets[row]);
                     match &keys.parts {
-                        // JSON's names are texts.
+                        // Names in JSON are strings.
                         Parts::Plain(texts, false) if self.style == Style::Json => {
                             write_quoted(out, texts.value(at as usize));
                         }

@@ -1,4 +1,4 @@
-//! How deep some expressions may stand in one another: planning them takes time by a power of their depth.
+//! Limits on the nesting of expressions whose planning takes time exponential in their depth.
 
 use std::collections::HashSet;
 use std::ptr;
@@ -10,45 +10,48 @@ use sqlparser::ast::{
     BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Query, Select, UnaryOperator,
 };
 
-/// Subqueries in conditions and select lists of one another. DataFusion checks each level together with all below it, twice:
-/// 16 levels take half a second, 20 take ten. Subqueries in FROM do not count.
+/// The largest depth of subqueries in conditions and select lists of one another. DataFusion checks each level together
+/// with all levels below it, twice: 16 levels take half a second, 20 take ten. Subqueries in FROM do not count.
 const SUBQUERIES_MAX: usize = 16;
 
-/// What `(a, b) IN (SELECT ...)` counts where it is no condition: as a value it has two copies of its subquery.
+/// The levels that `(a, b) IN (SELECT ...)` counts where it is not a condition: as a value it has two copies of its
+/// subquery.
 const ROW_SUBQUERY: usize = 5;
 
-/// Values of CASE and IF in values of others, with a call or an operator between: each level asks twice for the type of the
-/// next, so that 10 levels take a tenth of a second, 16 six. `ELSE CASE` and `ELSE IF` chains do not count.
+/// The largest depth of CASE and IF in values of one another, with a call or an operator between. Each level asks twice
+/// for the type of the next: 10 levels take a tenth of a second, 16 take six. `ELSE CASE` and `ELSE IF` chains do not
+/// count.
 const VALUES_MAX: usize = 10;
 
-/// Operands of BETWEEN and CASE in one another: each becomes the argument of a call, which the parser did not count as one.
+/// The largest depth of BETWEEN and CASE in operands of one another: each becomes the argument of a call, which the
+/// parser did not count.
 const OPERANDS_MAX: usize = 50;
 
-/// Rows in rows: comparing them copies what is in them.
+/// The largest depth of rows in rows: a comparison of rows copies their parts.
 const ROWS_MAX: usize = 3;
 
-/// Error if something is nested deeper than it may be.
+/// Fails with 1436 if something is nested deeper than it may be.
 pub(super) fn check(query: &Query) -> Result<(), SqlError> {
     walk::look(query, &mut Levels::default())
 }
 
-/// How many levels are open. Places are those of expressions of the tree that is looked at.
+/// The numbers of open levels. Places are addresses of expressions in the tree under inspection.
 #[derive(Default)]
 struct Levels {
     subqueries: usize,
     values: usize,
     operands: usize,
     rows: usize,
-    /// Values of CASE and IF.
+    /// The places of values of CASE and IF.
     value_places: HashSet<*const Expr>,
-    /// Operands of CASE.
+    /// The places of operands of CASE.
     operand_places: HashSet<*const Expr>,
-    /// `IN (SELECT ...)` as a condition.
+    /// The places of `IN (SELECT ...)` that are conditions.
     condition_places: HashSet<*const Expr>,
 }
 
 impl Levels {
-    /// What an expression counts as a subquery.
+    /// Returns the number of subquery levels that an expression counts.
     fn subquery(&self, expr: &Expr) -> usize {
         match expr {
             Expr::InSubquery { expr: row, .. }
@@ -114,7 +117,7 @@ fn is_row(expr: &Expr) -> bool {
     matches!(expr, Expr::Tuple(values) if values.len() > 1)
 }
 
-/// It is CASE or IF.
+/// Whether an expression is CASE or IF.
 fn is_choice(expr: &Expr) -> bool {
     match expr {
         Expr::Nested(inner) => is_choice(inner),
@@ -124,7 +127,7 @@ fn is_choice(expr: &Expr) -> bool {
     }
 }
 
-/// The values of CASE and IF.
+/// Returns the values of CASE and IF.
 fn values(expr: &Expr) -> Vec<&Expr> {
     match expr {
         Expr::Case { conditions, else_result, .. } => {
@@ -143,7 +146,7 @@ fn values(expr: &Expr) -> Vec<&Expr> {
     }
 }
 
-/// The places of `IN (SELECT ...)` among what AND, OR and NOT combine to a condition.
+/// Collects the places of `IN (SELECT ...)` among the terms that AND, OR and NOT combine into a condition.
 fn memberships(condition: &Expr, places: &mut HashSet<*const Expr>) {
     match condition {
         Expr::Nested(inner) => memberships(inner, places),

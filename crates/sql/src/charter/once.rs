@@ -1,10 +1,10 @@
-//! BETWEEN, `CASE x WHEN` and NULLIF: an operand that is written once and compared more than once.
+//! BETWEEN, `CASE x WHEN` and NULLIF: an operand that is written once and compared several times.
 //!
-//! `x BETWEEN a AND b` is `x >= a AND x <= b`, so that each comparison coerces as comparisons do. Of a column or a constant
-//! [`super::rewrite`] makes just that. Any other x is first an argument of a [`Form`]'s function. When the planner knows
-//! its type, a small one is copied into the comparisons. Copies of a large one would double with each level that it is
-//! nested in, and those of `rand()` would be different values: it stays the argument of a function, [`Once`], in which the
-//! comparisons are.
+//! `x BETWEEN a AND b` is `x >= a AND x <= b`, so that each comparison coerces like any other. For a column or a
+//! constant [`super::rewrite`] writes exactly that. Any other x becomes an argument of a [`Form`]'s function first.
+//! When the planner knows its type, a small x is copied into the comparisons. Copies of a large x would double with
+//! each level that it is nested in, and copies of `rand()` would be different values: such an x stays the argument of a
+//! function, [`Once`], which contains the comparisons.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -29,10 +29,11 @@ use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
 use super::casts::{self, Stage};
 use super::compare;
 
-/// Parts of an expression that may be copied: a call or two of columns, whose copies the planner finds again.
+/// The largest number of nodes of an expression that may be copied: a call or two over columns, whose copies the
+/// planner recognizes as equal.
 const COPIED_PARTS_MAX: usize = 32;
 
-/// Whether copies of an expression are few and have its value.
+/// Whether copies of an expression are cheap and have the same value.
 pub(super) fn may_be_copied(expr: &Expr) -> bool {
     let mut parts = 0;
     let stays = expr.exists(|e| {
@@ -43,7 +44,7 @@ pub(super) fn may_be_copied(expr: &Expr) -> bool {
     !stays.unwrap_or(true)
 }
 
-/// What is worked out of an operand and what it is compared with.
+/// The construct that compares an operand several times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Form {
     /// `x BETWEEN a AND b`.
@@ -57,7 +58,7 @@ pub(super) enum Form {
 impl Form {
     const ALL: [Form; 3] = [Form::Between, Form::Choice, Form::NullIf];
 
-    /// The function that stands for it while types are not known.
+    /// Returns the name of the function that stands for the construct while types are not known.
     pub(super) fn name(self) -> &'static str {
         match self {
             Form::Between => "dipper_between",
@@ -78,7 +79,7 @@ impl Form {
         }
     }
 
-    /// The comparisons, with copies of the operand.
+    /// Builds the comparisons, with copies of the operand.
     fn comparisons(self, x: &Expr, others: Vec<Expr>, schema: &DFSchema) -> Result<Expr> {
         let compared = |op: Operator, other: Expr| compare::compare(op, x.clone(), other, schema);
         let when = |other: Expr, value: Expr| -> Result<(Box<Expr>, Box<Expr>)> {
@@ -102,7 +103,7 @@ impl Form {
     }
 }
 
-/// The functions of all forms.
+/// Returns the functions of all forms.
 pub(super) fn functions() -> impl Iterator<Item = Arc<ScalarUDF>> {
     Form::ALL.into_iter().map(|form| {
         let signature = Signature::variadic_any(Volatility::Immutable);
@@ -110,12 +111,13 @@ pub(super) fn functions() -> impl Iterator<Item = Arc<ScalarUDF>> {
     })
 }
 
-/// Whether a function is one of a form, whose comparisons are still to be made.
+/// Whether a function is that of a form, whose comparisons have not been built yet.
 pub(super) fn is_open(function: &ScalarFunction) -> bool {
     Form::of(function).is_some()
 }
 
-/// Before types are coerced: the comparisons, if the operand may be copied. For a CASE [`chosen`] does it.
+/// Replaces the call by its comparisons before types are coerced, if the operand may be copied. For CASE, [`chosen`]
+/// does this.
 pub(super) fn copied(function: ScalarFunction, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match (Form::of(&function), function.args.split_first()) {
         (Some(form @ (Form::Between | Form::NullIf)), Some((x, others))) if may_be_copied(x) => {
@@ -125,7 +127,7 @@ pub(super) fn copied(function: ScalarFunction, schema: &DFSchema) -> Result<Tran
     }
 }
 
-/// `CASE WHEN x = a` for `CASE x WHEN a`, if x may be copied; and whether it is that now.
+/// Replaces `CASE x WHEN a` by `CASE WHEN x = a` if x may be copied; also returns whether it did.
 pub(super) fn chosen(case: Case, schema: &DFSchema) -> Result<(Case, bool)> {
     let Case { expr, when_then_expr, else_expr } = case;
     if let Some(Expr::ScalarFunction(choice)) = expr.as_deref()
@@ -143,7 +145,7 @@ pub(super) fn chosen(case: Case, schema: &DFSchema) -> Result<(Case, bool)> {
     Ok((Case { expr, when_then_expr, else_expr }, false))
 }
 
-/// Once the types of all arguments are known: the function that has the comparisons in it.
+/// Returns the function that contains the comparisons, once the types of all arguments are known.
 pub(super) fn closed(function: ScalarFunction, schema: &DFSchema, config: &ConfigOptions) -> Result<Expr> {
     let (Some(form), Some(first)) = (Form::of(&function), function.args.first()) else { return Err(misplaced()) };
     let returns = form.return_type(&first.get_type(schema)?);
@@ -151,7 +153,7 @@ pub(super) fn closed(function: ScalarFunction, schema: &DFSchema, config: &Confi
     let mut operands = Vec::with_capacity(function.args.len());
     for (at, arg) in function.args.iter().enumerate() {
         operands.push(match arg {
-            // A comparison converts literals while it is planned.
+            // A comparison converts literals at planning time, so it has to see them.
             Expr::Literal(..) => arg.clone(),
             _ => {
                 fields.push(Field::new(at.to_string(), arg.get_type(schema)?, true));
@@ -177,7 +179,7 @@ fn misplaced() -> DataFusionError {
     DataFusionError::Internal("the comparisons of BETWEEN, CASE or NULLIF were not made".into())
 }
 
-/// A form whose comparisons are still to be made.
+/// The function of a form whose comparisons have not been built yet.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Open {
     form: Form,
@@ -202,20 +204,20 @@ impl ScalarUDFImpl for Open {
     }
 }
 
-/// Comparisons whose operand is worked out once, as the function's first argument.
+/// Comparisons whose operand is evaluated once, as the function's first argument.
 #[derive(Debug)]
 struct Once {
     form: Form,
     body: Arc<dyn PhysicalExpr>,
-    /// The arguments that are no literals, which are what the body reads.
+    /// The arguments that are no literals; these are the columns that the body reads.
     columns: Vec<usize>,
-    /// Their types; as long as `columns`.
+    /// The types of these arguments; as long as `columns`.
     schema: SchemaRef,
     returns: DataType,
     signature: Signature,
 }
 
-// Derived, it would move what it compares.
+// Written by hand because the derived `eq` would move the body out of its reference.
 impl PartialEq for Once {
     fn eq(&self, other: &Self) -> bool {
         self.form == other.form

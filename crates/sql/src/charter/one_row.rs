@@ -1,7 +1,8 @@
-//! The value of a subquery that may have no row, or more than one.
+//! Scalar subqueries that may return no row, or more than one.
 //!
-//! Without rows it is NULL, also where the column is NOT NULL: DataFusion takes the column's word for it, finds IS NULL to be
-//! false and fails on the NULL that comes. And of a subquery that depends on the row outside it wants to see at once that
+//! Without rows the value is NULL, also where the column is NOT NULL: DataFusion relies on the column's declaration,
+//! folds IS NULL to false, and fails on the NULL that arrives. And for a correlated subquery DataFusion wants proof at
+//! planning time that there is at most one row. Here both are checked at run time.
 //! there is at most one row. Here both are found out when the rows are there.
 
 use std::sync::Arc;
@@ -18,11 +19,11 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature, Subquery, Volatility, lit,
 };
 
-/// Names of what a subquery is asked for in place of its value: the first one, and how many rows there are.
+/// Names of the columns that a subquery returns in place of its value: the first value, and the number of rows.
 const VALUE: &str = "value";
 const ROWS: &str = "rows";
 
-/// Makes the values of subqueries among a node's expressions NULL where they have no row, and an error where they have several.
+/// Makes scalar subqueries among a node's expressions NULL if they have no row, and an error if they have several.
 pub(super) fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let mut found = false;
     plan.apply_expressions(|expr| {
@@ -41,7 +42,7 @@ pub(super) fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     rewritten.map_data(LogicalPlan::recompute_schema)
 }
 
-/// Whether DataFusion knows by itself when there is no value, and that there is one at most.
+/// Whether DataFusion knows by itself that the value may be missing, and that there is at most one.
 fn is_left(subquery: &Subquery) -> bool {
     let plan = &subquery.subquery;
     let nullable = plan.schema().field(0).is_nullable() || has_one_row(plan);
@@ -85,7 +86,7 @@ fn has_one_row(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// Whether a plan has one row at most by its form.
+/// Whether the plan's form limits it to one row.
 fn is_single(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Projection(projection) => is_single(&projection.input),
@@ -97,7 +98,7 @@ fn is_single(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// A value as it is, of which nobody may think that it cannot be NULL.
+/// The identity function, declared to be nullable.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct OrNull {
     signature: Signature,
@@ -134,7 +135,7 @@ impl ScalarUDFImpl for OrNull {
     }
 }
 
-/// The value of the only row; an error where there are more.
+/// The value of the only row; an error if there are several.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct OnlyRow {
     signature: Signature,

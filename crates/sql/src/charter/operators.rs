@@ -2,13 +2,14 @@
 //!
 //! | operands | `+ - *` | `/` | `DIV` | `%` |
 //! |---|---|---|---|---|
-//! | integers, LARGEINT too | next wider integer; BIGINT and LARGEINT stay and are checked | DOUBLE | BIGINT, LARGEINT | integer |
+//! | integers, LARGEINT too | next wider integer; BIGINT, LARGEINT checked | DOUBLE | BIGINT, LARGEINT | integer |
 //! | a decimal, no float | decimal | decimal, scale of the dividend + 4 | BIGINT | decimal |
 //! | a float, a string | DOUBLE | DOUBLE | BIGINT | DOUBLE |
 //!
-//! A zero divisor gives NULL. Doris: `int / int` is double, `tinyint + tinyint` smallint, and so on up to bigint
-//! (`Add.java`, `Divide.java` of its planner); a literal counts as the narrowest type that holds it. MySQL would make
-//! `int / int` a decimal; Doris decides.
+//! BIGINT and LARGEINT keep their type in `+ - *`, and a result beyond it is an error. A zero divisor gives NULL.
+//! Doris: `int / int` is double, `tinyint + tinyint` smallint, and so on up to bigint (`Add.java`, `Divide.java` of its
+//! planner); a literal counts as the narrowest type that holds it. MySQL would make `int / int` a decimal; here Doris's
+//! rule holds.
 
 use std::sync::Arc;
 
@@ -34,7 +35,7 @@ use crate::functions::whole::LARGEINT;
 use crate::functions::{Operators, element_at_udf, is_bytes, json_value_udf};
 use crate::type_text::Sql;
 
-/// Plans operators and aggregates as the charter says.
+/// The planner hook of the charter for operators, aggregates and other expressions.
 #[derive(Debug)]
 pub struct CharterPlanner {
     add: Arc<ScalarUDF>,
@@ -61,7 +62,7 @@ impl Default for CharterPlanner {
     }
 }
 
-/// Bits that an operand counts with: a literal is as narrow as it can be.
+/// Returns the bits with which an operand counts: a literal counts as the narrowest type that holds it.
 fn bits(expr: &Expr, declared: u32) -> u32 {
     match int_literal(expr) {
         Some(n) if i8::try_from(n).is_ok() => 8,
@@ -80,7 +81,7 @@ fn int_type(bits: u32) -> DataType {
     }
 }
 
-/// The decimal that holds every integer of so many bits.
+/// Returns the decimal type that holds every integer of this many bits.
 fn int_decimal(bits: u32) -> DataType {
     match bits {
         0..=8 => DataType::Decimal128(3, 0),
@@ -90,7 +91,7 @@ fn int_decimal(bits: u32) -> DataType {
     }
 }
 
-/// The divisor, NULL instead of zero. A literal needs no test.
+/// Returns the divisor with zero replaced by NULL. A literal needs no test at run time.
 fn divisor(expr: Expr, t: &DataType) -> Expr {
     let zero = match t {
         DataType::Decimal128(p, s) => ScalarValue::Decimal128(Some(0), *p, *s),
@@ -107,7 +108,7 @@ fn divisor(expr: Expr, t: &DataType) -> Expr {
     datafusion::functions::core::expr_fn::nullif(expr, Expr::Literal(zero, None))
 }
 
-/// A condition as a boolean: numbers are true when they are not zero, text as a cast to BOOLEAN.
+/// Turns a condition into a boolean: a number is true when it is not zero, text is cast to BOOLEAN.
 pub(super) fn to_boolean(expr: Expr, class: Class, schema: &DFSchema) -> Expr {
     match class {
         Class::Boolean | Class::Other => expr,
@@ -126,7 +127,7 @@ pub(super) fn to_boolean(expr: Expr, class: Class, schema: &DFSchema) -> Expr {
 }
 
 impl CharterPlanner {
-    /// [`is_arithmetic`] said yes.
+    /// Plans an arithmetic operator for which [`is_arithmetic`] holds.
     fn arithmetic(
         &self,
         op: &BinaryOperator,
@@ -159,7 +160,7 @@ impl CharterPlanner {
             BinaryOperator::Divide => self.divide(left, l, right, r, schema),
             BinaryOperator::Modulo => modulo(left, l, right, r, schema),
             _ => match (l, r) {
-                // The smallest integer of a type has no opposite in it.
+                // The smallest integer of a type has no opposite in that type, so the division is done in BIGINT.
                 (Class::Int(_), Class::Int(_)) => {
                     let (left, right) = both(left, right, &DataType::Int64, schema);
                     binary(left, Operator::Divide, divisor(right, &DataType::Int64))
@@ -175,7 +176,7 @@ impl CharterPlanner {
             BinaryOperator::Minus => (Operator::Minus, &self.subtract, &self.operators.subtract),
             _ => (Operator::Multiply, &self.multiply, &self.operators.multiply),
         };
-        // Literals are added up here: a long sum of them would be a deep tree for nothing.
+        // Literals are folded here: a long sum of them would needlessly be a deep tree.
         if let (Some(a), Some(b)) = (int_literal(&left), int_literal(&right)) {
             let value = match op {
                 BinaryOperator::Plus => a.checked_add(b),
@@ -206,7 +207,7 @@ impl CharterPlanner {
                 chained(large, left, right)
             }
             _ => {
-                // The result of a chain is checked once.
+                // The digits of a chain are checked once, for its result.
                 let (left, right) = (self.unchecked(left), self.unchecked(right));
                 let (left, right) = decimals(left, l, right, r, schema);
                 if let (Operator::Multiply, Ok(l), Ok(r)) = (native, left.get_type(schema), right.get_type(schema))
@@ -216,7 +217,7 @@ impl CharterPlanner {
                 }
                 let result = binary(left, native, right);
                 match result.get_type(schema) {
-                    // The type has all digits that it can have, which may be fewer than the number has.
+                    // The result's type has the maximal precision, which may be less than the number needs.
                     Ok(
                         DataType::Decimal128(DECIMAL128_MAX_PRECISION, _)
                         | DataType::Decimal256(DECIMAL256_MAX_PRECISION, _),
@@ -240,12 +241,12 @@ impl CharterPlanner {
         binary(left, Operator::Divide, divisor(right, &t))
     }
 
-    /// The decimal whose digits are counted.
+    /// Removes the check of a decimal's digits, if there is one.
     fn unchecked(&self, expr: Expr) -> Expr {
         self.without_check(expr).0
     }
 
-    /// The expression without the count of its digits, and whether there was one.
+    /// Removes the check of a decimal's digits. Returns the expression, and whether there was a check.
     pub(super) fn without_check(&self, expr: Expr) -> (Expr, bool) {
         match expr {
             Expr::ScalarFunction(mut call) if Arc::ptr_eq(&call.func, &self.operators.within_precision) => {
@@ -255,13 +256,13 @@ impl CharterPlanner {
         }
     }
 
-    /// The decimal, if it has no more digits than its type.
+    /// Adds the check that a decimal has no more digits than its type.
     pub(super) fn with_check(&self, expr: Expr) -> Expr {
         called(&self.operators.within_precision, vec![expr])
     }
 
-    /// The field of a STRUCT, in any case; the value of a key of a MAP; the member of a JSON object. The expression again where
-    /// there is none.
+    /// Returns the field of a STRUCT (case-insensitive), the value of a MAP's key, or the member of a JSON object.
+    /// Gives the expression back as the error if there is none.
     fn field(&self, of: Expr, t: &DataType, name: &str) -> std::result::Result<Expr, Box<Expr>> {
         match t {
             DataType::Struct(fields) => {
@@ -280,14 +281,14 @@ impl CharterPlanner {
         }
     }
 
-    /// `&`, `|`, `^`, `<<`, `>>`.
+    /// Plans `&`, `|`, `^`, `<<`, `>>`.
     fn bitwise(&self, op: &BinaryOperator, left: Expr, l: Class, right: Expr, r: Class, schema: &DFSchema) -> Expr {
         let (function, native) = match op {
             BinaryOperator::BitwiseAnd => (&self.operators.and, Some(Operator::BitwiseAnd)),
             BinaryOperator::BitwiseOr => (&self.operators.or, Some(Operator::BitwiseOr)),
-            // DataFusion takes `x ^ x` for 0, also of NULL.
+            // DataFusion folds `x ^ x` to 0, also where x is NULL.
             BinaryOperator::BitwiseXor => (&self.operators.xor, None),
-            // Arrow shifts by the places modulo 64, and keeps the sign.
+            // Arrow shifts modulo 64 places and keeps the sign.
             BinaryOperator::PGBitwiseShiftLeft => (&self.operators.shift_left, None),
             _ => (&self.operators.shift_right, None),
         };
@@ -300,7 +301,7 @@ impl CharterPlanner {
     }
 }
 
-/// A call over two operands; `(a + b) + c` is one call.
+/// Returns a call over two operands; `(a + b) + c` becomes one call.
 fn chained(function: &Arc<ScalarUDF>, left: Expr, right: Expr) -> Expr {
     match left {
         Expr::ScalarFunction(mut chain) if Arc::ptr_eq(&chain.func, function) => {
@@ -315,7 +316,7 @@ fn called(function: &Arc<ScalarUDF>, args: Vec<Expr>) -> Expr {
     Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(function), args))
 }
 
-/// A literal is retyped, anything else cast.
+/// Widens to a type: a literal changes its type, anything else is cast.
 fn widen(expr: Expr, t: &DataType, schema: &DFSchema) -> Expr {
     if let Some(n) = int_literal(&expr)
         && let Ok(value) = ScalarValue::Int64(Some(n)).cast_to(t)
@@ -333,7 +334,7 @@ fn both(left: Expr, right: Expr, t: &DataType, schema: &DFSchema) -> (Expr, Expr
     (widen(left, t, schema), widen(right, t, schema))
 }
 
-/// Both operands as decimals of one kind.
+/// Converts both operands to decimals of the same width.
 fn decimals(left: Expr, l: Class, right: Expr, r: Class, schema: &DFSchema) -> (Expr, Expr) {
     let wide = matches!(l, Class::Decimal(_, _, true)) || matches!(r, Class::Decimal(_, _, true));
     let to = |expr: Expr, class: Class| {
@@ -376,7 +377,7 @@ fn modulo(left: Expr, l: Class, right: Expr, r: Class, schema: &DFSchema) -> Exp
     }
 }
 
-/// Whether an interval can move the time of day.
+/// Whether an interval can change the time of day.
 fn has_time_part(interval: &Expr) -> bool {
     match interval {
         Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(i)), _) => i.nanoseconds != 0,
@@ -392,8 +393,8 @@ fn has_time_part(interval: &Expr) -> bool {
     }
 }
 
-/// `d + INTERVAL ..`, `INTERVAL .. + d`, `d - INTERVAL ..`: text becomes a DATETIME, a DATE stays one as long as whole
-/// days are added.
+/// Plans `d + INTERVAL ..`, `INTERVAL .. + d`, `d - INTERVAL ..`: text becomes a DATETIME, and a DATE stays one if
+/// whole days are added.
 fn interval_arithmetic(op: &BinaryOperator, left: Expr, l: Class, right: Expr, r: Class, schema: &DFSchema) -> Expr {
     let (point, point_class, interval) = if r == Class::Interval { (left, l, right) } else { (right, r, left) };
     let op = if *op == BinaryOperator::Minus { Operator::Minus } else { Operator::Plus };
@@ -422,7 +423,8 @@ fn interval_arithmetic(op: &BinaryOperator, left: Expr, l: Class, right: Expr, r
     binary(point, op, interval)
 }
 
-/// Whether the operator is planned here: numbers and what converts to them, or a point in time and an interval.
+/// Whether the operator is planned here: its operands are numbers or convert to them, or are a point in time and an
+/// interval.
 fn is_arithmetic(op: &BinaryOperator, l: Class, r: Class) -> bool {
     let point = |c| matches!(c, Class::Date | Class::DateTime | Class::Text | Class::Int(_) | Class::Null);
     match (l, r) {
@@ -432,10 +434,10 @@ fn is_arithmetic(op: &BinaryOperator, l: Class, r: Class) -> bool {
     }
 }
 
-/// BINARY is no number: BITMAP and HLL are bytes, too, and not all bytes are text.
+/// Refuses BINARY as a number: BITMAP and HLL are bytes, too, and not all bytes are text.
 ///
 /// # Errors
-/// The operator would have to take bytes for a number, a truth value or a point in time.
+/// `NotImplemented` if the operator would have to read bytes as a number, a truth value or a point in time.
 fn refuse_bytes(op: &BinaryOperator, left: &Expr, l: Class, right: &Expr, r: Class, schema: &DFSchema) -> Result<()> {
     use BinaryOperator as Op;
     let is_one = |e: &Expr, c: Class| c == Class::Other && e.get_type(schema).is_ok_and(|t| is_bytes(&t));
@@ -506,12 +508,12 @@ impl ExprPlanner for CharterPlanner {
                 let right = to_boolean(right, r, schema);
                 match op {
                     Op::And => match (left, right) {
-                        // `x AND TRUE` only asked for a boolean.
+                        // `x AND TRUE` was only a way to ask for a boolean.
                         (left, Expr::Literal(ScalarValue::Boolean(Some(true)), _)) => left,
                         (left, right) => binary(left, Operator::And, right),
                     },
                     Op::Or => binary(left, Operator::Or, right),
-                    // NULL if either is, true if they differ.
+                    // XOR is NULL if either side is, and true if they differ.
                     _ => binary(left, Operator::NotEq, right),
                 }
             }
@@ -535,7 +537,7 @@ impl ExprPlanner for CharterPlanner {
         Ok(PlannerResult::Planned(planned))
     }
 
-    /// `m[key]` of a MAP compares keys as comparisons do; DataFusion wants the key in the map's own type.
+    /// `m[key]` of a MAP compares keys like comparisons do, whereas DataFusion wants the key in the map's own type.
     fn plan_field_access(
         &self,
         expr: RawFieldAccessExpr,
@@ -553,7 +555,7 @@ impl ExprPlanner for CharterPlanner {
                     Err(expr) => PlannerResult::Original(RawFieldAccessExpr { field_access, expr: *expr }),
                 });
             }
-            // A place in a JSON array, which begins with 0.
+            // The index of a JSON array, which begins at 0.
             GetFieldAccess::ListIndex { key } if Class::of(&of) == Class::Text => {
                 if let Some(place) = int_literal(key) {
                     let path = lit(format!("$[{place}]"));
@@ -573,7 +575,7 @@ impl ExprPlanner for CharterPlanner {
         Ok(PlannerResult::Planned(called(&self.element, vec![expr, key])))
     }
 
-    /// `t.s.a`, `s.a.b`: a column and fields of it.
+    /// Plans `t.s.a` and `s.a.b`: a column and its fields.
     fn plan_compound_identifier(
         &self,
         field: &Field,
@@ -598,12 +600,12 @@ impl ExprPlanner for CharterPlanner {
         Ok(PlannerResult::Planned(value))
     }
 
-    /// `[a, b]`, with the common type of `array(a, b)`.
+    /// Plans `[a, b]` with the common type of `array(a, b)`.
     fn plan_array_literal(&self, exprs: Vec<Expr>, _: &DFSchema) -> Result<PlannerResult<Vec<Expr>>> {
         Ok(PlannerResult::Planned(called(&self.array, exprs)))
     }
 
-    /// `map(k1, v1, k2, v2)`, with the common type of all keys and that of all values.
+    /// Plans `map(k1, v1, k2, v2)` with the common type of all keys and that of all values.
     fn plan_make_map(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
         if args.len() % 2 == 1 {
             return plan_err!("map takes keys and values in pairs, found {} arguments", args.len());
@@ -639,8 +641,8 @@ impl ExprPlanner for CharterPlanner {
         Ok(PlannerResult::Original(expr))
     }
 
-    /// `COUNT(DISTINCT a, b)` counts different tuples without a NULL. `SUM(x + literal)` keeps the form that
-    /// DataFusion turns into `SUM(x) + literal * COUNT(x)`.
+    /// Plans aggregates. `COUNT(DISTINCT a, b)` counts distinct tuples without a NULL. `SUM(x + literal)` keeps the
+    /// form that DataFusion turns into `SUM(x) + literal * COUNT(x)`.
     fn plan_aggregate(&self, mut expr: RawAggregateExpr) -> Result<PlannerResult<RawAggregateExpr>> {
         if expr.func.name() == "count" && expr.distinct {
             expr.func = crate::functions::count_distinct();

@@ -1,8 +1,9 @@
-//! Names of the select list that ORDER BY does not mean.
+//! Aliases of the select list that ORDER BY does not mean.
 //!
-//! In `SELECT 1 AS a FROM t ORDER BY t.a` and `SELECT max(a) AS a FROM t GROUP BY b ORDER BY sum(a)` the column is meant.
-//! DataFusion adds it to the select list to sort by it, where it would stand beside `a`, or takes the item for it. So the
-//! item gets another name. A subquery whose item it is becomes one level deeper and gives the name back.
+//! `SELECT 1 AS a FROM t ORDER BY t.a` and `SELECT max(a) AS a FROM t GROUP BY b ORDER BY sum(a)` sort by the column a.
+//! DataFusion either adds the column to the select list to sort by it, where it collides with the item `a`, or takes
+//! the item for it. So the item is renamed. A subquery whose item is renamed becomes one level deeper, and the outer
+//! level restores the name.
 
 use dipper_dialect::error::SqlError;
 use dipper_dialect::tree::{self, function_name};
@@ -15,7 +16,7 @@ use super::nesting::is_subquery;
 use super::tables;
 use crate::functions;
 
-/// Renames such items of the outermost query, whose headers are known, and of all others.
+/// Renames these items in the outermost query, whose headers are already known, and in all others.
 pub(super) fn rename(query: &mut Query) {
     struct Inner(*const Query);
     impl Change for Inner {
@@ -32,7 +33,7 @@ pub(super) fn rename(query: &mut Query) {
     let _ = walk::change(query, &mut Inner(outermost));
 }
 
-/// Whether items got other names.
+/// Renames items of one query; returns whether there were any.
 fn renamed(query: &mut Query) -> bool {
     let (SetExpr::Select(select), Some(order)) = (query.body.as_mut(), &mut query.order_by) else { return false };
     let OrderByKind::Expressions(order) = &mut order.kind else { return false };
@@ -65,7 +66,7 @@ fn renamed(query: &mut Query) -> bool {
     any
 }
 
-/// Whether it is a name that an item got here.
+/// Whether a name was given here.
 fn is_renamed(name: &Ident) -> bool {
     name.value.rsplit_once(MARK).is_some_and(|(_, mark)| mark.starts_with('o'))
 }
@@ -79,7 +80,7 @@ fn is_key(select: &Select, name: &str) -> bool {
     }
 }
 
-/// Puts the query one level deeper, below a select list with the names that clients and outer queries know.
+/// Wraps the query in a select list with the names that clients and outer queries know.
 fn restore(query: &mut Query) {
     let SetExpr::Select(select) = query.body.as_ref() else { return };
     let items: Option<Vec<SelectItem>> = (select.projection.iter())
@@ -95,7 +96,7 @@ fn restore(query: &mut Query) {
             Some(SelectItem::ExprWithAlias { expr, alias })
         })
         .collect();
-    // Beside `*` nothing is given back: what reads the item by its name is refused.
+    // Beside `*` no name is restored: a query that reads the item by its name is refused.
     let Some(items) = items else { return };
     let inner = std::mem::replace(query, tree::select(items, Vec::new()));
     if let SetExpr::Select(select) = query.body.as_mut() {
@@ -112,11 +113,11 @@ fn is_aggregate(expr: &Expr) -> bool {
     }
 }
 
-/// Looks for a column of that name that is not the item: one with its table, or one inside of an aggregate.
+/// The search for a column of the item's name that is not the item: qualified by its table, or inside an aggregate.
 struct Meant<'a> {
     name: &'a str,
     item: &'a Expr,
-    /// Whether each open subquery or aggregate is an aggregate.
+    /// For each open subquery or aggregate, whether it is an aggregate.
     open: Vec<bool>,
     found: bool,
 }
@@ -155,7 +156,7 @@ impl Look for Meant<'_> {
     }
 }
 
-/// Puts the new name in the place of the item's, outside of aggregates and subqueries.
+/// The walk that replaces the item's name by the new one, outside of aggregates and subqueries.
 struct Naming {
     name: String,
     new: Ident,
@@ -166,7 +167,7 @@ impl Naming {
     fn walk(&mut self, expr: &mut Expr) {
         // Renaming cannot fail.
         let _ = walk::change_expr(expr, self);
-        // Only names are left in parentheses.
+        // Parentheses around the expression come off: in `ORDER BY (a)` the name is a name, too.
         while let Expr::Nested(inner) = expr {
             *expr = std::mem::replace(&mut **inner, Expr::value(Value::Null));
         }

@@ -1,13 +1,13 @@
-//! RANGE frames: keys and distances between which a bound is computed without overflow.
+//! RANGE frames: conversion of keys and distances to types in which every bound is exact.
 //!
-//! DataFusion computes a bound in the key's own type. Where that overflows it takes the end of the rows for the bound, and the
-//! rows with NULL, which are beside the least values, are in the frame then. It reads a distance in the key's type, so that one of
-//! more digits is rounded, and one that is larger than the type means all rows. Of keys of other types it takes what cannot be
-//! computed for the end of the rows, too. So keys and distances here are of a type in which every bound is exact, and what
-//! is neither a number nor a point in time has no distances.
+//! DataFusion computes a bound in the key's own type. Where that overflows, it takes the end of the rows for the bound,
+//! and then rows with NULL, which are beside the least values, are in the frame. It reads a distance in the key's type,
+//! so a distance with more digits is rounded, and one larger than the type means all rows. For keys of other types it
+//! takes a bound that it cannot compute for the end of the rows, too. So keys and distances are converted here to a
+//! type in which every bound is exact, and a key that is neither a number nor a point in time is refused.
 //!
-//! A key that is nothing but NULL, a literal or a parameter whose value is not given yet, is a number here: NULL in all rows
-//! still, which are each other's peers.
+//! A key of the NULL type, which is a literal NULL or a parameter whose value is not given yet, becomes a number here:
+//! NULL in all rows still, which are then peers of each other.
 
 use arrow::datatypes::{
     DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, IntervalMonthDayNano, IntervalUnit, i256,
@@ -19,17 +19,18 @@ use datafusion::logical_expr::{Expr, ExprSchemable, WindowFrameBound, WindowFram
 
 use super::terms::cast_to;
 
-/// More months, days and nanoseconds than lie between the first and the last day of the calendar, or than an interval has.
+/// More months and days than lie between the first and the last day of the calendar; nanoseconds need no limit.
 const MONTHS: i32 = 12 * 10_000;
 const DAYS: i32 = 366 * 10_000;
 
-/// The digits that a bound of `DECIMAL128` may have: twice its size more is still a number of 128 bits.
+/// The digits that a key may have in `DECIMAL128`: the key plus twice its range still fits in 128 bits.
 const DIGITS_OF_128_BITS: usize = DECIMAL128_MAX_PRECISION as usize - 1;
 
-/// A window function whose RANGE frame has bounds of a type that holds them.
+/// Gives the RANGE frame of a window function bounds of a type that holds them.
 ///
 /// # Errors
-/// A key has no distances, those written, or ones of so many digits.
+/// `Plan` if the key's type has no distances, if a distance is not written in the form that the type needs, or if a
+/// distance has too many digits.
 pub(super) fn with_exact_bounds(mut function: Box<WindowFunction>, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let frame = &function.params.window_frame;
     let distances = [&frame.start_bound, &frame.end_bound].into_iter().filter_map(distance).map(String::from);
@@ -67,7 +68,7 @@ pub(super) fn with_exact_bounds(mut function: Box<WindowFunction>, schema: &DFSc
     Ok(Transformed::yes(Expr::WindowFunction(function)))
 }
 
-/// The distance of a bound as it is written.
+/// Returns the distance of a bound as it is written.
 fn distance(bound: &WindowFrameBound) -> Option<&str> {
     match bound {
         WindowFrameBound::Preceding(ScalarValue::Utf8(Some(text)))
@@ -76,13 +77,14 @@ fn distance(bound: &WindowFrameBound) -> Option<&str> {
     }
 }
 
-/// A key's type in which bounds are exact, if it is another one, and the value of a distance beside it; `None`: the planner's.
+/// The type in which bounds of a key are exact, if it is not the key's own, and the reader of distances. A reader
+/// returns `None` if the planner's own reading of the distance serves.
 struct Exact {
     key: Option<DataType>,
     bound: Box<dyn Fn(&str) -> Result<Option<ScalarValue>>>,
 }
 
-/// The digits of the largest number of a type before and behind the point.
+/// Returns the digits before and after the point of the largest number of a type.
 fn digits_of(t: &DataType) -> Option<(usize, usize)> {
     Some(match t {
         DataType::Boolean => (1, 0),
@@ -102,14 +104,15 @@ fn digits_of(t: &DataType) -> Option<(usize, usize)> {
     })
 }
 
-/// Integers and decimals of so many digits, as numbers with as many digits as the distances have behind the point.
+/// Handles integers and decimals with `digits` digits before the point and at least `scale` behind it. The scale grows
+/// to that of the longest distance.
 fn numbers(t: &DataType, digits: usize, scale: usize, distances: &[String]) -> Result<Exact> {
     let mut scale = scale;
     for text in distances {
         scale = scale.max(plain(text)?.1.len());
     }
     let all = digits + scale;
-    // No two values are further from each other.
+    // No two values are further apart than this.
     let span = i256::from_i128(10).wrapping_pow(all as u32).wrapping_mul(i256::from_i128(2));
     let units = move |text: &str| -> Result<i256> {
         let (whole, fraction) = plain(text)?;
@@ -144,7 +147,7 @@ fn numbers(t: &DataType, digits: usize, scale: usize, distances: &[String]) -> R
     Ok(Exact { key: (!is_wide).then_some(DataType::Decimal256(wide, point)), bound: Box::new(bound) })
 }
 
-/// The digits of a number before and behind the point, without zeros that say nothing.
+/// Splits a number into its digits before and after the point, without leading and trailing zeros.
 fn plain(text: &str) -> Result<(String, String)> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     match whole.chars().chain(fraction.chars()).all(|c| c.is_ascii_digit())
@@ -157,19 +160,19 @@ fn plain(text: &str) -> Result<(String, String)> {
     }
 }
 
-/// A distance of floating point, as the planner reads it.
+/// Checks a distance for a floating-point key and leaves it to the planner.
 fn float(text: &str) -> Result<Option<ScalarValue>> {
     plain(text).map(|_| None)
 }
 
-/// A distance in time, not longer than the calendar.
+/// Reads a distance in time, clamped to the length of the calendar.
 fn interval(text: &str) -> Result<Option<ScalarValue>> {
     let IntervalMonthDayNano { months, days, nanoseconds } = parts(text)?;
     let within = IntervalMonthDayNano::new(months.clamp(-MONTHS, MONTHS), days.clamp(-DAYS, DAYS), nanoseconds);
     Ok(Some(ScalarValue::IntervalMonthDayNano(Some(within))))
 }
 
-/// The months, days and nanoseconds of an interval.
+/// Reads an interval.
 fn parts(text: &str) -> Result<IntervalMonthDayNano> {
     let is_number = text.parse::<f64>().is_ok();
     let value = ScalarValue::from(text).cast_to(&DataType::Interval(IntervalUnit::MonthDayNano));

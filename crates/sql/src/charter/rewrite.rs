@@ -1,8 +1,8 @@
-//! MySQL spellings that DataFusion's planner does not know, rewritten in the tree. Nothing here needs a type.
+//! Rewrites of MySQL spellings that DataFusion's planner does not know, on the syntax tree. None of them needs a type.
 //!
 //! | written | becomes |
 //! |---|---|
-//! | `x BETWEEN a AND b` | `x >= a AND x <= b`, so that each comparison coerces as comparisons do, see [`super::once`] |
+//! | `x BETWEEN a AND b` | `x >= a AND x <= b`: each comparison coerces like any other, see [`super::once`] |
 //! | `CASE x WHEN a` | `CASE WHEN x = a`, for the same reason |
 //! | `IF(c, a, b)` | `CASE WHEN c THEN a ELSE b END`: only one side is evaluated |
 //! | `CASE WHEN c` with a CASE in c | `CASE TRUE WHEN c`, see [`super::cases`] |
@@ -14,7 +14,7 @@
 //! | `(a, b) IN (SELECT x, y ..)` | EXISTS, see [`super::row_subqueries`] |
 //! | `(a, b) = (1, 2)`, `(a, b) IN ((1, 2), ..)` | comparisons of values, see [`super::row_comparisons`] |
 //! | `GROUP BY a WITH ROLLUP` or `CUBE` | `GROUP BY ROLLUP (a)`, `CUBE (a)` |
-//! | `HAVING` | names of the select list are what they stand for, see [`super::having`] |
+//! | `HAVING` | names of the select list are replaced by their items, see [`super::having`] |
 //! | `WHERE x`, `x AND y` | conditions become boolean where they are used |
 
 use dipper_base::types::SqlType;
@@ -37,7 +37,7 @@ use crate::functions::{self, CAST_JSON};
 /// Functions whose first argument is a unit without quotes.
 const UNIT_FIRST: &[&str] = &["timestampdiff", "timestampadd"];
 
-/// Units that Arrow's own interval parser knows.
+/// Units that Arrow's interval parser knows.
 const NATIVE_UNITS: &[&str] = &["year", "month", "week", "day", "hour", "minute", "second"];
 
 /// Rewrites a whole query in place.
@@ -62,7 +62,7 @@ fn string(text: impl Into<String>) -> Expr {
     Expr::value(Value::SingleQuotedString(text.into()))
 }
 
-/// The arguments, if all are plain expressions.
+/// Returns the arguments if all of them are plain expressions.
 pub(super) fn plain_args(function: &ast::Function) -> Option<Vec<Expr>> {
     let FunctionArguments::List(list) = &function.args else { return None };
     if list.duplicate_treatment.is_some() || !list.clauses.is_empty() {
@@ -77,7 +77,7 @@ pub(super) fn plain_args(function: &ast::Function) -> Option<Vec<Expr>> {
         .collect()
 }
 
-/// Whether an expression yields a boolean by its form alone.
+/// Whether an expression yields a boolean by its syntax alone.
 fn is_boolean(expr: &Expr) -> bool {
     use BinaryOperator as Op;
     match expr {
@@ -209,7 +209,7 @@ impl Rewriter {
             Expr::Cast { kind, expr, data_type, array, format } => cast(kind, *expr, data_type, array, format)?,
             Expr::UnaryOp { op, expr } => match op {
                 UnaryOperator::Plus => *expr,
-                // A number keeps its sign, also the smallest integer.
+                // A negative number is one literal, because the smallest integer has no positive counterpart.
                 UnaryOperator::Minus if matches!(&*expr, Expr::Value(v) if matches!(v.value, Value::Number(..))) => {
                     Expr::UnaryOp { op, expr }
                 }
@@ -291,8 +291,9 @@ impl Rewriter {
     }
 }
 
-/// `l[1].a`, `f().a`: names behind what is no name are fields. The planner takes them as texts; those in front are columns.
-/// `l[2:3]` is `array_slice(l, 2, 3)`, three elements from the second on.
+/// Rewrites accesses such as `l[1].a` and `f().a`: names after something that is not a name are fields, which the
+/// planner takes as strings; leading names stay columns. `l[2:3]` becomes `array_slice(l, 2, 3)`: three elements from
+/// the second on.
 fn fields(root: Expr, access_chain: Vec<AccessExpr>) -> Expr {
     let is_name = |access: &AccessExpr| matches!(access, AccessExpr::Dot(Expr::Identifier(_)));
     let names = match &root {
@@ -322,7 +323,7 @@ fn fields(root: Expr, access_chain: Vec<AccessExpr>) -> Expr {
 fn literal(value: ast::ValueWithSpan) -> Expr {
     match value.value {
         Value::DoubleQuotedString(s) | Value::NationalStringLiteral(s) => string(s),
-        // A number with an exponent is a double; the others are integers or decimals.
+        // A number with an exponent is a double; other numbers are integers or decimals.
         Value::Number(n, long) if n.contains(['e', 'E']) => Expr::Cast {
             kind: CastKind::Cast,
             expr: Box::new(string(if long { n.trim_end_matches('L').to_string() } else { n })),
@@ -344,7 +345,8 @@ fn boolean(expr: Box<Expr>) -> Box<Expr> {
     Box::new(nested(expr))
 }
 
-/// DataFusion knows the backslash only: a pattern with another escape character is spelled anew.
+/// Rewrites LIKE patterns with an escape character other than the backslash, which is the only one that DataFusion
+/// knows.
 fn like_escape(pattern: Expr, escape: Option<ast::ValueWithSpan>) -> (Expr, Option<ast::ValueWithSpan>) {
     let escape_text = match escape.as_ref().map(|e| &e.value) {
         Some(Value::SingleQuotedString(s) | Value::DoubleQuotedString(s)) => s.clone(),
@@ -357,7 +359,7 @@ fn like_escape(pattern: Expr, escape: Option<ast::ValueWithSpan>) -> (Expr, Opti
     let Some(text) = literal_text(&pattern) else {
         let escaped = escape_char.map(|c| format!("{}(.)|", regex::escape(c.encode_utf8(&mut [0; 4]))));
         let found = format!(r"(?s){}(\\)", escaped.unwrap_or_default());
-        // One of the two groups is empty.
+        // Only one of the two groups captures a character, the other is empty.
         return (call("regexp_replace", vec![pattern, string(found), string(r"\\\1\2")]), None);
     };
     let mut out = String::new();
@@ -375,12 +377,12 @@ fn like_escape(pattern: Expr, escape: Option<ast::ValueWithSpan>) -> (Expr, Opti
     (string(out), None)
 }
 
-/// A type of ours, as the parser writes it.
+/// Returns a type of dipper's own, in the form in which the parser writes it.
 fn type_named(text: &str) -> ast::DataType {
     ast::DataType::Custom(ast::ObjectName::from(vec![Ident::new(TYPE_NAME)]), vec![text.to_string()])
 }
 
-/// Casts give NULL where they fail; `CHAR(n)` cuts, `DATETIME(p)` rounds.
+/// Rewrites a cast: it gives NULL where it fails, `CHAR(n)` truncates, `DATETIME(p)` rounds.
 fn cast(
     kind: CastKind,
     expr: Expr,
@@ -394,15 +396,15 @@ fn cast(
         }
         _ => None,
     };
-    // TIME values are text.
+    // TIME values are texts.
     if let Some(SqlType::Time(p)) = ours {
         return Ok(call("time", vec![expr, Expr::value(Value::Number(p.to_string(), false))]));
     }
-    // What is no JSON is NULL.
+    // Text that is no JSON becomes NULL.
     if ours == Some(SqlType::Json) {
         return Ok(call(CAST_JSON, vec![expr]));
     }
-    // LARGEINT cuts fractions off, and has the Arrow type of this decimal.
+    // LARGEINT truncates fractions, and its Arrow type is this decimal, which rounds them.
     if ours == Some(SqlType::Decimal(39, 0)) {
         let digits = cast(kind, expr, type_named("decimal(76,36)"), false, None)?;
         return cast(CastKind::TryCast, call("round", vec![digits]), type_named("largeint"), array, format);
@@ -426,7 +428,7 @@ fn cast(
 
 impl Change for Rewriter {
     fn query(&mut self, query: &mut Query) -> Result<(), SqlError> {
-        // Locks are for tables that are changed in place.
+        // Locks are dropped: they are for tables that are changed in place.
         query.locks.clear();
         having::rewrite(query);
         except(&mut query.body);
@@ -443,7 +445,7 @@ impl Change for Rewriter {
     }
 }
 
-/// Whether the operator computes a number of numbers.
+/// Whether the operator computes a number from numbers.
 pub(super) fn is_arithmetic(op: &BinaryOperator) -> bool {
     use BinaryOperator as Op;
     matches!(
@@ -462,7 +464,7 @@ pub(super) fn is_arithmetic(op: &BinaryOperator) -> bool {
     )
 }
 
-/// MINUS is EXCEPT.
+/// Replaces MINUS by EXCEPT.
 fn except(body: &mut SetExpr) {
     if let SetExpr::SetOperation { op, left, right, .. } = body {
         if *op == SetOperator::Minus {
@@ -473,7 +475,7 @@ fn except(body: &mut SetExpr) {
     }
 }
 
-/// `LIMIT n, 18446744073709551615` means the rest (MySQL's manual says so): a number above BIGINT limits nothing.
+/// Removes a limit above BIGINT: `LIMIT n, 18446744073709551615` means all remaining rows (MySQL's manual says so).
 fn whole_limit(query: &mut Query) {
     let limits_nothing = |limit: &Expr| match limit {
         Expr::Value(value) => match &value.value {
@@ -523,13 +525,13 @@ fn select_clauses(select: &mut Select) -> Result<(), SqlError> {
         });
     }
     grouping_keys::once(select);
-    // MySQL's hints to its executor mean nothing here.
+    // MySQL's hints to its executor have no meaning here.
     select.select_modifiers = None;
     Ok(())
 }
 
-/// Calls with a syntax of their own become plain calls ([`crate::functions`] knows them), before names are resolved:
-/// the units in `TIMESTAMPDIFF(DAY, ..)` are names to the parser.
+/// Turns calls with a syntax of their own into plain calls that [`crate::functions`] knows. Runs before names are
+/// resolved: the parser takes the unit in `TIMESTAMPDIFF(DAY, ..)` for a name.
 pub(super) fn calls(query: &mut Query) {
     struct Calls;
     impl Change for Calls {
@@ -551,7 +553,8 @@ pub(super) fn calls(query: &mut Query) {
     let _ = walk::change(query, &mut Calls);
 }
 
-/// Last of all: scalar functions are called by their own names, which DataFusion plans without a second name.
+/// Replaces aliases of scalar functions by their primary names, which DataFusion plans without a second name. Runs as
+/// one of the last steps.
 pub(super) fn own_names(query: &mut Query) {
     struct OwnNames;
     impl Change for OwnNames {
@@ -568,7 +571,7 @@ pub(super) fn own_names(query: &mut Query) {
     let _ = walk::change(query, &mut OwnNames);
 }
 
-/// First of all: `FROM DUAL` is no table.
+/// Removes `FROM DUAL`, which is no table. Runs as one of the first steps.
 pub(super) fn simplify(query: &mut Query) {
     struct Simplify;
     impl Change for Simplify {
@@ -584,6 +587,6 @@ pub(super) fn simplify(query: &mut Query) {
             Ok(())
         }
     }
-    // It cannot fail.
+    // This rewrite cannot fail.
     let _ = walk::change(query, &mut Simplify);
 }

@@ -1,4 +1,5 @@
-//! Comparisons of rows, said by comparisons of their values: DataFusion would compare structs, where NULL equals NULL.
+//! Comparisons of rows, rewritten to comparisons of their values: DataFusion would compare structs, where NULL equals
+//! NULL.
 //!
 //! | written | becomes |
 //! |---|---|
@@ -7,9 +8,10 @@
 //! | `(a, b) < (x, y)` | `a < x OR (a = x AND b < y)` |
 //! | `(a, b) IN ((x, y), ..)` | an OR of what `=` becomes |
 //!
-//! Rows of literals are grouped by the column that has the fewest values, and what each column can be stands before: it
-//! leaves out partitions, buckets and pages, and is FALSE only where the rest is. So `(a, b) IN ((1, 2), (1, 3), (4, 5))`
-//! becomes `a IN (1, 4) AND b IN (2, 3, 5) AND (a = 1 AND b IN (2, 3) OR a = 4 AND b = 5)`.
+//! Rows of literals are grouped by the column with the fewest distinct values, and the possible values of each column
+//! are put in front as IN lists: they prune partitions, buckets and pages, and are FALSE only where the rest is. So
+//! `(a, b) IN ((1, 2), (1, 3), (4, 5))` becomes `a IN (1, 4) AND b IN (2, 3, 5) AND (a = 1 AND b IN (2, 3) OR a = 4 AND
+//! b = 5)`.
 
 use std::collections::HashSet;
 
@@ -21,7 +23,7 @@ use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value};
 use super::mixed::kind;
 use super::rewrite::{binary, nested, plain_args};
 
-/// The values of `(a, b)` or `ROW(a, b)`; `None` of what is no row.
+/// Returns the values of `(a, b)` or `ROW(a, b)`; `None` if the expression is no row.
 fn values(expr: &Expr) -> Option<Vec<Expr>> {
     let values = match expr {
         Expr::Nested(inner) => values(inner),
@@ -44,13 +46,13 @@ fn same_width(row: &[Expr], other: &[Expr]) -> Result<(), SqlError> {
     })
 }
 
-/// The operator between two expressions; between two rows what it says of their values.
+/// Builds a comparison of two expressions; of two rows, the comparisons of their values.
 ///
 /// # Errors
-/// One row has more values than the other (1241).
+/// 1241 if the rows have different numbers of values.
 pub(super) fn comparison(left: Expr, op: BinaryOperator, right: Expr) -> Result<Expr, SqlError> {
     use BinaryOperator as Op;
-    // What decides where the values before are the same.
+    // The operator for a value when all values before it are equal but others follow.
     let strict = match &op {
         Op::Eq | Op::Spaceship | Op::NotEq | Op::Lt | Op::Gt => op.clone(),
         Op::LtEq => Op::Lt,
@@ -74,10 +76,10 @@ pub(super) fn comparison(left: Expr, op: BinaryOperator, right: Expr) -> Result<
     Ok(compared.map_or_else(|| Expr::value(Value::Null), nested))
 }
 
-/// `expr [NOT] IN (list)`; where they are rows by what it says of their values.
+/// Builds `expr [NOT] IN (list)`; for rows, the comparisons of their values.
 ///
 /// # Errors
-/// One row has more values than another (1241).
+/// 1241 if the rows have different numbers of values.
 pub(super) fn in_list(expr: Box<Expr>, list: Vec<Expr>, negated: bool) -> Result<Expr, SqlError> {
     let (Some(row), Some(rows)) = (values(&expr), list.iter().map(values).collect::<Option<Vec<_>>>()) else {
         return Ok(Expr::InList { expr, list, negated });
@@ -103,20 +105,20 @@ pub(super) fn in_list(expr: Box<Expr>, list: Vec<Expr>, negated: bool) -> Result
     })
 }
 
-/// Whether a column of the rows has nothing but NULL and literals of one kind: there IN compares as `=` does.
+/// Whether a column of the rows holds only NULLs and literals of one kind, for which IN compares like `=`.
 fn has_literals(rows: &[Vec<Expr>], at: usize) -> bool {
     let values = rows.iter().map(|row| &row[at]);
     let mut kinds = values.filter(|v| !matches!(v, Expr::Value(v) if v.value == Value::Null)).map(kind);
     kinds.next().flatten().is_some_and(|first| kinds.all(|other| other.as_ref() == Some(&first)))
 }
 
-/// The values of a column of the rows, each once.
+/// Returns the distinct values of a column of the rows.
 fn distinct(rows: &[Vec<Expr>], at: usize) -> impl Iterator<Item = &Expr> {
     let mut seen = HashSet::new();
     rows.iter().map(move |row| &row[at]).filter(move |value| seen.insert(*value))
 }
 
-/// Whether the columns are one of these rows of literals.
+/// Builds the condition that the columns equal one of these rows of literals.
 fn one_of(columns: &[Expr], mut rows: Vec<Vec<Expr>>) -> Expr {
     if let [column] = columns {
         return in_values(column, distinct(&rows, 0).cloned().collect());
@@ -133,7 +135,7 @@ fn one_of(columns: &[Expr], mut rows: Vec<Vec<Expr>>) -> Expr {
     any(groups.collect())
 }
 
-/// Whether the column is one of these values.
+/// Builds the condition that the column equals one of these values.
 fn in_values(column: &Expr, values: Vec<Expr>) -> Expr {
     match <[Expr; 1]>::try_from(values) {
         Ok([value]) => binary(column.clone(), BinaryOperator::Eq, value),
@@ -141,7 +143,7 @@ fn in_values(column: &Expr, values: Vec<Expr>) -> Expr {
     }
 }
 
-/// Whether one of the conditions holds.
+/// Builds the condition that one of the conditions holds.
 fn any(conditions: Vec<Expr>) -> Expr {
     let chain = conditions.into_iter().reduce(|any, next| binary(any, BinaryOperator::Or, next));
     let mut any = chain.unwrap_or_else(|| Expr::value(Value::Boolean(false)));

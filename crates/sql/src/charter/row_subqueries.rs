@@ -1,7 +1,8 @@
-//! `(a, b) IN (SELECT x, y ...)`, which DataFusion's planner does not know, said by EXISTS.
+//! `(a, b) IN (SELECT x, y ...)`, which DataFusion's planner does not know, rewritten to EXISTS.
 //!
-//! It is TRUE where a row of the subquery equals in all columns; else NULL where a row differs in none for certain; else
-//! FALSE. A condition asks only whether it is TRUE (or, below NOT, whether it is FALSE), so one EXISTS says it there.
+//! The value is TRUE if a row of the subquery is equal in all columns; else NULL if some row does not certainly differ
+//! in any column; else FALSE. A condition only asks whether it is TRUE (or, below NOT, whether it is FALSE), and one
+//! EXISTS answers that.
 
 use dipper_dialect::tree;
 use sqlparser::ast::{
@@ -12,15 +13,17 @@ use super::cases::case;
 use super::rewrite::{binary, nested};
 use super::tables;
 
-/// The name of the subquery inside EXISTS, and of its columns with a number behind: no column outside has it.
+/// The name of the subquery inside EXISTS, and the prefix of its columns' names before a number: no outer column has
+/// it.
 const ROWS: &str = "__in_rows";
 
-/// Rewrites what AND, OR and NOT combine to a condition.
+/// Rewrites the memberships of rows among the terms that AND, OR and NOT combine into a condition.
 pub(super) fn condition(expr: &mut Expr) {
     wanted(expr, true);
 }
 
-/// `when`: whether the expression is asked for TRUE, or for FALSE. Of the two other values nothing depends on which it is.
+/// Rewrites an expression of which only one value matters: TRUE if `when`, else FALSE. The other two values need not be
+/// told apart.
 fn wanted(expr: &mut Expr, when: bool) {
     match expr {
         Expr::Nested(inner) => wanted(inner, when),
@@ -38,7 +41,7 @@ fn wanted(expr: &mut Expr, when: bool) {
     }
 }
 
-/// The same with all three values; other expressions as they are.
+/// Rewrites a membership of a row whose three values all matter; other expressions are returned as they are.
 pub(super) fn value(expr: Expr) -> Expr {
     match expr {
         Expr::InSubquery { expr: row, subquery, negated } => match columns(&row) {
@@ -54,7 +57,7 @@ pub(super) fn value(expr: Expr) -> Expr {
     }
 }
 
-/// The values of a row of more than one.
+/// Returns the values of a row that has more than one.
 fn columns(expr: &Expr) -> Option<&[Expr]> {
     match expr {
         Expr::Tuple(columns) if columns.len() > 1 => Some(columns),
@@ -66,7 +69,8 @@ fn not(expr: Expr) -> Expr {
     Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(nested(expr)) }
 }
 
-/// Whether the subquery has a row that equals (`certain`), or one that does not differ for certain.
+/// Builds the condition that the subquery has a row that equals (`certain`), or else one that does not certainly
+/// differ.
 fn exists(row: &[Expr], subquery: &Query, certain: bool) -> Expr {
     let name = |i: usize| Ident::with_quote('"', format!("{ROWS}_{i}"));
     let mut alias = tree::alias(Ident::with_quote('"', ROWS));

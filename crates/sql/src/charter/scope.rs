@@ -1,7 +1,7 @@
-//! The columns that stand in FROM, known by name before anything is planned.
+//! The columns of FROM, known by name before anything is planned.
 //!
-//! Tables have those that the engine found, derived tables and common table expressions those of their select lists. What
-//! `JOIN ... USING` and `NATURAL JOIN` make of two columns is one of the scope: see [`super::joins`].
+//! A table has the columns that the engine found; a derived table or common table expression has those of its select
+//! list. Two columns that `JOIN ... USING` or `NATURAL JOIN` merges are one column of the scope: see [`super::joins`].
 
 use std::collections::HashSet;
 
@@ -20,9 +20,9 @@ use super::tables;
 #[derive(Debug, Clone)]
 pub(super) struct Column {
     pub(super) name: String,
-    /// What stands for it in an expression: `t.a`, of a FULL JOIN USING `coalesce(t.a, u.a)`.
+    /// The expression for the column: `t.a`, or `coalesce(t.a, u.a)` for a FULL JOIN USING.
     pub(super) value: Expr,
-    /// Several columns are this one.
+    /// Whether several columns were merged into this one.
     pub(super) merged: bool,
 }
 
@@ -37,34 +37,34 @@ pub(super) fn same(name: &str, other: &str) -> bool {
     name.len() == other.len() && name == other || name.to_lowercase() == other.to_lowercase()
 }
 
-/// The columns of FROM; `None` where those of one of its tables cannot be told.
+/// The columns of FROM; `None` if those of one of its tables are unknown.
 pub(super) type Columns = Option<Vec<Column>>;
 
-/// What can be read where a query stands.
+/// The names that a query can read at its place in the statement.
 pub(super) struct Environment<'a> {
     schemas: &'a dyn Schemas,
     ansi_quotes: bool,
     /// All names of common table expressions in the statement.
     ctes: HashSet<String>,
-    /// Those that can be seen, innermost last, with their columns.
+    /// The common table expressions that are visible here, innermost last, with their columns.
     visible: Vec<(String, Option<Vec<String>>)>,
-    /// The queries around.
+    /// The open queries around this place.
     frames: Vec<Frame>,
 }
 
-/// A query that is open.
+/// An open query.
 struct Frame {
-    /// How many common table expressions were seen before its own.
+    /// The number of common table expressions that were visible before its own.
     before: usize,
-    /// The queries of its own.
+    /// The queries of its own common table expressions.
     expressions: Vec<*const Query>,
     recursive: bool,
-    /// What stood in `visible` and cannot be seen from here: of common table expressions those behind.
+    /// Entries of `visible` that are hidden inside: a common table expression does not see those that come after it.
     hidden: Vec<(String, Option<Vec<String>>)>,
 }
 
 impl<'a> Environment<'a> {
-    /// Of a whole statement.
+    /// Creates the environment of a whole statement.
     pub(super) fn of(query: &Query, ansi_quotes: bool, context: &Context<'a>) -> Environment<'a> {
         let ctes = tables::cte_names(query);
         Environment { schemas: context.schemas, ansi_quotes, ctes, visible: Vec::new(), frames: Vec::new() }
@@ -90,7 +90,7 @@ impl Environment<'_> {
             let named: Vec<String> = cte.alias.columns.iter().map(|column| column.name.value.clone()).collect();
             let recursive = query.with.as_ref().is_some_and(|with| with.recursive);
             if recursive {
-                // One that reads itself has the columns of its first half.
+                // A common table expression that reads itself has the columns of its first half.
                 self.visible.push((name.clone(), (!named.is_empty()).then(|| named.clone())));
             }
             let inner = self.query(&cte.query)?.map(|inner| renamed(inner, &named));
@@ -105,7 +105,7 @@ impl Environment<'_> {
         Ok(())
     }
 
-    /// Ends what [`Environment::enter`] began.
+    /// Closes the query that [`Environment::enter`] opened.
     pub(super) fn leave(&mut self) {
         if let Some(frame) = self.frames.pop() {
             self.visible.truncate(frame.before);
@@ -113,18 +113,18 @@ impl Environment<'_> {
         }
     }
 
-    /// The columns of a common table expression that is seen.
+    /// Returns the columns of a visible common table expression.
     pub(super) fn expression(&self, name: &str) -> Option<&[String]> {
         let (_, columns) = self.visible.iter().rev().find(|(visible, _)| visible == name)?;
         columns.as_deref()
     }
 
-    /// What a table of FROM refers to.
+    /// Returns the reference that a table of FROM makes.
     pub(super) fn table_ref(&self, factor: &TableFactor) -> Option<TableRef> {
         tables::table_ref(factor, &self.ctes, self.ansi_quotes)
     }
 
-    /// The names of a query's columns.
+    /// Returns the names of a query's columns.
     fn query(&mut self, query: &Query) -> Result<Option<Vec<String>>, SqlError> {
         self.enter(query)?;
         let columns = self.body(&query.body);
@@ -171,7 +171,7 @@ impl Environment<'_> {
         Ok(Some(names))
     }
 
-    /// The columns of all of FROM, in the order of `SELECT *`.
+    /// Returns all columns of FROM, in the order of `SELECT *`.
     ///
     /// # Errors
     /// See [`Environment::joined`].
@@ -186,7 +186,7 @@ impl Environment<'_> {
         Ok(Some(all))
     }
 
-    /// The columns of one table of FROM, by the name that qualifies them.
+    /// Returns the columns of the table of FROM with this qualifier.
     fn qualified(&mut self, from: &[TableWithJoins], table: &ObjectName) -> Result<Option<Vec<String>>, SqlError> {
         let Some(name) = table.0.last().and_then(|part| part.as_ident()) else { return Ok(None) };
         let mut open: Vec<&TableFactor> = Vec::new();
@@ -203,10 +203,11 @@ impl Environment<'_> {
         Ok(None)
     }
 
-    /// The columns of a table and what is joined to it.
+    /// Returns the columns of a table and the tables joined to it.
     ///
     /// # Errors
-    /// A column of USING is not in both sides (1054), or is one of several there (1052); the columns of a side cannot be told.
+    /// 1054 if a column of USING is missing on a side, 1052 if it is there several times; 1235 if the columns of a side
+    /// are unknown.
     pub(super) fn joined(&mut self, tables: &TableWithJoins) -> Result<Columns, SqlError> {
         let mut columns = self.factor(&tables.relation)?;
         for join in &tables.joins {
@@ -222,10 +223,10 @@ impl Environment<'_> {
         Ok(columns)
     }
 
-    /// The columns of one table of FROM.
+    /// Returns the columns of one table of FROM.
     ///
     /// # Errors
-    /// See [`Environment::joined`]; the table cannot be read.
+    /// The errors of [`Environment::joined`]; the error of [`Schemas::resolve`] if the table cannot be read.
     pub(super) fn factor(&mut self, factor: &TableFactor) -> Result<Columns, SqlError> {
         let (names, alias) = match factor {
             TableFactor::Table { alias, .. } => {
@@ -272,7 +273,7 @@ fn names_of(columns: Vec<Column>) -> Vec<String> {
     columns.into_iter().map(|column| column.name).collect()
 }
 
-/// The first columns have the names of an alias.
+/// Gives the first columns the names of an alias's column list.
 fn renamed(mut columns: Vec<String>, named: &[String]) -> Vec<String> {
     for (column, name) in columns.iter_mut().zip(named) {
         column.clone_from(name);
@@ -280,7 +281,7 @@ fn renamed(mut columns: Vec<String>, named: &[String]) -> Vec<String> {
     columns
 }
 
-/// The names behind `* EXCEPT`.
+/// Returns the names in `* EXCEPT (...)`.
 pub(super) fn excepted(options: &sqlparser::ast::WildcardAdditionalOptions) -> Vec<String> {
     let except = options.opt_except.iter();
     except
@@ -289,7 +290,7 @@ pub(super) fn excepted(options: &sqlparser::ast::WildcardAdditionalOptions) -> V
         .collect()
 }
 
-/// The names by which the planner tells a table's columns from those of others.
+/// Returns the qualifier by which the planner tells a table's columns from those of others.
 fn qualifier(factor: &TableFactor) -> Vec<Ident> {
     let idents = match factor {
         TableFactor::Table { name, alias: None, version: None, partitions, .. } if partitions.is_empty() => {
@@ -308,7 +309,7 @@ fn reference(qualifier: &[Ident], name: &str) -> Expr {
     }
 }
 
-/// The columns of a join that has no columns in common, or whose condition says all.
+/// Returns the columns of a join that merges no columns.
 pub(super) fn beside(left: Columns, right: Columns, operator: &JoinOperator) -> Columns {
     match shown(operator) {
         Shown::Left => left,
@@ -323,7 +324,7 @@ pub(super) fn beside(left: Columns, right: Columns, operator: &JoinOperator) -> 
     }
 }
 
-/// Whose rows a join yields.
+/// The side or sides whose rows a join returns.
 enum Shown {
     Left,
     Right,
@@ -339,7 +340,7 @@ fn shown(operator: &JoinOperator) -> Shown {
     }
 }
 
-/// What a join is made by.
+/// Returns the constraint of a join: ON, USING or NATURAL.
 pub(super) fn constraint(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
     use JoinOperator as J;
     match operator {
@@ -362,10 +363,12 @@ pub(super) fn constraint(operator: &mut JoinOperator) -> Option<&mut JoinConstra
     }
 }
 
-/// The names of the columns that USING or NATURAL makes one, in the order of the left side; `None` of other joins.
+/// Returns the names of the columns that USING or NATURAL merges, in the order of the left side; `None` for other
+/// joins.
 ///
 /// # Errors
-/// NATURAL over a side whose columns cannot be told.
+/// 1235 if the columns of a side are unknown; for USING also 1054 if a name is missing on a side, and 1052 if it is
+/// there twice.
 pub(super) fn merged_names(
     join: &Join,
     left: Option<&[Column]>,
@@ -395,7 +398,7 @@ pub(super) fn merged_names(
     }
 }
 
-/// The one column of a side that has this name.
+/// Returns the only column of a side that has this name.
 fn one<'a>(columns: &'a [Column], name: &str) -> Result<&'a Column, SqlError> {
     let mut found = columns.iter().filter(|column| column.is(name));
     let error = |code, sqlstate, message| Err(SqlError { code, sqlstate, message, position: None });
@@ -406,10 +409,10 @@ fn one<'a>(columns: &'a [Column], name: &str) -> Result<&'a Column, SqlError> {
     }
 }
 
-/// The condition of a join that makes columns of these names one, and the columns that it has: the common ones first.
+/// Returns the pairs of columns that a join equates, and the columns of the join: the merged ones first.
 ///
 /// # Errors
-/// One side has a name not at all, or twice.
+/// 1054 if one side lacks a name, 1052 if it has it twice.
 pub(super) fn merge(
     left: Vec<Column>,
     right: Vec<Column>,

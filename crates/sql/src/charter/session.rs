@@ -1,4 +1,4 @@
-//! What the charter asks of a session: variables, parameters, and the columns behind a table.
+//! The interface from the charter to a session: variables, parameters, and the columns of tables.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub enum VarValue {
     String(String),
     /// Bytes; not necessarily UTF-8.
     Bytes(Vec<u8>),
-    /// A date, as its numbers; perhaps one that there is not.
+    /// A date by its numbers; it need not exist.
     Date {
         /// Year.
         year: u16,
@@ -32,7 +32,7 @@ pub enum VarValue {
         /// Day of the month, not checked.
         day: u8,
     },
-    /// A date with a time of day, as its numbers.
+    /// A date with a time of day, by its numbers.
     DateTime {
         /// Year.
         year: u16,
@@ -52,7 +52,7 @@ pub enum VarValue {
 }
 
 impl VarValue {
-    /// The literal that stands for the value in a statement.
+    /// Returns the literal that stands for the value in a statement.
     pub(super) fn to_ast(&self) -> ast::Expr {
         let number = |text: String| match text.strip_prefix('-') {
             Some(rest) => ast::Expr::UnaryOp {
@@ -72,8 +72,8 @@ impl VarValue {
             VarValue::Null => ast::Expr::value(ast::Value::Null),
             VarValue::Int(n) => number(n.to_string()),
             VarValue::UInt(n) => number(n.to_string()),
-            // Without an exponent the planner makes a decimal of it, which is what clients mean that send DOUBLE for all
-            // numbers. Those that no decimal of 38 digits holds stay doubles.
+            // Without an exponent the planner reads a decimal, which is what clients mean that send DOUBLE for all
+            // numbers. Numbers that no decimal of 38 digits holds stay doubles.
             VarValue::Double(n) if n.fract() == 0.0 && n.abs() < 1e38 => number(format!("{n}.")),
             VarValue::Double(n) if (1e-20..1e38).contains(&n.abs()) => number(n.to_string()),
             VarValue::Double(n) => cast(n.to_string(), ast::DataType::Double(ast::ExactNumberInfo::None)),
@@ -91,7 +91,7 @@ impl VarValue {
         }
     }
 
-    /// A date or datetime as MySQL writes it; `None` for all else.
+    /// Formats a date or datetime like MySQL does; `None` for other values.
     pub fn point_text(&self) -> Option<String> {
         match self {
             VarValue::Date { year, month, day } => Some(format!("{year:04}-{month:02}-{day:02}")),
@@ -106,7 +106,7 @@ impl VarValue {
         }
     }
 
-    /// The whole number that it is, of whatever type; `None` for less than 0 and for all else.
+    /// Returns the value as a whole number, whatever its type; `None` if it is negative or is no whole number.
     pub(super) fn whole_number(&self) -> Option<u64> {
         match self {
             VarValue::Int(n) => u64::try_from(*n).ok(),
@@ -121,21 +121,21 @@ impl VarValue {
 
 /// The variables of a session.
 pub trait Variables {
-    /// `@name`; `None` when it was never set (it reads as NULL).
+    /// Returns the value of `@name`; `None` when it was never set (it reads as NULL).
     fn user(&self, name: &str) -> Option<VarValue>;
-    /// `@@name`, `@@session.name`, `@@global.name`; `scope` is `None` when not written. `None` when there is no such
-    /// variable, which is an error (1193).
+    /// Returns the value of `@@name`, `@@session.name` or `@@global.name`; `scope` is `None` when none is written.
+    /// `None` when there is no such variable, which is an error (1193).
     fn system(&self, scope: Option<Scope>, name: &str) -> Option<VarValue>;
 }
 
-/// Which state of a table is wanted.
+/// The state of a table that a query asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TableVersion {
     /// FOR VERSION AS OF: an id, or the name of a branch or tag.
     Version(String),
     /// FOR TIMESTAMP AS OF: a time in the session's time zone, as written.
     Time(String),
-    /// FOR TIMESTAMP AS OF an expression: what it gives is a time in the session's time zone.
+    /// FOR TIMESTAMP AS OF an expression, whose value is a time in the session's time zone.
     TimeOf(Box<ast::Expr>),
     /// `t@branch(name)`.
     Branch(String),
@@ -155,19 +155,19 @@ impl fmt::Display for TableVersion {
     }
 }
 
-/// Something in FROM that the engine must find.
+/// A reference in FROM that the engine must resolve.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TableRef {
-    /// A name. It may be one of the statement's own common table expressions, where `maybe_cte` says so: then not
-    /// finding it is no error.
+    /// A name. It may be one of the statement's own common table expressions, where `maybe_cte` says so: then it is no
+    /// error if no table is found.
     Named {
-        /// As written.
+        /// The name as it is written.
         name: Name,
-        /// The statement defines a common table expression of this name.
+        /// Whether the statement defines a common table expression of this name.
         maybe_cte: bool,
-        /// The state that is wanted, if not the current one.
+        /// The state that is asked for, if not the current one.
         version: Option<TableVersion>,
-        /// The partitions that are wanted, as written in `PARTITION (p, ...)`; empty for all.
+        /// The partitions that are asked for, as written in `PARTITION (p, ...)`; empty for all.
         partitions: Vec<String>,
     },
     /// A path or URL in quotes.
@@ -183,34 +183,34 @@ pub enum TableRef {
     },
 }
 
-/// What the engine knows of a [`TableRef`].
+/// The engine's answer to a [`TableRef`].
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ResolvedTable {
     /// Column names, in order, as they are spelled in the table's Arrow schema.
     pub columns: Vec<String>,
-    /// The name under which DataFusion's planner shall ask for the table, parts from catalog to table; `None`: as
-    /// written (only for [`TableRef::Named`]).
+    /// The name by which DataFusion's planner has to ask for the table, its parts in the order from catalog to table;
+    /// `None` if it is the written name (only for [`TableRef::Named`]).
     pub reference: Option<Vec<String>>,
-    /// The catalog and the database that it is in, where it is in any.
+    /// The catalog and the database of the table, if it is in any.
     pub place: Option<[String; 2]>,
 }
 
-/// Finds tables. Everything must be in memory already: collect the references with [`super::table_refs`], load what
-/// is needed, then prepare.
+/// A resolver of tables, which must be able to answer from memory: collect the references with [`super::table_refs`],
+/// load what is needed, then prepare the query.
 pub trait Schemas {
-    /// `None` when there is no such table.
+    /// Returns what is known of a table; `None` if there is no such table.
     ///
     /// # Errors
-    /// Whatever keeps it from being read.
+    /// The reason why the table cannot be read.
     fn resolve(&self, table: &TableRef) -> Result<Option<ResolvedTable>, SqlError>;
 
-    /// The columns of all tables together.
+    /// Returns the number of columns of all tables together.
     fn width(&self) -> usize {
         0
     }
 }
 
-/// Everything [`super::prepare_query`] needs besides the query.
+/// The inputs of [`super::prepare_query`] besides the query.
 pub struct Context<'a> {
     /// Tables.
     pub schemas: &'a dyn Schemas,

@@ -1,14 +1,14 @@
-//! WITH inside of WITH: a name of an inner one hides that of an outer one.
+//! WITH inside WITH: an inner name hides an outer one.
 //!
-//! DataFusion's planner keeps one list of such names and refuses one that is there twice. So an inner name that an outer
-//! query has too becomes another, with the written one as its alias where it is read.
+//! DataFusion's planner keeps one list of these names and refuses one that is there twice. So an inner name that an
+//! outer query has, too, is replaced by another, with the written name as its alias where it is read.
 
 use dipper_dialect::error::SqlError;
 use dipper_dialect::tree;
 use dipper_dialect::walk::{self, Change};
 use sqlparser::ast::{Ident, ObjectName, Query, TableFactor};
 
-/// Renames what hides another name.
+/// Renames the common table expressions that hide others.
 pub(super) fn rename(query: &mut Query) {
     let mut renaming = Renaming { outer: Vec::new(), renamed: 0 };
     // Renaming cannot fail.
@@ -16,7 +16,7 @@ pub(super) fn rename(query: &mut Query) {
 }
 
 struct Renaming {
-    /// The names of each query around, outermost first.
+    /// The names of each enclosing query, outermost first.
     outer: Vec<Vec<String>>,
     renamed: usize,
 }
@@ -28,7 +28,7 @@ impl Change for Renaming {
         Ok(())
     }
 
-    /// Inner queries first: what they name themselves has other names by then.
+    /// Works bottom-up: the names that inner queries hide have been replaced by then.
     fn after_query(&mut self, query: &mut Query) -> Result<(), SqlError> {
         self.outer.pop();
         let Some(mut with) = query.with.take() else { return Ok(()) };
@@ -41,7 +41,7 @@ impl Change for Renaming {
             self.renamed += 1;
             *name = Ident::with_quote('"', format!("{}\u{1}w{}", written.value, self.renamed));
             let mut reading = Reading { new: name.clone(), written };
-            // Its own text means the outer one, unless it is recursive.
+            // In its own text the name means the outer one, unless WITH is recursive.
             let from = if with.recursive { at } else { at + 1 };
             for later in &mut with.cte_tables[from..] {
                 walk::change(&mut later.query, &mut reading)?;
@@ -53,7 +53,7 @@ impl Change for Renaming {
     }
 }
 
-/// Puts a new name where the written one is read.
+/// The walk that puts the new name in each place where the written one is read.
 struct Reading {
     written: Ident,
     new: Ident,

@@ -1,4 +1,5 @@
-//! Rows for who knows no digits of DATETIME: values of DATETIME(p) as texts of p digits, also inside of arrays, maps and structs.
+//! Rows for readers that do not know the digits of DATETIME: values of DATETIME(p) as texts of p digits, also inside
+//! arrays, maps and structs.
 
 use std::sync::Arc;
 
@@ -12,25 +13,25 @@ use dipper_dialect::parser::parse_type;
 use super::casts::texts_of;
 use super::declared::{digits_of, said};
 
-/// A batch in which values of DATETIME of known digits are texts with these digits, for writers that know of none. `fields`
-/// are those of the result.
+/// Converts DATETIME values whose digits are known into texts with these digits, for writers that know of no digits.
+/// `fields` are those of the result.
 ///
 /// # Errors
-/// Values of a type that has no text.
+/// Arrow's error for values of a type that has no text.
 pub fn as_shown<'a>(batch: &RecordBatch, fields: impl Iterator<Item = &'a Field>) -> Result<RecordBatch> {
     converted(batch, fields, |_| true)
 }
 
-/// A batch in which columns with [several digits](has_several_digits) are [shown](as_shown), for writers that know one number of
-/// digits a column.
+/// Converts only columns with [several digits](has_several_digits) like [`as_shown`], for writers that know one number
+/// of digits per column.
 ///
 /// # Errors
-/// Values of a type that has no text.
+/// Arrow's error for values of a type that has no text.
 pub fn several_digits_shown<'a>(batch: &RecordBatch, fields: impl Iterator<Item = &'a Field>) -> Result<RecordBatch> {
     converted(batch, fields, has_several_digits)
 }
 
-/// Whether a column holds DATETIME of different digits, as `struct<a:datetime,b:datetime(3)>` does.
+/// Whether a column holds DATETIME values of different digits, such as `struct<a:datetime,b:datetime(3)>`.
 pub fn has_several_digits(field: &Field) -> bool {
     said(field).is_some() && digits_of(field).is_none()
 }
@@ -43,7 +44,7 @@ fn converted<'a>(
     let mut columns = batch.columns().to_vec();
     let mut types: Vec<FieldRef> = batch.schema().fields().iter().cloned().collect();
     for (at, field) in fields.enumerate().take(columns.len()).filter(|(_, field)| is_wanted(field)) {
-        // A type whose spelling is none, by the name of a field, says nothing.
+        // A type that cannot be parsed, because of a field's name, is ignored.
         let Some(declared) = said(field).and_then(|text| parse_type(text).ok()) else { continue };
         if let Some(shown) = shown(&columns[at], &declared)? {
             types[at] = retyped(&types[at], &shown);
@@ -58,11 +59,11 @@ fn retyped(field: &FieldRef, values: &ArrayRef) -> FieldRef {
     Arc::new(field.as_ref().clone().with_data_type(values.data_type().clone()))
 }
 
-/// The values of a field with [several digits](has_several_digits) with texts in place of DATETIME; `None`
-/// for other fields.
+/// Converts the values of a field with [several digits](has_several_digits) so that texts take the place of DATETIME;
+/// `None` for other fields.
 ///
 /// # Errors
-/// Values of a type that has no text.
+/// Arrow's error for values of a type that has no text.
 pub(crate) fn with_texts(array: &ArrayRef, field: &Field) -> Result<Option<ArrayRef>> {
     if !has_several_digits(field) {
         return Ok(None);
@@ -73,7 +74,7 @@ pub(crate) fn with_texts(array: &ArrayRef, field: &Field) -> Result<Option<Array
     }
 }
 
-/// The values with texts in place of DATETIME; `None` where there is none.
+/// Returns the values with texts in place of DATETIME; `None` if there is no DATETIME.
 fn shown(array: &ArrayRef, declared: &SqlType) -> Result<Option<ArrayRef>> {
     Ok(match (array.data_type(), declared) {
         (DataType::Timestamp(_, None), SqlType::DateTime(digits)) => Some(texts_of(array, Some(*digits))?),
@@ -103,7 +104,7 @@ fn shown(array: &ArrayRef, declared: &SqlType) -> Result<Option<ArrayRef>> {
     })
 }
 
-/// The parts of a map or struct, some of them shown; `None` where none is.
+/// Converts the parts of a map or struct; `None` if none of them changes.
 fn together(fields: &Fields, parts: &[(&ArrayRef, &SqlType)]) -> Result<Option<(Fields, Vec<ArrayRef>)>> {
     let found = parts.iter().map(|(array, declared)| shown(array, declared)).collect::<Result<Vec<_>>>()?;
     if found.iter().all(Option::is_none) {

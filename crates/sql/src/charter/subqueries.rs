@@ -1,12 +1,13 @@
-//! `IN (SELECT ...)` with SQL's three values, wherever it stands.
+//! `IN (SELECT ...)` with SQL's three-valued logic, wherever it stands.
 //!
-//! DataFusion makes a semi join of `IN` and a null-aware anti join of `NOT IN` where they are conditions of their own and
-//! nothing of the subquery depends on the row outside. Under OR, NOT, CASE and IS NULL, and where it does, NULL would be
-//! FALSE: there `x IN (S)` is said by EXISTS, which is never NULL. In select lists EXISTS is said by a count. Below
-//! aggregates, window functions and sorts a projection has the values of subqueries, since only select lists and
-//! conditions are joined with them.
+//! DataFusion turns `IN` into a semi join and `NOT IN` into a null-aware anti join where they are conditions of their
+//! own and the subquery is not correlated. Under OR, NOT, CASE and IS NULL, and in correlated subqueries, it would take
+//! NULL for FALSE: there `x IN (S)` is rewritten to EXISTS, which is never NULL. In select lists EXISTS is rewritten to
+//! a count. Below aggregates, window functions and sorts, a projection provides the values of subqueries, since
+//! DataFusion joins subqueries with select lists and conditions only.
 //!
-//! `x > ANY (S)` and its like are said by the least or greatest value of S, `= ANY` is IN, and ALL is NOT ANY of the opposite.
+//! `x > ANY (S)` and similar comparisons use the least or greatest value of S, `= ANY` is IN, and ALL is NOT ANY of the
+//! opposite operator.
 
 use std::sync::Arc;
 
@@ -23,13 +24,14 @@ use datafusion::logical_expr::{
 use super::{compare, join_conditions, one_row};
 use crate::class::Class;
 
-/// The column of a subquery that has been put below EXISTS: a name that no column outside has.
+/// The column of a subquery that was put below EXISTS: no outer column has this name.
 const ELEMENT: &str = "__in_element";
 
-/// Columns that have the values of subqueries, with a number behind.
+/// Prefix of the columns that hold the values of subqueries; a number follows.
 const VALUE: &str = "__subquery_";
 
-/// What is asked of a condition: of NULL and the other value nothing depends on which it is.
+/// The value of a condition that matters: TRUE, FALSE, or exactly which of the three it is. For the first two, the
+/// other value and NULL need not be told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
     True,
@@ -50,7 +52,7 @@ impl Wanted {
 /// Rewrites the subqueries among a node's expressions.
 ///
 /// # Errors
-/// A subquery depends on a query that is not the one directly around it.
+/// `NotImplemented` if a subquery depends on a query that is not the one directly around it.
 pub(super) fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let plan = match plan {
         LogicalPlan::Join(join) => join_conditions::rewrite(join)?,
@@ -90,8 +92,8 @@ fn rewrite_unquantified(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     }
 }
 
-/// A select list below ORDER BY with the columns that subqueries of ORDER BY depend on: the planner adds those that stand in
-/// ORDER BY itself.
+/// Adds to a select list below ORDER BY the columns that subqueries of ORDER BY depend on. The planner itself adds only
+/// those that stand in ORDER BY directly.
 fn sort_columns(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Sort(sort) = plan else { return Ok(Transformed::no(plan)) };
     let LogicalPlan::Projection(projection) = sort.input.as_ref() else {
@@ -146,10 +148,11 @@ fn quantified(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     rewritten.map_data(LogicalPlan::recompute_schema)
 }
 
-/// `x op ANY (S)` and `x op ALL (S)`. Where S depends on the row outside, EXISTS says it.
+/// Rewrites `x op ANY (S)` and `x op ALL (S)`: with the least and greatest values of S, or with EXISTS if S is
+/// correlated.
 fn comparison_with_any(comparison: SetComparison, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let SetComparison { expr, subquery, op: written, quantifier } = comparison;
-    // Before the least or greatest is looked for: the least text is not the least number.
+    // The types are aligned before the least or greatest value is taken: the least text is not the least number.
     let InSubquery { expr, subquery, .. } = alike(InSubquery { expr, subquery, negated: false }, schema)?;
     let all = quantifier == SetQuantifier::All;
     let op = match all {
@@ -199,8 +202,8 @@ fn comparison_with_any(comparison: SetComparison, schema: &DFSchema) -> Result<T
     Ok(Transformed::yes(if all { Expr::Not(Box::new(any)) } else { any }))
 }
 
-/// Subqueries among the expressions of an aggregate, window or sort as columns of a projection below, if one of them
-/// depends on its rows.
+/// Moves subqueries among the expressions of an aggregate, window or sort into columns of a projection below, if one of
+/// them depends on its rows.
 fn values_below(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let grouping_sets = |e: &Expr| matches!(e, Expr::GroupingSet(_));
     let depends = |e: &Expr| matches!(e, Expr::ScalarSubquery(subquery) if !subquery.outer_ref_columns.is_empty());
@@ -277,10 +280,10 @@ fn has(expr: &Expr, wanted: impl Fn(&Expr) -> bool) -> bool {
     expr.exists(|e| Ok(wanted(e))).unwrap_or(false)
 }
 
-/// One of the conditions that a filter joins by AND.
+/// Rewrites one of the conditions that a filter joins by AND.
 fn condition(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     match expr {
-        // With columns from outside DataFusion would name the cast and the column that it casts alike.
+        // In a correlated subquery, DataFusion would give a cast and the column that it casts the same name.
         Expr::InSubquery(is_in)
             if is_in.subquery.outer_ref_columns.is_empty()
                 && (!is_in.negated || columns_say_nulls(&is_in.expr, schema)?) =>
@@ -297,15 +300,15 @@ fn condition(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     }
 }
 
-/// Whether DataFusion sees by the columns of `x NOT IN (S)` that NULL counts: of constants that are not in S it forgets the
-/// NULLs of S, and takes what it computes of columns without NULL for something without NULL.
+/// Whether DataFusion can tell from the columns of `x NOT IN (S)` that NULLs count. If x is a constant that is not in
+/// S, it forgets the NULLs of S; an expression over columns without NULLs it takes for one without NULLs.
 fn columns_say_nulls(x: &Expr, schema: &DFSchema) -> Result<bool> {
     let columns = x.column_refs();
     let may_be_null = |column: &&Column| schema.field_from_column(column).is_ok_and(|field| field.is_nullable());
     Ok(!columns.is_empty() && (!x.nullable(schema)? || columns.iter().any(may_be_null)))
 }
 
-/// An expression without IN (SELECT ...), right for what is wanted of it.
+/// Removes IN (SELECT ...) from an expression, keeping the part of its value that is wanted.
 fn value(expr: Expr, wanted: Wanted, schema: &DFSchema) -> Result<Expr> {
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::And | Operator::Or), right }) => {
@@ -321,7 +324,8 @@ fn value(expr: Expr, wanted: Wanted, schema: &DFSchema) -> Result<Expr> {
     }
 }
 
-/// `x IN (S)`, whether or not it is negated: TRUE where S has x; else NULL where S has NULL, or x is NULL and S has rows.
+/// Rewrites `x IN (S)`, without its negation: TRUE if S contains x; else NULL if S contains NULL, or if x is NULL and S
+/// has rows.
 fn membership(is_in: InSubquery, wanted: Wanted, schema: &DFSchema) -> Result<Expr> {
     let nullable = is_in.subquery.subquery.schema().field(0).is_nullable();
     let outer_ref_columns = is_in.subquery.outer_ref_columns.clone();
@@ -352,20 +356,22 @@ fn membership(is_in: InSubquery, wanted: Wanted, schema: &DFSchema) -> Result<Ex
     })
 }
 
-/// A subquery with a value from outside beside each of its rows.
+/// A subquery together with an outer value beside each of its rows.
 struct Within {
-    /// The rows of the subquery, which have one column.
+    /// The subquery's plan, with one column.
     inner: LogicalPlan,
     element: Expr,
-    /// The value as it is written inside, and all the outer columns that are mentioned then.
+    /// The outer value as it is written inside the subquery, and all outer columns that are referenced then.
     x: Expr,
     outer: Vec<Expr>,
     spans: Spans,
 }
 
 impl Within {
+    /// Combines a subquery with the outer value `x`.
+    ///
     /// # Errors
-    /// The value depends on a query around the one that has the subquery.
+    /// `NotImplemented` if the value depends on a query outside the one that contains the subquery.
     fn of(x: Expr, subquery: Subquery, schema: &DFSchema) -> Result<Within> {
         x.apply(|e| match e {
             Expr::OuterReferenceColumn(_, column) => two_levels_below(column),
@@ -394,7 +400,7 @@ fn exists_where(inner: &LogicalPlan, condition: Expr, outer: Vec<Expr>, spans: S
     Ok(Expr::Exists(Exists { subquery, negated: false }))
 }
 
-/// The same membership with both sides of types that compare as `=` compares them.
+/// Converts both sides of a membership to types that compare like `=` does.
 fn alike(is_in: InSubquery, schema: &DFSchema) -> Result<InSubquery> {
     let InSubquery { expr, subquery, negated } = is_in;
     let inner = subquery.subquery.schema();
@@ -430,7 +436,7 @@ fn both(outer: &DFSchema, inner: &DFSchema) -> Result<DFSchema> {
     Ok(schema)
 }
 
-/// `EXISTS (S)` as `(SELECT count(1) FROM S) > 0`, which may stand in a select list.
+/// Rewrites `EXISTS (S)` to `(SELECT count(1) FROM S) > 0`, which may stand in a select list.
 fn exists_as_count(expr: Expr) -> Result<Transformed<Expr>> {
     let Expr::Exists(Exists { subquery, negated }) = expr else { return Ok(Transformed::no(expr)) };
     let rows = LogicalPlanBuilder::from(Arc::unwrap_or_clone(subquery.subquery))

@@ -1,4 +1,4 @@
-//! The tables a query reads: finding them in the tree, and putting what the engine found back into it.
+//! The tables that a query reads: finding them in the tree, and putting the engine's names into it.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use sqlparser::tokenizer::Span;
 
 use super::session::{TableRef, TableVersion};
 
-/// Names of all common table expressions of a query, at any depth.
+/// Returns the names of all common table expressions of a query, at any depth.
 pub(super) fn cte_names(query: &Query) -> HashSet<String> {
     struct Ctes(HashSet<String>);
     impl Look for Ctes {
@@ -31,7 +31,7 @@ pub(super) fn cte_names(query: &Query) -> HashSet<String> {
     visitor.0
 }
 
-/// What a table factor refers to; `None` for derived tables, joins in parentheses and other forms.
+/// Returns the reference of a table factor; `None` for derived tables, joins in parentheses and other forms.
 pub(super) fn table_ref(factor: &TableFactor, ctes: &HashSet<String>, ansi_quotes: bool) -> Option<TableRef> {
     let TableFactor::Table { name, args, version, partitions, .. } = factor else { return None };
     let parts: Vec<&Ident> = name.0.iter().map(|p| p.as_ident()).collect::<Option<_>>()?;
@@ -66,7 +66,7 @@ pub(super) fn table_ref(factor: &TableFactor, ctes: &HashSet<String>, ansi_quote
     Some(TableRef::Named { name, maybe_cte, version, partitions })
 }
 
-/// The state that an id or name means, or `branch(b)`, `tag('name' = 'b')`.
+/// Returns the version that an id or name means, or `branch(b)`, `tag('name' = 'b')`.
 fn state(expr: &Expr) -> TableVersion {
     let named = |function: &ast::Function| {
         let ast::FunctionArguments::List(list) = &function.args else { return None };
@@ -117,7 +117,7 @@ fn property(arg: &FunctionArg) -> Option<(String, String)> {
     }
 }
 
-/// Where the strings of a `'key' = 'value'` are written.
+/// Returns the positions of the strings in a `'key' = 'value'`.
 pub(super) fn property_spans(arg: &FunctionArg) -> Vec<Span> {
     match arg {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::BinaryOp { left, op: ast::BinaryOperator::Eq, right })) => {
@@ -143,15 +143,15 @@ fn argument(arg: &FunctionArg) -> String {
     }
 }
 
-/// A name whose parts are taken as they are.
+/// Builds a name whose parts are taken exactly.
 pub(super) fn exact_name(parts: &[String]) -> ObjectName {
     ObjectName::from(parts.iter().map(|p| Ident::with_quote('"', p)).collect::<Vec<_>>())
 }
 
-/// Puts the planner's name of a table into its factor. Arguments go: the name stands for the call.
+/// Puts the planner's name of a table into its factor. Arguments are removed: the name stands for the whole call.
 pub(super) fn set_reference(factor: &mut TableFactor, reference: &[String]) {
     if let TableFactor::Table { name, args, partitions, version, alias, .. } = factor {
-        // The table keeps its own name for what qualifies columns by it.
+        // The table's own name becomes the alias, for columns that are qualified by it.
         if (version.take().is_some() || !partitions.is_empty()) && alias.is_none() {
             *alias = name.0.last().and_then(|p| p.as_ident()).cloned().map(tree::alias);
         }
@@ -161,7 +161,7 @@ pub(super) fn set_reference(factor: &mut TableFactor, reference: &[String]) {
     }
 }
 
-/// The name under which a factor's columns can be qualified.
+/// Returns the name by which a factor's columns can be qualified.
 pub(super) fn visible_name(factor: &TableFactor) -> Option<Ident> {
     match factor {
         TableFactor::Table { name, alias, .. } => match alias {
@@ -175,7 +175,7 @@ pub(super) fn visible_name(factor: &TableFactor) -> Option<Ident> {
     }
 }
 
-/// `(query)`, or `(query) AS alias`.
+/// Builds `(query)`, or `(query) AS alias`.
 pub(super) fn derived(query: Query, alias: impl Into<Option<TableAlias>>) -> TableFactor {
     TableFactor::Derived { lateral: false, subquery: Box::new(query), alias: alias.into(), sample: None }
 }

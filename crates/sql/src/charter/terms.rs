@@ -1,11 +1,11 @@
-//! Small expressions that many rules of the charter make or look for.
+//! Small expressions that many rules of the charter build or look for.
 
 use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::expr::{BinaryExpr, TryCast};
 use datafusion::logical_expr::{Expr, ExprSchemable, Operator};
 
-/// A cast with MySQL's meaning: NULL where it fails. [`super::casts`] puts the function behind it.
+/// Builds a cast with MySQL's meaning: NULL where it fails. [`super::casts`] replaces it by the function that does it.
 pub(super) fn cast_to(expr: Expr, to: DataType, schema: &DFSchema) -> Expr {
     match expr.get_type(schema) {
         Ok(from) if from == to => expr,
@@ -13,12 +13,12 @@ pub(super) fn cast_to(expr: Expr, to: DataType, schema: &DFSchema) -> Expr {
     }
 }
 
-/// A call of a binary operator.
+/// Builds a binary operator.
 pub(super) fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
     Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
 }
 
-/// The integer behind an integer literal.
+/// Returns the value of an integer literal.
 pub(super) fn int_literal(expr: &Expr) -> Option<i64> {
     match expr {
         Expr::Literal(ScalarValue::Int64(Some(n)), _) => Some(*n),

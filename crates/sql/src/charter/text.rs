@@ -1,4 +1,4 @@
-//! Text to values and back, as MySQL and Doris read and print them.
+//! Conversions between text and values, as MySQL and Doris read and print them.
 
 use std::borrow::Cow;
 
@@ -11,14 +11,14 @@ use crate::functions::datetime::{DAY_MICROS, civil};
 pub struct Parsed {
     /// Microseconds since 1970-01-01 00:00:00, no zone.
     pub micros: i64,
-    /// No time of day was written.
+    /// Whether no time of day was written.
     pub is_date_only: bool,
-    /// More than six digits of a fraction have made it one microsecond more.
+    /// Whether more than six digits of a fraction rounded `micros` up by one microsecond.
     pub is_rounded_up: bool,
 }
 
 impl Parsed {
-    /// What was written, at `micros`.
+    /// Combines what was written with its `micros`.
     fn of(written: &parse::Written, micros: i64) -> Parsed {
         Parsed { micros, is_date_only: written.is_date_only, is_rounded_up: written.is_rounded_up }
     }
@@ -28,31 +28,31 @@ impl Parsed {
         self.micros.div_euclid(DAY_MICROS) as i32
     }
 
-    /// Days since 1970-01-01 of the date that was written: a time of day that is rounded up does not end its day.
+    /// Days since 1970-01-01 of the date that was written: rounding up a time of day does not move it to the next day.
     pub fn written_days(&self) -> i32 {
         (self.micros - i64::from(self.is_rounded_up)).div_euclid(DAY_MICROS) as i32
     }
 
-    /// The time of day is 00:00:00.
+    /// Whether the time of day is 00:00:00.
     pub fn is_midnight(&self) -> bool {
         self.micros.rem_euclid(DAY_MICROS) == 0
     }
 }
 
-/// Reads a date or datetime as [`parse::read`] does; a time with a zone behind it is `None`.
+/// Reads a date or datetime like [`parse::read`]; `None` for a time followed by a zone.
 pub fn parse_datetime(text: &str) -> Option<Parsed> {
     let written = parse::read(text.as_bytes())?;
     written.zone.is_none().then_some(Parsed::of(&written, written.micros))
 }
 
-/// As [`parse_datetime`]; a time with a zone behind it, `2024-01-05T01:02:03Z`, `2024-01-05 01:02:03+08:00`, is moved to
-/// `session`.
+/// Reads a date or datetime like [`parse_datetime`]; a time followed by a zone, such as `2024-01-05T01:02:03Z` or
+/// `2024-01-05 01:02:03+08:00`, is moved to `session`.
 pub fn parse_datetime_in(text: &str, session: Zone) -> Option<Parsed> {
     let written = parse::read(text.as_bytes())?;
     Some(Parsed::of(&written, written.in_zone(session)?))
 }
 
-/// Whether the text is a time with a zone behind it.
+/// Whether the text is a time followed by a zone.
 pub(super) fn has_zone(text: &str) -> bool {
     parse::read(text.as_bytes()).is_some_and(|written| written.zone.is_some())
 }
@@ -70,7 +70,7 @@ pub fn parse_boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// Reads an integer; a fraction is cut off (`'1.9'` is 1), blanks around it do not matter.
+/// Reads an integer; a fraction is truncated (`'1.9'` is 1), blanks around it do not matter.
 pub fn parse_integer(text: &str) -> Option<i128> {
     let s = text.trim();
     if let Ok(n) = s.parse::<i128>() {
@@ -86,8 +86,8 @@ pub fn parse_integer(text: &str) -> Option<i128> {
     Some(if s.starts_with('-') { -whole } else { whole })
 }
 
-/// A number with an exponent, `1.5e3`, in plain digits, as decimals are read; other text as it is. None if it would
-/// have more digits than any decimal.
+/// Writes a number with an exponent, such as `1.5e3`, in plain digits, in which decimals are read; text without an
+/// exponent is returned as it is. `None` if the text is no number, or would have more digits than any decimal.
 pub fn plain_decimal(text: &str) -> Option<Cow<'_, str>> {
     let Some((number, exponent)) = text.split_once(['e', 'E']) else { return Some(Cow::Borrowed(text)) };
     let (sign, digits) = match number.strip_prefix('-') {
@@ -103,7 +103,7 @@ pub fn plain_decimal(text: &str) -> Option<Cow<'_, str>> {
     if all.bytes().all(|b| b == b'0') {
         return Some(Cow::Borrowed("0"));
     }
-    // Where the point is among the digits.
+    // The position of the point among the digits.
     let point = i32::try_from(whole.len()).ok()?.checked_add(exponent)?;
     let length = i32::try_from(all.len()).ok()?;
     let zeros = |n: i32| "0".repeat(usize::try_from(n).unwrap_or(0));
@@ -119,8 +119,8 @@ pub fn plain_decimal(text: &str) -> Option<Cow<'_, str>> {
     }))
 }
 
-/// A number in plain digits without those behind the point that say nothing once it is rounded to `scale` places: only the
-/// first of them decides. Arrow reads no more than 76.
+/// Shortens the fraction of a number in plain digits to `scale` places and one more, which decides how it is rounded.
+/// Arrow reads at most 76 digits.
 pub(super) fn cut_fraction(plain: Cow<'_, str>, scale: i8) -> Cow<'_, str> {
     let places = usize::try_from(scale).unwrap_or(0) + 1;
     let longer = plain.split_once('.').filter(|(_, fraction)| fraction.len() > places);
@@ -130,7 +130,8 @@ pub(super) fn cut_fraction(plain: Cow<'_, str>, scale: i8) -> Cow<'_, str> {
     }
 }
 
-/// Beyond this many places before the point no decimal holds a number, behind it all digits of one are 0.
+/// Limit on the position of the point: further right no decimal holds the number, further left all digits of a decimal
+/// are 0.
 const PLACES_MAX: i32 = 1000;
 
 /// Reads a double; blanks around it do not matter.
@@ -181,7 +182,7 @@ pub fn format_datetime(micros: i64) -> String {
     out
 }
 
-/// Prints a datetime with so many digits of a second; with none said, as [`format_datetime`] does.
+/// Prints a datetime with `digits` digits of the second; with `None`, like [`format_datetime`].
 pub fn format_datetime_to(micros: i64, digits: Option<u8>) -> String {
     let Some(digits) = digits else { return format_datetime(micros) };
     let fraction = micros.rem_euclid(1_000_000);
@@ -194,13 +195,13 @@ pub fn format_datetime_to(micros: i64, digits: Option<u8>) -> String {
     out
 }
 
-/// A datetime as the number MySQL makes of it: 20240105010203; the fraction is dropped.
+/// Returns a datetime as the number that MySQL converts it to: 20240105010203. The fraction is dropped.
 pub fn datetime_number(micros: i64) -> i64 {
     let rest = micros.rem_euclid(DAY_MICROS) / 1_000_000;
     date_number(micros.div_euclid(DAY_MICROS)) * 1_000_000 + rest / 3600 * 10_000 + rest / 60 % 60 * 100 + rest % 60
 }
 
-/// A date as the number MySQL makes of it: 20240105.
+/// Returns a date as the number that MySQL converts it to: 20240105.
 pub fn date_number(days: i64) -> i64 {
     let (year, month, day) = civil(days);
     i64::from(year * 10_000 + month * 100 + day)

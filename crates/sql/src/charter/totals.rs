@@ -1,9 +1,10 @@
-//! Exact totals of integers and decimals, from which SUM and AVG come.
+//! Exact totals of integers and decimals, from which SUM and AVG are computed.
 //!
-//! A total is its value in the type's own bits, which wraps, and a carry: how often it wrapped, upwards counted positive.
-//! Both travel as the partial state, so that only the result has to fit and the order of the values does not matter.
-//! Groups keep carries in a table beside the totals, for those that have one: in ordinary data it stays empty, and a row
-//! costs one addition and one comparison more than the sum itself.
+//! A total consists of the sum in the type's own bits, which wraps, and of a carry: the number of times that it wrapped
+//! upwards minus the number of times that it wrapped downwards. Both are in the partial state, so only the result has
+//! to fit and the order of the values does not matter. Groups keep carries in a table beside the sums, only for groups
+//! that have one: with ordinary data it stays empty, and a row costs one addition and one comparison more than the sum
+//! itself.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -13,14 +14,14 @@ use arrow::array::{Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArr
 use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, DecimalType, Int32Type, Int64Type, UInt64Type};
 use datafusion::logical_expr::EmitTo;
 
-/// Numbers that are added up here.
+/// Numbers that are summed here.
 pub(super) trait Summed: ArrowPrimitiveType + Debug + Send {
     /// Whether a sum that did not wrap is a value of `data_type`.
     fn fits(_: Self::Native, _: &DataType) -> bool {
         true
     }
 
-    /// Sum and carry of values without a NULL.
+    /// Returns the sum and the carry of values without NULLs.
     fn sum(values: &[Self::Native]) -> (Self::Native, i64) {
         let (mut sum, mut carry) = (Self::Native::ZERO, 0);
         values.iter().for_each(|v| carry += add(&mut sum, *v));
@@ -29,7 +30,7 @@ pub(super) trait Summed: ArrowPrimitiveType + Debug + Send {
 }
 
 impl Summed for Int64Type {
-    /// Halves of 32 bits do not wrap, so nothing waits for a carry and many are added at once.
+    /// Sums halves of 32 bits, which do not wrap: no addition waits for a carry, so many are done at once.
     fn sum(values: &[i64]) -> (i64, i64) {
         let mut sum = 0;
         for part in values.chunks(HALVES_MAX) {
@@ -48,7 +49,7 @@ impl Summed for UInt64Type {
     }
 }
 
-/// Values whose halves fit into 64 bits together.
+/// The largest number of values whose halves sum up within 64 bits.
 const HALVES_MAX: usize = 1 << 30;
 
 impl Summed for Decimal128Type {
@@ -60,7 +61,7 @@ impl Summed for Decimal128Type {
 impl Summed for Decimal256Type {
     fn fits(sum: Self::Native, data_type: &DataType) -> bool {
         match data_type {
-            // LARGEINT: 39 digits hold more than 128 bits.
+            // LARGEINT is limited to 128 bits, which is less than 39 digits can hold.
             DataType::Decimal256(39, 0) => sum.to_i128().is_some(),
             DataType::Decimal256(p, _) => Self::is_valid_decimal_precision(sum, *p),
             _ => false,
@@ -68,8 +69,8 @@ impl Summed for Decimal256Type {
     }
 }
 
-/// Adds a value and tells the carry, -1 to 1. A sum grows by a value that is not negative and shrinks by one that is,
-/// unless it wraps.
+/// Adds a value and returns the carry, -1 to 1. Unless it wraps, a sum grows by a value that is not negative, and
+/// shrinks by one that is.
 #[inline]
 pub(super) fn add<N: ArrowNativeTypeOp>(sum: &mut N, value: N) -> i64 {
     let new = sum.add_wrapping(value);
@@ -78,7 +79,7 @@ pub(super) fn add<N: ArrowNativeTypeOp>(sum: &mut N, value: N) -> i64 {
     carry
 }
 
-/// Takes a value away and tells the carry.
+/// Subtracts a value and returns the carry.
 fn subtract<N: ArrowNativeTypeOp>(sum: &mut N, value: N) -> i64 {
     let new = sum.sub_wrapping(value);
     let carry = i64::from(value.is_lt(N::ZERO)) - i64::from(new.is_gt(*sum));
@@ -86,12 +87,12 @@ fn subtract<N: ArrowNativeTypeOp>(sum: &mut N, value: N) -> i64 {
     carry
 }
 
-/// The values that are not NULL, together.
+/// The total of the values that are not NULL.
 #[derive(Debug)]
 pub(super) struct Total<T: Summed> {
     pub(super) sum: T::Native,
     pub(super) carry: i64,
-    /// How many there are.
+    /// The number of values.
     pub(super) count: i64,
 }
 
@@ -113,14 +114,14 @@ impl<T: Summed> Total<T> {
         Total { sum, carry, count }
     }
 
-    /// Adds values, which are of this type.
+    /// Adds an array of values, which has this type.
     pub(super) fn add(&mut self, values: &ArrayRef) {
         let more = Self::of(values.as_primitive());
         self.carry += more.carry + add(&mut self.sum, more.sum);
         self.count += more.count;
     }
 
-    /// Takes values away that were added before.
+    /// Removes values that were added before.
     pub(super) fn take_away(&mut self, values: &ArrayRef) {
         let less = Self::of(values.as_primitive());
         self.carry += subtract(&mut self.sum, less.sum) - less.carry;
@@ -133,12 +134,13 @@ impl<T: Summed> Total<T> {
     }
 }
 
-/// The carry as the state keeps it; `None`: the sum has billions of values at the end of their range.
+/// Returns the carry in the type of the partial state; `None` if it does not fit, which takes billions of values at the
+/// end of their range.
 pub(super) fn state_carry(carry: i64) -> Option<i32> {
     i32::try_from(carry).ok()
 }
 
-/// The carries of groups; most have none.
+/// The carries of groups; most groups have none.
 #[derive(Debug, Default)]
 pub(super) struct Carries(HashMap<usize, i64>);
 
@@ -156,7 +158,7 @@ impl Carries {
         group_indices.iter().zip(carries).for_each(|(group, carry)| self.add(*group, i64::from(*carry)));
     }
 
-    /// Those of the first groups, which are forgotten.
+    /// Takes the carries of the groups that are emitted, and renumbers the others.
     pub(super) fn take(&mut self, emit_to: EmitTo) -> Self {
         let all = std::mem::take(&mut self.0);
         match emit_to {
@@ -179,7 +181,7 @@ impl Carries {
         self.0.values().any(|carry| *carry != 0)
     }
 
-    /// The column of the state; `None` where [`state_carry`] is.
+    /// Returns the carries as a column of the partial state; `None` where [`state_carry`] is `None`.
     pub(super) fn column(self, groups: usize) -> Option<ArrayRef> {
         let mut column = vec![0; groups];
         for (group, carry) in self.0 {
@@ -188,7 +190,7 @@ impl Carries {
         Some(Arc::new(PrimitiveArray::<Int32Type>::from(column)))
     }
 
-    /// Bytes that they take.
+    /// Returns the bytes that the carries occupy.
     pub(super) fn size(&self) -> usize {
         self.0.capacity() * size_of::<(usize, i64)>()
     }

@@ -1,4 +1,4 @@
-//! Values under another type's name.
+//! Functions that return their argument under another name or SQL type.
 
 use std::sync::Arc;
 
@@ -13,18 +13,19 @@ use datafusion::logical_expr::{
 use super::declared::{digits_of, has_names};
 use crate::metadata::{DIGITS_KEY, TYPE_KEY};
 
-/// Name of the function around what a query casts.
+/// Name of the function around the casts of a query.
 pub(super) const CAST_NAME: &str = "dipper_cast";
 
-/// Name of the function that says the SQL type of its argument.
+/// Name of the function that declares the SQL type of its argument.
 pub(super) const TYPED_NAME: &str = "dipper_typed";
 
-/// Two functions that give their first argument.
+/// Two functions that return their first argument.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct Typed {
-    /// The one around casts is only a name: DataFusion's names leave casts out, and takes `max(a)` and
-    /// `max(CAST(a AS STRING))` for two columns of one name. The optimizer drops it, unless the cast loses values. The other one
-    /// stays, and its field says the type that its second argument says.
+    /// Whether this is the function around casts, which is only a name: DataFusion's names leave casts out, and it
+    /// takes `max(a)` and `max(CAST(a AS STRING))` for two columns of one name. The optimizer removes this function,
+    /// unless the cast loses values. The other function stays, and its field carries the type that its second argument
+    /// names.
     cast: bool,
     signature: Signature,
 }
@@ -34,7 +35,7 @@ impl Typed {
         Typed { cast: true, signature: Signature::any(2, Volatility::Immutable) }
     }
 
-    /// `expr` under the SQL type `text`; an empty text says nothing beyond the Arrow type.
+    /// Declares the SQL type `text` of `expr`; an empty text says nothing beyond the Arrow type.
     pub(super) fn declare(expr: Expr, text: &str) -> Expr {
         let udf = Typed { cast: false, signature: Signature::any(2, Volatility::Immutable) };
         let udf = Arc::new(ScalarUDF::new_from_impl(udf));
@@ -42,8 +43,8 @@ impl Typed {
     }
 }
 
-/// Whether it is a cast of a column after which different values can be one, or NULL. DataFusion would compare the column
-/// itself in its place: `CAST(k AS SMALLINT) > 1` would be true of 1000000, which is NULL as a SMALLINT.
+/// Whether this is a cast of a column that can turn different values into one, or into NULL. DataFusion would compare
+/// the column itself instead: `CAST(k AS SMALLINT) > 1` would be true for 1000000, which is NULL as a SMALLINT.
 fn loses_values(expr: &Expr, info: &SimplifyContext) -> Result<bool> {
     let (Expr::Cast(Cast { expr, field, .. }) | Expr::TryCast(TryCast { expr, field, .. })) = expr else {
         return Ok(false);
@@ -51,7 +52,7 @@ fn loses_values(expr: &Expr, info: &SimplifyContext) -> Result<bool> {
     if matches!(expr.as_ref(), Expr::Literal(..)) {
         return Ok(false);
     }
-    // Digits before the point, and behind it.
+    // The digits before and after the point.
     let digits = |t: &DataType| match t {
         DataType::UInt8 => Some((3, 0)),
         DataType::UInt16 => Some((5, 0)),
@@ -72,11 +73,11 @@ fn loses_values(expr: &Expr, info: &SimplifyContext) -> Result<bool> {
     Ok(match (digits(&from), digits(to)) {
         _ if from == *to => false,
         (Some((whole, fraction)), Some((most, finest))) if decimals => {
-            // An integer type holds not all numbers of as many digits as its own largest one.
+            // An integer type does not hold all numbers with as many digits as its largest one.
             most < whole || finest < fraction || to.is_integer() && most == whole
         }
         (Some((whole, _)), Some((most, _))) => most < whole || from.is_signed_integer() != to.is_signed_integer(),
-        // Text of numbers, and numbers and dates of text, are compared as such by DataFusion only where that is one thing.
+        // For casts between text and numbers or dates, DataFusion compares the original only where that is the same.
         _ => false,
     })
 }
@@ -103,7 +104,7 @@ impl ScalarUDFImpl for Typed {
                 let key = if has_names(text) { DIGITS_KEY } else { TYPE_KEY };
                 field.with_metadata([(key.to_string(), text.to_string())].into())
             }
-            // A cast between other types says nothing of the type that it had.
+            // A cast between other types says nothing of the type that the value had.
             _ if self.cast && digits_of(value).is_some() => field.with_metadata(value.metadata().clone()),
             _ => field,
         }))

@@ -13,7 +13,7 @@ use sqlparser::ast;
 use crate::class::DATETIME;
 use crate::metadata::TYPE_KEY;
 
-/// Our own types, and DATETIME and TIMESTAMP as microseconds.
+/// The planner of dipper's own types, and of DATETIME and TIMESTAMP with microseconds.
 #[derive(Debug, Default)]
 pub struct CharterTypes;
 
@@ -31,7 +31,7 @@ impl TypePlanner for CharterTypes {
         };
         let field = parsed.to_arrow().into_nullable_field();
         let text = parsed.to_string();
-        // The digits of DATETIME are no part of Arrow's type.
+        // The digits of DATETIME are not part of Arrow's type.
         Ok(Some(Arc::new(match text.contains("datetime") {
             true => field.with_metadata([(TYPE_KEY.to_string(), text)].into()),
             false => field,

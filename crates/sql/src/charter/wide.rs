@@ -1,10 +1,11 @@
-//! Queries of very many columns: `SELECT *` from a table of thousands, a list of their names, or of expressions.
+//! Queries of very many columns: `SELECT *` from a table of thousands, or long lists of names or expressions.
 //!
-//! DataFusion finds a column by comparing names, so that each pass over a projection of n columns takes time with n times n;
-//! its planner compares even each item of the list with each other. Such a projection is not made here. The planner sees the
-//! FROM and WHERE of the query and one constant; what is picked from them is a list of places in a [`PickColumns`] node, or of
-//! items in a [`ComputeColumns`] node, which no pass looks into. Everything else about the query stays the planner's.
-//! Derived tables are planned so by [`super::derived`], where [`super::wide_marks`] says that they are wide.
+//! DataFusion finds a column by comparing names, so each pass over a projection of n columns takes time quadratic in n;
+//! its planner even compares each item of the list with each other. So this projection is not built. The planner sees
+//! the FROM and WHERE of the query and one constant. The columns to pick are a list of places in a [`PickColumns`]
+//! node, or of items in a [`ComputeColumns`] node, which no pass looks into. Everything else about the query is left to
+//! the planner. Derived tables are planned like this by [`super::derived`], where [`super::wide_marks`] finds that they
+//! are wide.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -25,12 +26,12 @@ use sqlparser::ast::{
 
 use super::compute::{ComputeColumns, Item, ItemPlanner, Places};
 
-/// Columns from which on a query is planned so.
+/// The number of columns from which on a query is planned like this.
 pub const WIDE: usize = 256;
 
-/// A query that picks or computes columns of rows, without what it picks.
+/// A query that only picks or computes columns of rows, split into its columns and the rest.
 pub struct Picking {
-    /// The FROM and WHERE of the query with one constant for its columns, to be planned.
+    /// The FROM and WHERE of the query with one constant for its columns; this part is planned.
     pub narrow: Query,
     items: Vec<SelectItem>,
     order: Vec<OrderByExpr>,
@@ -40,12 +41,12 @@ pub struct Picking {
 
 /// A column of the result.
 enum Output {
-    /// One of FROM as it is, by its place.
+    /// A column of FROM that is passed through, by its place.
     Column(usize),
     Computed(Box<Item>),
 }
 
-/// Whether a query has so many columns, given those of its FROM.
+/// Whether a query has very many columns, given the number of columns of its FROM.
 pub(super) fn is_wide(select: &Select, columns_of_tables: usize) -> bool {
     select.projection.len() >= WIDE || (columns_of_tables >= WIDE && select.projection.iter().any(is_wildcard))
 }
@@ -55,8 +56,8 @@ pub(super) fn is_wildcard(item: &SelectItem) -> bool {
 }
 
 impl Picking {
-    /// The parts of a query that has at least [`WIDE`] columns, given how many those of its tables are. `None`: it does more
-    /// than pick and compute columns, or has few.
+    /// Splits a query that has at least [`WIDE`] columns, given the number of columns of its tables. `None` if it has
+    /// fewer, or does more than pick and compute columns.
     pub fn of(query: &Query, columns_of_tables: usize) -> Option<Self> {
         let SetExpr::Select(select) = query.body.as_ref() else { return None };
         if !is_wide(select, columns_of_tables) || select.from.is_empty() || select.from.iter().any(merges_columns) {
@@ -70,7 +71,7 @@ impl Picking {
             own.select_token = select.select_token.clone();
         }
         narrow.with = query.with.clone();
-        // With what was taken apart put in, it is the whole query again.
+        // With the removed parts put back, this must be the whole query again.
         let mut whole = narrow.clone();
         whole.order_by = query.order_by.clone();
         whole.limit_clause = query.limit_clause.clone();
@@ -81,10 +82,11 @@ impl Picking {
         (whole == *query).then(|| Picking { narrow, items: select.projection.clone(), order, skip, fetch })
     }
 
-    /// The plan of the query, given that of [`narrow`](Self::narrow). `None`: its items have to be looked at by the planner.
+    /// Builds the plan of the query from that of [`narrow`](Self::narrow). `None` if the planner has to see the items
+    /// themselves.
     ///
     /// # Errors
-    /// The planner's.
+    /// The error of the planner.
     pub fn over(self, narrow: LogicalPlan, planner: &mut dyn ItemPlanner) -> Result<Option<LogicalPlan>> {
         let LogicalPlan::Projection(constant) = narrow else { return Ok(None) };
         let base = Arc::unwrap_or_clone(constant.input);
@@ -121,7 +123,7 @@ impl Picking {
     }
 }
 
-/// The node of these columns over its input.
+/// Builds the node of these columns over its input.
 fn node(input: LogicalPlan, outputs: Vec<Output>) -> Result<LogicalPlan> {
     let places: Option<Vec<usize>> = outputs
         .iter()
@@ -144,7 +146,7 @@ fn node(input: LogicalPlan, outputs: Vec<Output>) -> Result<LogicalPlan> {
     Ok(LogicalPlan::Extension(Extension { node }))
 }
 
-/// What rows are sorted by: a column by its place.
+/// A sort key: a column by its place.
 struct Key {
     place: usize,
     ascending: bool,
@@ -159,9 +161,9 @@ enum Order {
     Above(Vec<Key>),
 }
 
-/// The order, if all of its keys are columns of FROM, or all are columns of the result.
+/// Resolves an order whose keys are all columns of FROM, or all columns of the result; `None` for others.
 fn sorted_by(order: &[OrderByExpr], items: &[SelectItem], outputs: &[Output], places: &Places<'_>) -> Option<Order> {
-    // Items are columns only where no `*` stands for several.
+    // The place of an item is that of its column only if no `*` stands for several columns.
     let mut aliases = HashMap::new();
     for (at, item) in items.iter().enumerate() {
         if let SelectItem::ExprWithAlias { alias, .. } = item {
@@ -203,7 +205,7 @@ fn sorted_by(order: &[OrderByExpr], items: &[SelectItem], outputs: &[Output], pl
     below.map(Order::Below).or_else(|| above.map(Order::Above))
 }
 
-/// Whether a FROM has joins by which two columns become one.
+/// Whether a FROM has joins that merge two columns into one.
 fn merges_columns(from: &TableWithJoins) -> bool {
     fn nested(factor: &TableFactor) -> bool {
         matches!(factor, TableFactor::NestedJoin { .. })
@@ -226,7 +228,7 @@ fn merges_columns(from: &TableWithJoins) -> bool {
         })
 }
 
-/// The items of an ORDER BY that has names and numbers only.
+/// Returns the items of an ORDER BY that has only names and numbers.
 fn order_of(order: Option<&OrderBy>) -> Option<Vec<OrderByExpr>> {
     let Some(order) = order else { return Some(Vec::new()) };
     let OrderBy { kind: OrderByKind::Expressions(items), interpolate: None } = order else { return None };
@@ -237,7 +239,7 @@ fn order_of(order: Option<&OrderBy>) -> Option<Vec<OrderByExpr>> {
     items.iter().all(is_plain).then(|| items.clone())
 }
 
-/// Rows that are left out, and rows that are given at most.
+/// Returns the number of rows that are skipped, and the largest number that are returned.
 fn limits_of(limit: Option<&LimitClause>) -> Option<(usize, Option<usize>)> {
     match limit {
         None => Some((0, None)),
@@ -261,7 +263,7 @@ fn column(schema: &DFSchema, place: usize) -> Column {
     Column::from(schema.qualified_field(place))
 }
 
-/// The place of the one column of FROM that a name means.
+/// Returns the place of the only column of FROM that a name means.
 fn place_of(name: &Expr, places: &Places<'_>) -> Option<usize> {
     let (table, column) = match name {
         Expr::Identifier(column) => (None, column),
@@ -280,7 +282,8 @@ fn is_of(schema: &DFSchema, place: usize, table: &Ident) -> bool {
     schema.qualified_field(place).0.is_some_and(|qualifier| qualifier.table() == table.value)
 }
 
-/// The columns of a select list; none of FROM twice.
+/// Resolves the columns of a select list; `None` if a column of FROM would be there twice, or the planner has to see an
+/// item.
 fn outputs(items: &[SelectItem], places: &Places<'_>, planner: &mut dyn ItemPlanner) -> Result<Option<Vec<Output>>> {
     let width = places.schema.fields().len();
     let mut outputs = Vec::with_capacity(items.len());
@@ -324,7 +327,7 @@ fn outputs(items: &[SelectItem], places: &Places<'_>, planner: &mut dyn ItemPlan
     Ok(once.then_some(outputs))
 }
 
-/// Columns of its input, by their places.
+/// A plan node that picks columns of its input by their places.
 #[derive(Debug)]
 pub struct PickColumns {
     input: LogicalPlan,
@@ -349,12 +352,13 @@ impl PickColumns {
         Ok(PickColumns { input, places, schema })
     }
 
-    /// Where in the input the columns are.
+    /// Returns the places of the columns in the input.
     pub fn places(&self) -> &[usize] {
         &self.places
     }
 
-    /// These columns of another input, as far as that input has them: the optimizer leaves out what nobody above asks for.
+    /// Rebuilds this node over another input. Columns that the input lacks are left out: the optimizer drops columns
+    /// that nothing above needs.
     fn of_input(&self, input: LogicalPlan) -> Result<Self> {
         let before = self.input.schema();
         let now = input.schema();
@@ -378,7 +382,7 @@ impl PickColumns {
     }
 }
 
-// The schema follows from the rest.
+// The schema follows from the other fields.
 impl PartialEq for PickColumns {
     fn eq(&self, other: &Self) -> bool {
         self.places == other.places && self.input == other.input
@@ -421,7 +425,7 @@ impl UserDefinedLogicalNodeCore for PickColumns {
     }
 
     fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {
-        // Its columns are those of the input, under the names that they have there.
+        // The node's columns are those of the input, under the same names.
         HashSet::new()
     }
 

@@ -1,7 +1,7 @@
-//! Which derived tables and common table expressions have very many columns: they are planned by [`super::wide`].
+//! Marks on derived tables and common table expressions that have very many columns; [`super::wide`] plans them.
 //!
-//! The planner of relations sees a derived table before anything in it is planned, so what is known of its width is written
-//! into its tree: as a setting, which no query of ours has.
+//! The planner of relations sees a derived table before anything inside it is planned. So the knowledge of its width is
+//! written into its tree: as a setting, which the parser never produces.
 
 use dipper_dialect::error::SqlError;
 use dipper_dialect::tree;
@@ -13,7 +13,7 @@ use super::session::Context;
 use super::wide::{self, WIDE};
 use super::{tables, unions};
 
-/// The setting of a query that has very many columns.
+/// The setting that marks a query with very many columns.
 const MARK: &str = "dipper_wide";
 
 /// Whether a query is marked.
@@ -21,21 +21,21 @@ pub(super) fn is_marked(query: &Query) -> bool {
     query.settings.iter().flatten().any(|setting| setting.key.value == MARK)
 }
 
-/// The query with a mark.
+/// Marks a query.
 pub(super) fn marked(mut query: Query) -> Query {
     query.settings = Some(vec![Setting { key: Ident::new(MARK), value: Expr::value(Value::Boolean(true)) }]);
     query
 }
 
-/// Takes the mark off.
+/// Removes the mark.
 pub(super) fn unmark(query: &mut Query) {
     query.settings = None;
 }
 
-/// Marks the queries below the outermost that have very many columns.
+/// Marks the inner queries that have very many columns.
 ///
 /// # Errors
-/// See [`Environment::joined`].
+/// The errors of [`Environment::joined`].
 pub(super) fn mark(query: &mut Query, ansi_quotes: bool, context: &Context<'_>) -> Result<(), SqlError> {
     let tables_are_wide = context.schemas.width() >= WIDE;
     if !tables_are_wide && !has_long_list(query) {
@@ -45,7 +45,7 @@ pub(super) fn mark(query: &mut Query, ansi_quotes: bool, context: &Context<'_>) 
     walk::change(query, &mut Marks { environment, tables_are_wide })
 }
 
-/// Whether a select list names very many items.
+/// Whether a select list has very many items.
 fn has_long_list(query: &Query) -> bool {
     struct Find(bool);
     impl Look for Find {
@@ -76,7 +76,7 @@ impl Marks<'_> {
                 Ok(wide::is_wide(select, width))
             }
             SetExpr::Query(query) => self.is_wide(&query.body),
-            // The first one has as many as all.
+            // All inputs have as many columns as the first.
             SetExpr::SetOperation { left, .. } if unions::is_set_operation(body) => self.is_wide(left),
             _ => Ok(false),
         }
@@ -98,8 +98,8 @@ impl Change for Marks<'_> {
     }
 }
 
-/// Makes derived tables of the common table expressions that are marked, where they are read. The planner makes plans of the
-/// others before it reads them.
+/// Turns marked common table expressions into derived tables where they are read. The planner plans the others before
+/// it meets the places where they are read.
 pub(super) fn inline(query: &mut Query) {
     // `Expressions` returns no error.
     let _ = walk::change(query, &mut Expressions::default());
@@ -107,9 +107,10 @@ pub(super) fn inline(query: &mut Query) {
 
 #[derive(Default)]
 struct Expressions {
-    /// The wide ones that can be seen, innermost last.
+    /// The wide common table expressions that are visible, innermost last.
     wide: Vec<(String, Query)>,
-    /// For each query around: how many wide ones are seen outside of it, and its WITH clause without its own.
+    /// For each enclosing query: the number of wide expressions that are visible outside it, and its WITH clause
+    /// without its own wide ones.
     frames: Vec<(usize, Option<With>)>,
 }
 
@@ -123,7 +124,7 @@ impl Change for Expressions {
         let mut with = query.with.take();
         for tables in with.iter_mut().map(|with| &mut with.cte_tables) {
             for mut cte in std::mem::take(tables) {
-                // Each one sees those in front of it.
+                // Each one sees those before it.
                 walk::change(&mut cte.query, self)?;
                 match cte.alias.columns.is_empty() && is_marked(&cte.query) {
                     true => self.wide.push((cte.alias.name.value, *cte.query)),
@@ -196,7 +197,7 @@ mod tests {
             "WITH x AS (SELECT 1), x2 AS (SELECT 2 FROM x) SELECT * FROM x2",
             "SELECT * FROM (SELECT 2 FROM (SELECT 1) AS x) AS x2",
         );
-        // Tables of the same name, in front of it and outside of where it is seen.
+        // Tables of the same name: before the expression, and outside the query in which it is visible.
         is("WITH x AS (SELECT 1 FROM x) SELECT * FROM x", "SELECT * FROM (SELECT 1 FROM x) AS x");
         is(
             "WITH y AS (SELECT 1 FROM x), x AS (SELECT 2) SELECT * FROM x, y",

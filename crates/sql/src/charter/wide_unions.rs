@@ -1,7 +1,7 @@
-//! UNIONs of very many columns, which the analyzer need not look at.
+//! UNIONs of very many columns, which type coercion may skip.
 //!
-//! DataFusion's rule for types asks the type of each column of each input of a UNION by its name. Inputs that were given the
-//! types of the UNION when it was planned ([`super::unions`]) have them.
+//! DataFusion's type coercion asks for the type of each column of each input of a UNION by name. Inputs that were given
+//! the types of the UNION when it was planned ([`super::unions`]) have these types already.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use datafusion::optimizer::analyzer::type_coercion::TypeCoercionRewriter;
 
 use super::wide::WIDE;
 
-/// The name of DataFusion's rule for types.
+/// The name of DataFusion's rule for type coercion.
 pub(super) const TYPES: &str = "type_coercion";
 
-/// DataFusion's rule for types, but for UNIONs of very many columns.
+/// DataFusion's type coercion that leaves out UNIONs of very many columns.
 #[derive(Debug)]
 pub(super) struct Types(pub(super) Arc<dyn AnalyzerRule + Send + Sync>);
 
@@ -48,7 +48,7 @@ fn has_types(plan: &LogicalPlan) -> bool {
     fields.len() >= WIDE && union.inputs.iter().all(same)
 }
 
-/// A node whose expressions have the types that they need; its inputs have them already.
+/// Coerces the expressions of a node; its inputs are coerced already.
 fn coerced(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     if has_types(&plan) {
         return Ok(Transformed::no(plan));

@@ -1,8 +1,8 @@
-//! Clauses whose meaning would be lost: named windows that are built upon, and set operations that count.
+//! Clauses whose meaning the planner would lose: windows that extend named windows, and set operations with ALL.
 //!
-//! `OVER (w ORDER BY a)` begins with the window `w` of the WINDOW clause, as do windows of that clause themselves (MySQL's
-//! manual, "Named Windows"). The planner knows `OVER w` only and would drop the name. INTERSECT ALL and EXCEPT ALL would be
-//! answered as if they did not count; Doris does not have them.
+//! `OVER (w ORDER BY a)` extends the window `w` of the WINDOW clause, and windows of that clause may extend each other
+//! (MySQL's manual, "Named Windows"). The planner knows only `OVER w` and would drop the name. It would also answer
+//! INTERSECT ALL and EXCEPT ALL without counting duplicates; Doris does not have them.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use sqlparser::ast::{
 /// Fills in named windows.
 ///
 /// # Errors
-/// A window that is not defined, or whose parts are given twice; INTERSECT ALL and EXCEPT ALL.
+/// A syntax error if a window is not defined or a part of it is given twice; 1235 for INTERSECT ALL and EXCEPT ALL.
 pub(super) fn resolve(query: &mut Query) -> Result<(), SqlError> {
     walk::change(query, &mut Queries)?;
     walk::look(query, &mut Undefined)
@@ -71,10 +71,11 @@ fn only_what_is_known(body: &SetExpr) -> Result<(), SqlError> {
     only_what_is_known(right)
 }
 
-/// The windows of a WINDOW clause by their names in lower case, each whole.
+/// Returns the windows of a WINDOW clause by their names in lower case, each completed.
 fn windows(select: &Select) -> Result<HashMap<String, WindowSpec>, SqlError> {
     let mut all: HashMap<String, WindowSpec> = HashMap::new();
-    // One may be built upon others that come behind it; as many rounds as there are definitions find all but circles.
+    // A window may extend one that is defined later. As many rounds as there are definitions complete all windows
+    // except circles.
     for _ in 0..select.named_window.len() {
         for definition in &select.named_window {
             let spec = match &definition.1 {
@@ -99,7 +100,7 @@ fn undefined(name: &Ident) -> SqlError {
     SqlError::syntax(format!("Window name '{}' is not defined, or by itself", name.value), None)
 }
 
-/// A window that begins with another: it brings what that one lacks.
+/// Completes a window that extends another: it may only add what the other lacks.
 fn built_upon(base: &WindowSpec, spec: &WindowSpec) -> Result<WindowSpec, SqlError> {
     let name = || spec.window_name.as_ref().map_or("", |name| name.value.as_str());
     let twice = |what: &str| {
@@ -128,14 +129,14 @@ fn built_upon(base: &WindowSpec, spec: &WindowSpec) -> Result<WindowSpec, SqlErr
     })
 }
 
-/// Functions over windows that begin with one of these.
+/// The walk that completes windows of functions which extend one of these.
 struct Functions(HashMap<String, WindowSpec>);
 
 impl Change for Functions {
     fn expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
         let Expr::Function(Function { over: Some(WindowType::WindowSpec(spec)), .. }) = expr else { return Ok(()) };
         let Some(name) = &spec.window_name else { return Ok(()) };
-        // Others may be a subquery's own.
+        // Other names may be those of a subquery's own windows.
         if let Some(base) = self.0.get(&name.value.to_lowercase()) {
             *spec = built_upon(base, spec)?;
         }
@@ -143,7 +144,7 @@ impl Change for Functions {
     }
 }
 
-/// Nothing begins with a window any more.
+/// The check that no window extends another after all are completed.
 struct Undefined;
 
 impl Look for Undefined {

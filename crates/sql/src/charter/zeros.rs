@@ -1,8 +1,10 @@
-//! -0.0 is 0.0 and NaN is NaN: where DataFusion compares floats bit by bit, a call gives it the same bits for both.
+//! Normalization of floats: -0.0 equals 0.0 and NaN equals NaN. Where DataFusion compares floats bit by bit, a call
+//! gives equal floats the same bits.
 //!
-//! Joins, GROUP BY and comparisons know both zeros of a DOUBLE for one, but not those inside of arrays and structs, nor that a
-//! NaN with a sign, as processors make of infinity minus infinity, is the other. The sets of DISTINCT aggregates do not, nor do
-//! the partitions and peers of windows, nor sorts, which would not ask the next key which of two zeros comes first.
+//! Joins, GROUP BY and comparisons treat both zeros of a DOUBLE as equal, but not zeros inside arrays and structs, nor
+//! a NaN with a sign bit, which processors produce for infinity minus infinity, and one without. The sets of DISTINCT
+//! aggregates treat neither as equal; nor do the partitions and peers of windows, nor sorts, which would order the two
+//! zeros without asking the next key.
 
 use std::sync::{Arc, LazyLock};
 
@@ -18,16 +20,16 @@ use datafusion::logical_expr::{
 
 use crate::functions::one_zero_udf;
 
-/// An aggregate over different values, and one over sorted rows.
+/// Normalizes the arguments of a DISTINCT aggregate, and the keys of a sorted one.
 pub(super) fn aggregate(mut function: AggregateFunction, schema: &DFSchema) -> Transformed<Expr> {
     let params = &mut function.params;
     let mut changed = params.distinct && plain(&mut params.args, schema);
-    // Where the values are different their order is that of the values that are given.
+    // With DISTINCT, the order is also that of the values that are passed on.
     changed |= sorted(&mut params.order_by, params.distinct, schema);
     Transformed::new_transformed(Expr::AggregateFunction(function), changed)
 }
 
-/// A window function by its partitions and its order, and its different values.
+/// Normalizes the partitions and the order of a window function, and its arguments if it is DISTINCT.
 pub(super) fn keys(mut function: Box<WindowFunction>, schema: &DFSchema) -> Transformed<Expr> {
     let params = &mut function.params;
     let mut changed = params.distinct && plain(&mut params.args, schema);
@@ -36,14 +38,14 @@ pub(super) fn keys(mut function: Box<WindowFunction>, schema: &DFSchema) -> Tran
     Transformed::new_transformed(Expr::WindowFunction(function), changed)
 }
 
-/// The keys of ORDER BY.
+/// Normalizes the keys of ORDER BY.
 pub(super) fn order(mut sort: Sort) -> Transformed<LogicalPlan> {
     let schema = Arc::clone(sort.input.schema());
     let changed = sorted(&mut sort.expr, false, &schema);
     Transformed::new_transformed(LogicalPlan::Sort(sort), changed)
 }
 
-/// Arrays and structs that are compared.
+/// Normalizes arrays and structs that are compared.
 pub(super) fn comparison(mut compared: BinaryExpr, schema: &DFSchema) -> Transformed<Expr> {
     let mut changed = false;
     if compared.op.supports_propagation() {
@@ -53,7 +55,7 @@ pub(super) fn comparison(mut compared: BinaryExpr, schema: &DFSchema) -> Transfo
     Transformed::new_transformed(Expr::BinaryExpr(compared), changed)
 }
 
-/// An array or struct and a list of them.
+/// Normalizes an array or struct and the list that it is compared with.
 pub(super) fn in_list(mut list: InList, schema: &DFSchema) -> Transformed<Expr> {
     let mut changed = inside(&mut list.expr, schema);
     for item in &mut list.list {
@@ -62,10 +64,10 @@ pub(super) fn in_list(mut list: InList, schema: &DFSchema) -> Transformed<Expr> 
     Transformed::new_transformed(Expr::InList(list), changed)
 }
 
-/// A value and the rows of a subquery.
+/// Normalizes a value and the rows of the subquery that it is compared with.
 ///
 /// # Errors
-/// Those of the subquery's schema.
+/// An error of building the subquery's schema.
 pub(super) fn in_subquery(mut list: InSubquery, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let changed = same_bits(&mut list.expr, schema);
     if let Some(plan) = columns(&list.subquery.subquery)? {
@@ -75,7 +77,7 @@ pub(super) fn in_subquery(mut list: InSubquery, schema: &DFSchema) -> Result<Tra
     Ok(Transformed::new_transformed(Expr::InSubquery(list), changed))
 }
 
-/// An array or struct that is compared with those of each WHEN.
+/// Normalizes an array or struct that is compared with those of each WHEN.
 pub(super) fn case(mut case: Case, schema: &DFSchema) -> Transformed<Expr> {
     let mut changed = false;
     if let Some(base) = &mut case.expr {
@@ -87,10 +89,11 @@ pub(super) fn case(mut case: Case, schema: &DFSchema) -> Transformed<Expr> {
     Transformed::new_transformed(Expr::Case(case), changed)
 }
 
-/// Rows that are told apart by floats or by what holds them: those of GROUP BY, DISTINCT, INTERSECT and EXCEPT.
+/// Normalizes rows that are compared by floats or by values that contain floats: those of GROUP BY, DISTINCT and joins,
+/// which includes INTERSECT and EXCEPT.
 ///
 /// # Errors
-/// Those of the plan's schema.
+/// An error of building the plan's schema.
 pub(super) fn rows(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     match plan {
         LogicalPlan::Aggregate(aggregate) => groups(aggregate),
@@ -135,7 +138,7 @@ fn groups(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Aggregate(aggregate)))
 }
 
-/// The plan with its floats as they are told apart; `None` where there are none.
+/// Projects the plan's floats to their normal form; `None` if it has none.
 fn columns(plan: &Arc<LogicalPlan>) -> Result<Option<LogicalPlan>> {
     let schema = plan.schema();
     if !schema.fields().iter().any(|field| holds_floats(field.data_type())) {
@@ -153,19 +156,19 @@ fn columns(plan: &Arc<LogicalPlan>) -> Result<Option<LogicalPlan>> {
     Ok(Some(LogicalPlan::Projection(Projection::try_new(exprs, Arc::clone(plan))?)))
 }
 
-/// Keys of an order; `all`: the last one, too, which nothing is asked after.
+/// Normalizes the keys of an order. `all`: also the last key, which no other key follows.
 fn sorted(keys: &mut [SortExpr], all: bool, schema: &DFSchema) -> bool {
     let asked = if all { keys.len() } else { keys.len().saturating_sub(1) };
     let mut changed = false;
     for (at, key) in keys.iter_mut().enumerate() {
-        // Inside of a value there is something to ask after each zero.
+        // Inside a nested value, other parts follow after each zero.
         changed |=
             if at < asked { plain(std::slice::from_mut(&mut key.expr), schema) } else { inside(&mut key.expr, schema) };
     }
     changed
 }
 
-/// Gives floats the same bits where they are equal, also in the rows of `COUNT(DISTINCT a, b)`; says whether there are any.
+/// Gives equal floats the same bits, also in the rows of `COUNT(DISTINCT a, b)`; returns whether there are any.
 fn plain(exprs: &mut [Expr], schema: &DFSchema) -> bool {
     let mut changed = false;
     for expr in exprs {
@@ -174,7 +177,7 @@ fn plain(exprs: &mut [Expr], schema: &DFSchema) -> bool {
     changed
 }
 
-/// As [`plain`], of one expression.
+/// Gives equal floats of one expression the same bits, like [`plain`].
 fn same_bits(expr: &mut Expr, schema: &DFSchema) -> bool {
     let holds = expr.get_type(schema).is_ok_and(|t| holds_floats(&t));
     if holds {
@@ -183,7 +186,7 @@ fn same_bits(expr: &mut Expr, schema: &DFSchema) -> bool {
     holds
 }
 
-/// As [`same_bits`], of floats inside of an array, map or struct.
+/// Gives equal floats inside an array, map or struct the same bits, like [`same_bits`].
 fn inside(expr: &mut Expr, schema: &DFSchema) -> bool {
     expr.get_type(schema).is_ok_and(|t| t.is_nested()) && same_bits(expr, schema)
 }

@@ -1,9 +1,9 @@
-//! Calls with a lambda: planned as DataFusion's functions of a higher order, then closed.
+//! Calls with a lambda: planned as DataFusion's higher-order functions, then closed.
 //!
-//! DataFusion's planner finds what the names in a body mean, and its rules give the body its types. Its expression for a lambda
-//! names parameters by their places behind all columns of the input, which are other places when the expression moves to another
-//! input. So a call is closed once all types are known: the body becomes part of the function, and what it reads of the row
-//! becomes arguments.
+//! DataFusion's planner resolves the names in a lambda's body, and its rules give the body its types. But DataFusion's
+//! expression for a lambda refers to parameters by places after all columns of the input, and these places change when
+//! the expression moves to another input. So a call is closed once all types are known: the body becomes part of the
+//! function, and the columns that it reads of the row become arguments.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::charter::declared;
 use crate::functions::{Closed, LambdaKind};
 use crate::type_text::Sql;
 
-/// The functions of all kinds.
+/// Returns the functions of all kinds.
 pub(in crate::charter) fn functions() -> impl Iterator<Item = Arc<HigherOrderUDF>> {
     LambdaKind::ALL.into_iter().map(|kind| {
         let signature = HigherOrderSignature::user_defined(Volatility::Immutable);
@@ -31,7 +31,7 @@ pub(in crate::charter) fn functions() -> impl Iterator<Item = Arc<HigherOrderUDF
     })
 }
 
-/// A function whose lambda is among its arguments.
+/// A function in its planned form, with the lambda among its arguments.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Open {
     kind: LambdaKind,
@@ -39,7 +39,7 @@ struct Open {
     signature: HigherOrderSignature,
 }
 
-/// The fields of the arrays.
+/// Returns the fields of the arguments that are no lambdas, which are the arrays.
 fn values<L>(fields: &[ValueOrLambda<FieldRef, L>]) -> Vec<FieldRef> {
     let values = fields.iter().filter_map(|field| match field {
         ValueOrLambda::Value(field) => Some(Arc::clone(field)),
@@ -48,7 +48,7 @@ fn values<L>(fields: &[ValueOrLambda<FieldRef, L>]) -> Vec<FieldRef> {
     values.collect()
 }
 
-/// The fields of parameters, which say what the fields of the arrays say of their elements.
+/// Returns the fields of the lambda's parameters. They carry over what the fields of the arrays say of their elements.
 fn parameters(kind: LambdaKind, arrays: &[FieldRef]) -> Result<Vec<FieldRef>> {
     let mut fields = kind.parameter_fields(arrays)?;
     if !kind.is_of_maps() {
@@ -111,22 +111,22 @@ impl HigherOrderUDFImpl for Open {
     }
 }
 
-/// The type of a NULL that stands for a map.
+/// Returns the type that a NULL gets in the place of a map.
 fn map_of_null() -> DataType {
     let part = |name: &str, nullable: bool| Field::new(name, DataType::Utf8View, nullable);
     let entries = DataType::Struct([part("key", false), part("value", true)].into_iter().collect());
     DataType::Map(Arc::new(Field::new("entries", entries, false)), false)
 }
 
-/// Whether it is a call of one of the functions here.
+/// Whether this is a call of one of the functions here, not yet closed.
 pub(super) fn is_open(call: &HigherOrderFunction) -> bool {
     LambdaKind::ALL.iter().any(|kind| call.func.name() == kind.planned_name())
 }
 
-/// The call of a function that has the lambda in it.
+/// Closes a call: returns the call of a function that contains the lambda.
 ///
 /// # Errors
-/// A subquery in the body reads a parameter.
+/// `NotImplemented` if a subquery in the body reads a parameter.
 pub(super) fn closed(call: HigherOrderFunction, schema: &DFSchema) -> Result<Expr> {
     let kind = LambdaKind::ALL.into_iter().find(|kind| call.func.name() == kind.planned_name());
     let mut args = call.args.into_iter();
@@ -166,7 +166,7 @@ pub(super) fn closed(call: HigherOrderFunction, schema: &DFSchema) -> Result<Exp
         e => Ok(Transformed::no(e)),
     })?;
     let body_schema = Arc::new(DFSchema::from_unqualified_fields(columns.into(), HashMap::new())?);
-    // What the arrays say of their elements may be known only now.
+    // The declared types of the arrays' elements may be known only at this point.
     let body = body.data.transform_up(|e| match e {
         Expr::ScalarFunction(function) => Ok(declared::arguments(function, &body_schema)),
         e => Ok(Transformed::no(e)),
@@ -191,7 +191,7 @@ fn capture_name(k: usize) -> String {
     format!("column {k}")
 }
 
-/// A parameter as a column of the body, of the type by which the body was planned.
+/// A parameter as a column of the body, cast to the type with which the body was planned.
 fn parameter(at: usize, variable: &LambdaVariable, field: &Field) -> Expr {
     let column = Expr::Column(Column::new_unqualified(parameter_name(at)));
     match &variable.field {
@@ -214,8 +214,8 @@ fn has_variable(plan: &LogicalPlan) -> Result<bool> {
     })
 }
 
-/// Whether an expression has one value for a row around the arrays: a column, a parameter of a lambda around this one, a subquery,
-/// or the time of the statement.
+/// Whether an expression has one value per row outside the arrays: a column, a parameter of a lambda around this one, a
+/// subquery, or the time of the statement.
 fn is_of_row(expr: &Expr, params: &[String]) -> Result<bool> {
     Ok(match expr {
         Expr::Column(_) | Expr::OuterReferenceColumn(..) | Expr::LambdaVariable(_) | Expr::Placeholder(_) => true,
@@ -235,7 +235,7 @@ fn is_of_row(expr: &Expr, params: &[String]) -> Result<bool> {
     })
 }
 
-/// What the field of the result says beyond Arrow's type.
+/// Returns the SQL type of the result where it says more than Arrow's type.
 fn told(kind: LambdaKind, arrays: &[FieldRef], body: &Field) -> Option<String> {
     use LambdaKind as K;
     let first = || arrays.first().and_then(|field| declared::said(field)).map(str::to_string);
