@@ -1,8 +1,9 @@
-//! What dipper adds to aggregates, whosever they are: moving frames, DISTINCT, and ORDER BY that each sorts for itself.
+//! Additions of dipper to aggregates, its own and DataFusion's: moving frames, DISTINCT, and an ORDER BY for which each
+//! aggregate sorts by itself.
 //!
-//! DataFusion sorts the input of all aggregates of a SELECT once. So two that want different orders are refused, and of
-//! two with opposite ones one is turned around, which the distinct form does not notice: it gives the other's order. The
-//! accumulators sort what they collect anyway.
+//! DataFusion sorts the input of all aggregates of a SELECT once. So it refuses two aggregates that want different
+//! orders, and of two with opposite orders it reverses one. The DISTINCT form of an aggregate ignores that reversal and
+//! returns the other aggregate's order. The accumulators sort their values anyway.
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use super::moving::moving;
 use super::sorted::median_frame;
 use super::window_memory::charged;
 
-/// An aggregate, and what is done for it here.
+/// An aggregate, and what is added to it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Adapted {
     inner: Arc<AggregateUDF>,
@@ -29,28 +30,28 @@ pub(super) struct Adapted {
     distinct_rows: bool,
     frames: Frames,
     empty_list: bool,
-    /// The arguments, where they are other ones than the aggregate's own.
+    /// The types of the arguments, where they differ from those of the aggregate itself.
     takes: Option<(Takes, Signature)>,
     aliases: Vec<String>,
 }
 
-/// What works out moving frames.
+/// The way in which moving frames are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Frames {
-    /// The accumulator of all rows, for each row anew.
+    /// The accumulator of all rows, computed from scratch for each row.
     Anew,
     /// The function's own sliding accumulator.
     Own,
-    /// The values in their order.
+    /// By the values kept in their order.
     Median,
 }
 
-/// What one argument becomes before the aggregate gets it.
+/// The conversion of an aggregate's only argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Takes {
-    /// A BOOLEAN, as by CAST.
+    /// To BOOLEAN, like CAST.
     Boolean,
-    /// Text where it is a float, else what it is.
+    /// To text if it is a float; other types stay.
     FloatAsText,
 }
 
@@ -68,7 +69,7 @@ impl Takes {
 }
 
 impl Adapted {
-    /// `function` with moving frames, which are worked out anew for each row.
+    /// Wraps `function`, computing moving frames from scratch for each row.
     pub(super) fn new(function: Arc<AggregateUDF>) -> Self {
         Adapted {
             aliases: function.aliases().to_vec(),
@@ -81,43 +82,44 @@ impl Adapted {
         }
     }
 
-    /// Its accumulator sorts by its ORDER BY what comes in any order, and has no wish for sorted input.
+    /// Declares that the accumulator sorts its values by the ORDER BY, whatever order they come in, so sorted input is
+    /// not required.
     pub(super) fn sorts_itself(self) -> Self {
         Adapted { sorts_itself: true, ..self }
     }
 
-    /// For a function that does not know DISTINCT: its accumulator gets the different rows.
+    /// Gives the accumulator the distinct rows, for a function that does not implement DISTINCT.
     pub(super) fn distinct_rows(self) -> Self {
         Adapted { distinct_rows: true, ..self }
     }
 
-    /// Its sliding accumulator takes rows back without an error: it counts, or keeps the rows.
+    /// Declares that the function's sliding accumulator can retract rows exactly: it counts, or keeps the rows.
     pub(super) fn moves_itself(self) -> Self {
         Adapted { frames: Frames::Own, ..self }
     }
 
-    /// Marks MEDIAN, of which moving frames keep the values in their order.
+    /// Marks MEDIAN, whose moving frames keep the values in their order.
     pub(super) fn keeps_order(self) -> Self {
         Adapted { frames: Frames::Median, ..self }
     }
 
-    /// Of no rows it is `[]` instead of NULL.
+    /// Makes the result of no rows `[]` instead of NULL.
     pub(super) fn empty_list(self) -> Self {
         Adapted { empty_list: true, ..self }
     }
 
-    /// Its other names, instead of those that it has: a name that has moved to another function would otherwise come back.
-    /// (DataFusion's `with_aliases` forgets sliding accumulators.)
+    /// Replaces the function's aliases: a name that has moved to another function would otherwise come back.
+    /// (DataFusion's `with_aliases` loses sliding accumulators.)
     pub(super) fn named(self, aliases: &[&str]) -> Self {
         Adapted { aliases: aliases.iter().map(|alias| (*alias).to_owned()).collect(), ..self }
     }
 
-    /// What is not of the aggregate's own type is made so.
+    /// Converts arguments that are not of the type that the aggregate takes.
     pub(super) fn takes(self, takes: Takes) -> Self {
         Adapted { takes: Some((takes, Signature::user_defined(Volatility::Immutable))), ..self }
     }
 
-    /// The aggregate.
+    /// Returns the aggregate.
     pub(super) fn udaf(self) -> Arc<AggregateUDF> {
         Arc::new(AggregateUDF::new_from_impl(self))
     }
@@ -186,7 +188,7 @@ impl AggregateUDFImpl for Adapted {
         }
     }
 
-    // "Insensitive" would take the ORDER BY away.
+    // "Insensitive" would let the optimizer remove the ORDER BY.
     fn order_sensitivity(&self) -> AggregateOrderSensitivity {
         match self.sorts_itself {
             true => AggregateOrderSensitivity::Beneficial,
@@ -248,7 +250,7 @@ impl AggregateUDFImpl for Adapted {
     }
 }
 
-/// `[]` for a list that is NULL.
+/// Replaces lists that are NULL by `[]`.
 fn without_nulls(lists: &ArrayRef) -> Result<ArrayRef> {
     let Some(lists) = lists.as_list_opt::<i32>().filter(|lists| lists.null_count() > 0) else {
         return Ok(Arc::clone(lists));

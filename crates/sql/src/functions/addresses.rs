@@ -38,7 +38,7 @@ pub const DEFS: &[Def] = &[
             if given.is_empty() {
                 return None;
             }
-            // What is missing at the end is 0.
+            // Missing bytes at the end are 0.
             let mut bytes = [0; LENGTH];
             bytes.get_mut(..given.len())?.copy_from_slice(given);
             out.push_str(&shown(bytes));
@@ -58,7 +58,7 @@ const LENGTH: usize = 16;
 
 type Bytes = [u8; LENGTH];
 
-/// What stands for a text that is no address, and for NULL.
+/// The result for NULL and for a text that is no address.
 #[derive(Clone, Copy, PartialEq)]
 enum Else {
     Error,
@@ -66,7 +66,7 @@ enum Else {
     Zero,
 }
 
-/// Four numbers up to 255, each of at most four digits; zeros in front count for nothing.
+/// Reads four numbers up to 255, each of at most four digits; leading zeros are ignored.
 fn parse_v4(text: &str) -> Option<Ipv4Addr> {
     let mut octets = [0; 4];
     let mut parts = text.split('.');
@@ -80,7 +80,7 @@ fn parse_v4(text: &str) -> Option<Ipv4Addr> {
     parts.next().is_none().then(|| octets.into())
 }
 
-/// Groups of hexadecimal digits, the last two of which may be an IPv4 address.
+/// Reads groups of hexadecimal digits, the last two of which may be written as an IPv4 address.
 fn parse_v6(text: &str) -> Option<Ipv6Addr> {
     match text.rsplit_once(':') {
         Some((front, last)) if last.contains('.') => {
@@ -91,7 +91,7 @@ fn parse_v6(text: &str) -> Option<Ipv6Addr> {
     }
 }
 
-/// An IPv6 address, or an IPv4 address as one.
+/// Reads an IPv6 address, or an IPv4 address mapped to one.
 fn parse_any(text: &str) -> Option<Bytes> {
     let address = parse_v4(text).map(|v4| v4.to_ipv6_mapped()).or_else(|| parse_v6(text))?;
     Some(address.octets())
@@ -101,7 +101,7 @@ fn is_mapped(bytes: &Bytes) -> bool {
     bytes[..10] == [0; 10] && bytes[10..12] == [0xff; 2]
 }
 
-/// The usual notation, with an IPv4 address at the end where the rest says that it is one.
+/// Prints the usual notation, with an IPv4 address at the end if the other bytes say that it is one.
 fn shown(bytes: Bytes) -> String {
     match bytes {
         [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, a, b, c, d] if (a, b) != (0, 0) => {
@@ -111,7 +111,7 @@ fn shown(bytes: Bytes) -> String {
     }
 }
 
-/// The first text of a column that `parse` does not take, or that it is NULL.
+/// Fails with the first text of a column that `parse` rejects, or with its first NULL.
 fn refuse<T>(a: &Args, what: &str, parse: fn(&str) -> Option<T>) -> Result<()> {
     let s = a.text(0)?;
     for i in 0..a.rows {
@@ -154,13 +154,14 @@ fn bytes_of(a: &Args, otherwise: Else) -> Result<ArrayRef> {
     })
 }
 
-/// Whether the bytes are those of an address of a kind.
+/// Whether the bytes are an address of a kind.
 fn is_kind(a: &Args, kind: impl Fn(&Bytes) -> bool) -> Result<ArrayRef> {
     let s = a.bytes(0)?;
     a.bools(|i| Some(<&Bytes>::try_from(s.at(i)?).is_ok_and(&kind)))
 }
 
-/// `CUT_IPV6(address, n, m)`: the address without its last `n` bytes, `m` of one that maps an IPv4 address.
+/// `CUT_IPV6(address, n, m)`: the address with its last `n` bytes set to 0, or its last `m` bytes if it maps an IPv4
+/// address.
 fn cut(a: &Args) -> Result<ArrayRef> {
     let (s, of_v6, of_v4) = (a.text(0)?, a.int(1)?, a.int(2)?);
     for counts in [&of_v6, &of_v4] {
@@ -177,7 +178,8 @@ fn cut(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// An address of one of both kinds, as a number of 128 bits of which IPv4 has the highest 32.
+/// Reads an address of either kind as a number of 128 bits, of which IPv4 uses the highest 32. The flag says that it is
+/// IPv4.
 fn left_aligned(text: &str) -> Option<(bool, u128)> {
     match parse_v4(text) {
         Some(v4) => Some((true, u128::from(u32::from(v4)) << 96)),
@@ -185,7 +187,7 @@ fn left_aligned(text: &str) -> Option<(bool, u128)> {
     }
 }
 
-/// `IS_IP_ADDRESS_IN_RANGE(address, 'network/bits')`; nothing is in a range of the other kind, or in the empty text.
+/// `IS_IP_ADDRESS_IN_RANGE(address, 'network/bits')`; no address is in a range of the other kind, or in an empty text.
 fn in_range(a: &Args) -> Result<ArrayRef> {
     let (addresses, ranges) = (a.text(0)?, a.text(1)?);
     let mut bad = None;

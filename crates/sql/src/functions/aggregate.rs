@@ -1,5 +1,5 @@
-//! Aggregates under the names of Doris and MySQL: most are DataFusion's own, MAX_BY, MIN_BY, and MAX and MIN of nested
-//! values are here.
+//! Aggregates under the names of Doris and MySQL. Most are DataFusion's own; MAX_BY and MIN_BY, and MAX and MIN of
+//! nested values, are defined here.
 
 use std::sync::{Arc, LazyLock};
 
@@ -27,7 +27,7 @@ use crate::metadata::TYPE_KEY;
 /// Registers the aggregates of this file.
 ///
 /// # Errors
-/// Those of the registry, if it refuses functions.
+/// The registry's error if it refuses a function.
 pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     let known: [(Adapted, &'static [&'static str]); 13] = [
         (
@@ -63,15 +63,15 @@ pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     Ok(())
 }
 
-/// COUNT for `COUNT(DISTINCT ...)` of any type, and of rows of several columns.
+/// Returns COUNT for `COUNT(DISTINCT ...)` of any type, and of rows of several columns.
 pub(crate) fn count_distinct() -> Arc<AggregateUDF> {
     static FUNCTION: LazyLock<Arc<AggregateUDF>> =
         LazyLock::new(|| Arc::new(AggregateUDF::new_from_impl(CountDistinct { inner: df::count::count_udaf() })));
     Arc::clone(&FUNCTION)
 }
 
-/// MAX_BY(value, key), MIN_BY(value, key): the value of a row with the greatest or least key; rows with a NULL key
-/// do not count.
+/// MAX_BY(value, key), MIN_BY(value, key): the value of a row with the greatest or least key; rows with a NULL key are
+/// ignored.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct ExtremeBy {
     greatest: bool,
@@ -130,7 +130,7 @@ impl AggregateUDFImpl for ExtremeBy {
     }
 }
 
-/// MAX and MIN: DataFusion's, but of nested values.
+/// MAX and MIN: DataFusion's functions, extended to nested values.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Extreme {
     greatest: bool,
@@ -229,13 +229,14 @@ impl AggregateUDFImpl for Extreme {
     }
 }
 
-/// COUNT(DISTINCT ...): DataFusion's of one column that is not nested; of all others the different rows are kept here.
+/// COUNT(DISTINCT ...): DataFusion's function for one column that is not nested; for all others the distinct rows are
+/// kept here.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct CountDistinct {
     inner: Arc<AggregateUDF>,
 }
 
-/// Whether DataFusion counts values of the columns without keeping the arrays that they come from.
+/// Whether DataFusion counts the columns' values without keeping the arrays that they come from.
 fn counts_well(fields: &[FieldRef]) -> bool {
     matches!(fields, [field] if !field.data_type().is_nested())
 }
@@ -294,7 +295,7 @@ impl AggregateUDFImpl for CountDistinct {
         ReversedUDAF::Identical
     }
 
-    /// Different members of BITMAP values are those of their union.
+    /// The distinct members of BITMAP values are the members of their union.
     fn simplify(&self) -> Option<AggregateFunctionSimplification> {
         Some(Box::new(|mut call: AggregateFunction, info: &SimplifyContext| {
             if call.params.distinct && is_bitmap(&call.params.args, info.schema())? {
@@ -318,12 +319,12 @@ impl AggregateUDFImpl for CountDistinct {
     }
 }
 
-/// Whether these are the arguments of a function of one BITMAP.
+/// Whether a call has one argument of type BITMAP.
 fn is_bitmap(arguments: &[Expr], schema: &dyn ExprSchema) -> Result<bool> {
     let [argument] = arguments else { return Ok(false) };
     match argument {
         Expr::Alias(alias) => is_bitmap(std::slice::from_ref(&alias.expr), schema),
-        // The field of CASE says nothing.
+        // The field of a CASE does not carry the SQL type.
         Expr::Case(case) => {
             let values = case.when_then_expr.iter().map(|(_, then)| &**then).chain(case.else_expr.as_deref());
             let mut found = false;
@@ -342,10 +343,11 @@ fn is_bitmap(arguments: &[Expr], schema: &dyn ExprSchema) -> Result<bool> {
     }
 }
 
-/// `COUNT(DISTINCT bitmap) OVER (...)` as what [`CountDistinct`] is simplified to, which functions over windows are not.
+/// Rewrites `COUNT(DISTINCT bitmap) OVER (...)` like [`CountDistinct`] is simplified, since DataFusion does not
+/// simplify window functions.
 ///
 /// # Errors
-/// The argument has no type.
+/// `Plan` if the argument has no type.
 pub(crate) fn members_of_frames(mut function: Box<WindowFunction>, schema: &DFSchema) -> Result<Box<WindowFunction>> {
     if function.params.distinct
         && matches!(&function.fun, WindowFunctionDefinition::AggregateUDF(of) if of.name() == "count")

@@ -1,7 +1,8 @@
-//! Arguments of a call as typed columns, and builders for the results.
+//! The arguments of a call as typed columns, and builders for the results.
 //!
-//! The conversions are MySQL's in the way Doris limits them: text that is no number or no date becomes NULL (MySQL
-//! would take its numeric prefix), booleans are 1 and 0, fractions round half away from zero when an integer is wanted.
+//! The conversions are MySQL's, limited like Doris limits them: text that is no number or no date becomes NULL (MySQL
+//! would take its numeric prefix), booleans are 1 and 0, and fractions round half away from zero when an integer is
+//! wanted.
 
 use std::cell::RefCell;
 use std::fmt::Write;
@@ -31,16 +32,16 @@ use crate::charter::{digits_of, with_texts};
 use crate::metadata::TYPE_KEY;
 use crate::type_text::Sql;
 
-/// A column of `rows` values, or one value that stands for all rows.
+/// A column of `rows` values, or one value for all rows.
 pub struct Col<A> {
-    /// The values; a single one if `one`.
+    /// The values; a single one if `one` is set.
     pub array: A,
-    /// The column is a constant.
+    /// Whether the column is a constant.
     pub one: bool,
 }
 
 impl<A: Array> Col<A> {
-    /// The value of row `i`, None for NULL.
+    /// Returns the value of row `i`, `None` for NULL.
     #[inline]
     pub fn at<'a>(&'a self, i: usize) -> Option<<&'a A as ArrayAccessor>::Item>
     where
@@ -53,20 +54,20 @@ impl<A: Array> Col<A> {
 
 /// The arguments of one call.
 pub struct Args<'a> {
-    /// Function name, for messages.
+    /// The function's name, for messages.
     pub name: &'static str,
-    /// Rows the result must have.
+    /// The number of rows that the result must have.
     pub rows: usize,
-    /// Session configuration.
+    /// The session's configuration.
     pub config: &'a ConfigOptions,
-    /// The result type that was announced.
+    /// The result type that was announced to the planner.
     pub ret: DataType,
     cols: Vec<(ArrayRef, bool)>,
     fields: &'a [FieldRef],
     growth: RefCell<Growth>,
 }
 
-/// Casts with NULL for values that do not fit.
+/// Casts an array; values that do not fit become NULL.
 pub fn lenient_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     if array.data_type() == to {
         return Ok(Arc::clone(array));
@@ -79,7 +80,7 @@ impl<'a> Args<'a> {
         Self::of(name, call, rows, *call.return_field.data_type() == DataType::Utf8View)
     }
 
-    /// Of a function that makes no text of its arguments, whatever its result is.
+    /// Reads the arguments of a function that converts none of them to text, whatever its result is.
     pub(super) fn untold(name: &'static str, call: &'a ScalarFunctionArgs, rows: usize) -> Result<Self> {
         Self::of(name, call, rows, false)
     }
@@ -91,12 +92,12 @@ impl<'a> Args<'a> {
                 ColumnarValue::Array(a) => (Arc::clone(a), false),
                 ColumnarValue::Scalar(s) => (s.to_array()?, true),
             };
-            // Dictionaries are for scans; functions see plain values.
+            // Dictionaries are only for scans; functions see plain values.
             let array = match array.data_type() {
                 DataType::Dictionary(_, value) => lenient_cast(&array, value)?,
                 _ => array,
             };
-            // Texts show each DATETIME of a struct with the digits of its own.
+            // In texts, each DATETIME of a struct has its own number of digits.
             let texts = match call.arg_fields.get(k).filter(|_| makes_text && array.data_type().is_nested()) {
                 Some(field) => with_texts(&array, field)?,
                 None => None,
@@ -114,32 +115,33 @@ impl<'a> Args<'a> {
         })
     }
 
-    /// Number of arguments.
+    /// Returns the number of arguments.
     pub fn len(&self) -> usize {
         self.cols.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no arguments.
     pub fn is_empty(&self) -> bool {
         self.cols.is_empty()
     }
 
-    /// Argument `k` exists.
+    /// Whether argument `k` exists.
     pub fn has(&self, k: usize) -> bool {
         k < self.cols.len()
     }
 
-    /// Type of argument `k`.
+    /// Returns the type of argument `k`.
     pub fn data_type(&self, k: usize) -> &DataType {
         self.cols[k].0.data_type()
     }
 
-    /// Digits behind the second of DATETIME values of argument `k`; `None`: shown where there are any.
+    /// Returns the digits after the second of the DATETIME values of argument `k`; `None` if a fraction is shown where
+    /// there is one.
     pub fn digits(&self, k: usize) -> Option<u8> {
         self.fields.get(k).and_then(|field| digits_of(field))
     }
 
-    /// What the field of argument `k` says under a key.
+    /// Returns the value of a key in the field metadata of argument `k`.
     pub fn metadata(&self, k: usize, key: &str) -> Option<&str> {
         self.fields.get(k)?.metadata().get(key).map(String::as_str)
     }
@@ -149,12 +151,12 @@ impl<'a> Args<'a> {
         self.metadata(k, TYPE_KEY) == Some(JSON)
     }
 
-    /// Argument `k` as it came; `one` says that it is a constant.
+    /// Returns argument `k` unconverted; `one` says that it is a constant.
     pub fn raw(&self, k: usize) -> Col<ArrayRef> {
         Col { array: Arc::clone(&self.cols[k].0), one: self.cols[k].1 }
     }
 
-    /// Argument `k` with one value per row.
+    /// Returns argument `k` with one value per row.
     pub fn full(&self, k: usize) -> Result<ArrayRef> {
         let (array, one) = &self.cols[k];
         if !one || self.rows == 1 {
@@ -163,13 +165,13 @@ impl<'a> Args<'a> {
         datafusion::common::ScalarValue::try_from_array(array, 0)?.to_array_of_size(self.rows)
     }
 
-    /// Argument `k` as text.
+    /// Returns argument `k` as text.
     pub fn text(&self, k: usize) -> Result<Col<StringViewArray>> {
         let (array, one) = &self.cols[k];
         Ok(Col { array: to_text_of(self.name, array, self.digits(k))?, one: *one })
     }
 
-    /// Argument `k` as bytes: those of its text, where it is not BINARY.
+    /// Returns argument `k` as bytes: those of its text, unless it is BINARY.
     pub fn bytes(&self, k: usize) -> Result<Col<BinaryViewArray>> {
         let (array, one) = &self.cols[k];
         let array = match array.data_type() {
@@ -179,7 +181,7 @@ impl<'a> Args<'a> {
         Ok(Col { array, one: *one })
     }
 
-    /// A BINARY result; `f` gives the row's bytes.
+    /// Builds a BINARY result; `f` returns the bytes of a row.
     pub fn binaries(&self, mut f: impl FnMut(usize) -> Option<Vec<u8>>) -> Result<ArrayRef> {
         let mut builder = BinaryViewBuilder::with_capacity(self.rows);
         for i in 0..self.rows {
@@ -190,19 +192,19 @@ impl<'a> Args<'a> {
         Ok(Arc::new(builder.finish()))
     }
 
-    /// Argument `k` as a 64-bit integer.
+    /// Returns argument `k` as a 64-bit integer.
     pub fn int(&self, k: usize) -> Result<Col<Int64Array>> {
         let (array, one) = &self.cols[k];
         Ok(Col { array: to_int(self.name, array)?, one: *one })
     }
 
-    /// Argument `k` as a double.
+    /// Returns argument `k` as a double.
     pub fn double(&self, k: usize) -> Result<Col<Float64Array>> {
         let (array, one) = &self.cols[k];
         Ok(Col { array: to_double(self.name, array)?, one: *one })
     }
 
-    /// Argument `k` as a truth value: numbers are true unless 0.
+    /// Returns argument `k` as a truth value: numbers are true unless they are 0.
     pub fn bool(&self, k: usize) -> Result<Col<BooleanArray>> {
         let (array, one) = &self.cols[k];
         let array = match array.data_type() {
@@ -212,12 +214,12 @@ impl<'a> Args<'a> {
         Ok(Col { array, one: *one })
     }
 
-    /// The zone of the session.
+    /// Returns the session's time zone.
     pub fn session_zone(&self) -> Result<Zone> {
         Zone::of_session(self.config)
     }
 
-    /// Argument `k` as DATETIME.
+    /// Returns argument `k` as DATETIME.
     pub fn datetime(&self, k: usize) -> Result<Col<TimestampMicrosecondArray>> {
         let (array, one) = &self.cols[k];
         let datetimes = to_datetime(self.name, array, self.session_zone()?)?;
@@ -225,21 +227,22 @@ impl<'a> Args<'a> {
         Ok(Col { array: datetimes, one: *one })
     }
 
-    /// Room for so many bytes, asked for before they are made. `None`: there is none; the row may be left without a value, as
-    /// [`made`](Self::made) fails for it.
+    /// Asks for room for this many bytes before they are made. `None` if there is no room; the row may be left without
+    /// a value, since [`made`](Self::made) fails for it.
     pub fn ask(&self, bytes: usize) -> Option<()> {
         self.growth.borrow_mut().ask(bytes)
     }
 
-    /// So many bytes were made for a row.
+    /// Reports that this many bytes were made for a row.
     ///
     /// # Errors
-    /// There is no room for them, or nobody waits for the statement any more.
+    /// `ResourcesExhausted` if there is no room for them; `Execution` if the statement has ended, so that nobody waits
+    /// for it.
     pub fn made(&self, bytes: usize) -> Result<()> {
         self.growth.borrow_mut().add(bytes)
     }
 
-    /// A text result; `f` appends the row's text to the empty buffer and says whether there is a value.
+    /// Builds a text result; `f` appends the row's text to the empty buffer and returns whether there is a value.
     pub fn texts(&self, mut f: impl FnMut(usize, &mut String) -> Option<()>) -> Result<ArrayRef> {
         let mut builder = StringViewBuilder::with_capacity(self.rows);
         let mut buffer = String::new();
@@ -254,9 +257,9 @@ impl<'a> Args<'a> {
         Ok(Arc::new(builder.finish()))
     }
 
-    /// A text result whose values are parts of the texts of `from`: long ones are views of the same bytes.
+    /// Builds a text result whose values are parts of the texts of `from`: long ones are views of the same bytes.
     ///
-    /// `f` gives the byte range within the row's text; it must lie on character boundaries.
+    /// `f` returns the byte range within the row's text; it must lie on character boundaries.
     pub fn slices(
         &self,
         from: &Col<StringViewArray>,
@@ -282,17 +285,17 @@ impl<'a> Args<'a> {
         Ok(Arc::new(builder.finish()))
     }
 
-    /// A BIGINT result.
+    /// Builds a BIGINT result.
     pub fn ints(&self, f: impl FnMut(usize) -> Option<i64>) -> Result<ArrayRef> {
         Ok(Arc::new((0..self.rows).map(f).collect::<Int64Array>()))
     }
 
-    /// A DOUBLE result; values that are not finite become NULL, as everywhere in MySQL.
+    /// Builds a DOUBLE result; values that are not finite become NULL, as everywhere in MySQL.
     pub fn doubles(&self, mut f: impl FnMut(usize) -> Option<f64>) -> Result<ArrayRef> {
         Ok(Arc::new((0..self.rows).map(|i| f(i).filter(|v| v.is_finite())).collect::<Float64Array>()))
     }
 
-    /// A BOOLEAN result.
+    /// Builds a BOOLEAN result.
     pub fn bools(&self, mut f: impl FnMut(usize) -> Option<bool>) -> Result<ArrayRef> {
         let mut builder = BooleanBuilder::with_capacity(self.rows);
         for i in 0..self.rows {
@@ -301,17 +304,17 @@ impl<'a> Args<'a> {
         Ok(Arc::new(builder.finish()))
     }
 
-    /// A DATE result, in days since 1970-01-01.
+    /// Builds a DATE result, in days since 1970-01-01.
     pub fn dates(&self, f: impl FnMut(usize) -> Option<i32>) -> Result<ArrayRef> {
         Ok(Arc::new((0..self.rows).map(f).collect::<Date32Array>()))
     }
 
-    /// A DATETIME result, in microseconds since 1970-01-01.
+    /// Builds a DATETIME result, in microseconds since 1970-01-01.
     pub fn datetimes(&self, f: impl FnMut(usize) -> Option<i64>) -> Result<ArrayRef> {
         Ok(Arc::new((0..self.rows).map(f).collect::<TimestampMicrosecondArray>()))
     }
 
-    /// A result of NULLs only, of the announced type.
+    /// Builds a result of NULLs only, of the announced type.
     pub fn nulls(&self) -> ArrayRef {
         new_null_array(&self.ret, self.rows)
     }
@@ -337,12 +340,12 @@ pub fn write_double(out: &mut String, v: f64) {
     }
 }
 
-/// Text of every value of a column.
+/// Converts every value of a column to text.
 pub fn to_text(name: &str, array: &ArrayRef) -> Result<StringViewArray> {
     to_text_of(name, array, None)
 }
 
-/// Text of every value of a column, DATETIME with so many digits.
+/// Converts every value of a column to text, DATETIME with `digits` digits of the second.
 pub fn to_text_of(name: &str, array: &ArrayRef, digits: Option<u8>) -> Result<StringViewArray> {
     use DataType as T;
     Ok(match array.data_type() {
@@ -410,7 +413,7 @@ pub fn to_text_of(name: &str, array: &ArrayRef, digits: Option<u8>) -> Result<St
     })
 }
 
-/// Integer of every value of a column.
+/// Converts every value of a column to an integer.
 pub fn to_int(name: &str, array: &ArrayRef) -> Result<Int64Array> {
     use DataType as T;
     Ok(match array.data_type() {
@@ -461,7 +464,7 @@ fn round_to_int(v: f64) -> Option<i64> {
     (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&r).then_some(r as i64)
 }
 
-/// Double of every value of a column.
+/// Converts every value of a column to a double.
 pub fn to_double(name: &str, array: &ArrayRef) -> Result<Float64Array> {
     use DataType as T;
     Ok(match array.data_type() {
@@ -478,12 +481,12 @@ pub fn to_double(name: &str, array: &ArrayRef) -> Result<Float64Array> {
     })
 }
 
-/// BINARY is not taken for a number, as operators do not take it for one.
+/// Refuses BINARY as a number, as operators do.
 fn no_number<T>(name: &str) -> Result<T> {
     not_impl_err!("{name}: BINARY is not supported as a number: CAST(x AS STRING) is text, which counts as one")
 }
 
-/// DATETIME of every value of a column; text with a zone behind it is moved to `session`.
+/// Converts every value of a column to DATETIME; text followed by a zone is moved to `session`.
 pub fn to_datetime(name: &str, array: &ArrayRef, session: Zone) -> Result<TimestampMicrosecondArray> {
     use DataType as T;
     Ok(match array.data_type() {
@@ -510,7 +513,7 @@ pub fn to_datetime(name: &str, array: &ArrayRef, session: Zone) -> Result<Timest
     })
 }
 
-/// A condition with false in place of NULL: the rows that an aggregate's filter lets through.
+/// Replaces NULL by false in a condition: the rows that an aggregate's filter lets through.
 pub(super) fn where_true(filter: &BooleanArray) -> BooleanArray {
     match filter.null_count() {
         0 => filter.clone(),
@@ -518,7 +521,7 @@ pub(super) fn where_true(filter: &BooleanArray) -> BooleanArray {
     }
 }
 
-/// The rows that count for an aggregate: those with a value that its filter lets through; `None`: all.
+/// Returns the rows that count for an aggregate: those with a value that its filter lets through; `None` if all do.
 pub(crate) fn counted(nulls: Option<&NullBuffer>, filter: Option<&BooleanArray>) -> Option<NullBuffer> {
     let wanted = filter.map(|filter| NullBuffer::new(where_true(filter).values().clone()));
     NullBuffer::union(nulls, wanted.as_ref())

@@ -1,4 +1,4 @@
-//! ARRAY and MAP functions that DataFusion lacks or counts otherwise. Positions begin with 1.
+//! ARRAY and MAP functions that DataFusion lacks or defines differently. Positions begin with 1.
 
 use std::sync::Arc;
 
@@ -48,15 +48,15 @@ pub const DEFS: &[Def] = &[
     def("map_contains_key", &[], (2, 2), Ret::Bool, |a| map_contains(a, true)),
     def("map_contains_value", &[], (2, 2), Ret::Bool, |a| map_contains(a, false)),
     def("map_contains_entry", &[], (3, 3), Ret::Bool, map_contains_entry),
-    // The keys of a MAP are different.
+    // The keys of a MAP are distinct already.
     def("deduplicate_map", &[], (1, 1), Ret::Arg(0), |a| match a.data_type(0) {
         DataType::Map(..) | DataType::Null => a.full(0),
         t => exec_err!("{}: expected a MAP, found {}", a.name, Sql(t)),
     }),
 ];
 
-/// The elements as texts, those of arrays in the array one by one, with a separator between; NULLs are left out, or become the
-/// third argument.
+/// Joins the elements as texts with a separator, those of nested arrays one by one. NULLs are left out, or replaced by
+/// the third argument.
 fn join(a: &Args) -> Result<ArrayRef> {
     let (lists, separator) = (lists(a, 0)?, a.text(1)?);
     let missing = if a.has(2) { Some(a.text(2)?) } else { None };
@@ -79,7 +79,7 @@ fn join(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// Elements that are joined.
+/// The elements that are joined.
 enum Joined {
     Texts(StringViewArray),
     Lists(ListArray, Box<Joined>),
@@ -97,7 +97,7 @@ impl Joined {
         })
     }
 
-    /// Gives each text of element `at`, `None` for NULL.
+    /// Calls `each` with every text of element `at`, `None` for NULL.
     fn write(&self, at: usize, each: &mut impl FnMut(Option<&str>) -> Option<()>) -> Option<()> {
         match self {
             Joined::Texts(texts) => each(texts.is_valid(at).then(|| texts.value(at))),
@@ -112,15 +112,15 @@ impl Joined {
 
 const ELEMENT_AT: Def = def("element_at", &[], (2, 2), Ret::By(element_type), element_at);
 
-/// The function behind `m[key]`.
+/// Returns the function behind `m[key]`.
 pub fn element_at_udf() -> ScalarUDF {
     ELEMENT_AT.into_udf()
 }
 
-/// Longest list a function makes, as in Doris.
+/// The longest list that a function makes, as in Doris.
 pub const LIST_VALUES_MAX: i64 = 1_000_000;
 
-/// The type of arrays of these.
+/// Returns the type of arrays with elements of this type.
 pub fn list_of(t: &DataType) -> DataType {
     DataType::List(Arc::new(Field::new_list_field(t.clone(), true)))
 }
@@ -129,7 +129,7 @@ fn int_list(_: &ReturnFieldArgs) -> Result<DataType> {
     Ok(list_of(&DataType::Int64))
 }
 
-/// The column as lists with 32-bit offsets.
+/// Returns the column as lists with 32-bit offsets.
 pub fn as_list(name: &str, array: &ArrayRef) -> Result<ListArray> {
     Ok(match array.data_type() {
         DataType::List(_) => array.as_list::<i32>().clone(),
@@ -141,20 +141,20 @@ pub fn as_list(name: &str, array: &ArrayRef) -> Result<ListArray> {
     })
 }
 
-/// Offsets of the list of row `i`, None for NULL.
+/// Returns the places of the elements of row `i`, `None` for NULL.
 pub fn span(lists: &Col<ListArray>, i: usize) -> Option<std::ops::Range<usize>> {
     let row = if lists.one { 0 } else { i };
     let offsets = lists.array.value_offsets();
     lists.array.is_valid(row).then(|| offsets[row] as usize..offsets[row + 1] as usize)
 }
 
-/// Argument `k` as lists.
+/// Returns argument `k` as lists.
 pub fn lists(a: &Args, k: usize) -> Result<Col<ListArray>> {
     let raw = a.raw(k);
     Ok(Col { array: as_list(a.name, &raw.array)?, one: raw.one })
 }
 
-/// Lists of values picked from `values` by index; None makes a NULL list.
+/// Builds lists of values that are picked from `values` by index; where `f` returns `None` the list is NULL.
 pub fn pick(
     a: &Args,
     values: &ArrayRef,
@@ -163,7 +163,7 @@ pub fn pick(
     if a.ret.is_null() {
         return Ok(a.nulls());
     }
-    // An index in the vector, which becomes an array, and the value.
+    // Per element: an index in the vector, the same index in the array that it becomes, and the value.
     let each = size_of::<Option<u64>>() + size_of::<u64>() + bytes_of(values) / values.len().max(1);
     let mut picked = Vec::new();
     let mut lengths = Vec::with_capacity(a.rows);
@@ -197,7 +197,7 @@ fn size(a: &Args) -> Result<ArrayRef> {
     a.ints(|i| span(&lists, i).map(|s| s.len() as i64))
 }
 
-/// The type of an array's elements, of a map's values.
+/// Returns the type of an array's elements, or of a map's values.
 pub fn element_type(args: &ReturnFieldArgs) -> Result<DataType> {
     match args.arg_fields[0].data_type() {
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
@@ -212,7 +212,7 @@ pub fn element_type(args: &ReturnFieldArgs) -> Result<DataType> {
     }
 }
 
-/// Element by position, from the end if negative, or value by key; NULL if there is none.
+/// Returns an element by position, from the end if negative, or a value by key; NULL if there is none.
 fn element_at(a: &Args) -> Result<ArrayRef> {
     let raw = a.raw(0);
     if let DataType::Map(..) = raw.array.data_type() {
@@ -231,7 +231,7 @@ fn element_at(a: &Args) -> Result<ArrayRef> {
     Ok(take(lists.array.values(), &at, None)?)
 }
 
-/// Index of the entry whose key (or value) equals argument 1, per row.
+/// Returns for each row the index of the entry whose key (or value) equals argument 1.
 fn map_find(a: &Args, maps: &MapArray, one: bool, inside: &ArrayRef) -> Result<Vec<Option<u64>>> {
     let wanted = a.raw(1);
     let common = common_type(a.name, &[inside.data_type().clone(), wanted.array.data_type().clone()])?;
@@ -270,7 +270,7 @@ fn map_contains_entry(a: &Args) -> Result<ArrayRef> {
         DataType::Null => return Ok(a.nulls()),
         t => return exec_err!("{}: expected a MAP, found {}", a.name, Sql(t)),
     };
-    // Whether an entry's part is that of a row.
+    // Compares a part of an entry with that of a row.
     let equal = |inside: &ArrayRef, wanted: Col<ArrayRef>| -> Result<Box<dyn Fn(usize, usize) -> bool>> {
         let common = common_type(a.name, &[inside.data_type().clone(), wanted.array.data_type().clone()])?;
         if common.is_null() {
@@ -280,7 +280,7 @@ fn map_contains_entry(a: &Args) -> Result<ArrayRef> {
         let compare = make_comparator(&inside, &other, SortOptions::default())?;
         Ok(Box::new(move |at, row| {
             let row = if wanted.one { 0 } else { row };
-            // What does not convert is in no entry.
+            // A value that does not convert is in no entry.
             let lost = other.is_null(row) && !wanted.array.is_null(row) && !wanted.array.data_type().is_null();
             !lost && inside.is_null(at) == other.is_null(row) && compare(at, row).is_eq()
         }))
@@ -294,7 +294,7 @@ fn map_contains_entry(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// From the greatest element to the least, NULL last.
+/// Sorts from the greatest element to the least, NULL last.
 fn reverse_sort(a: &Args) -> Result<ArrayRef> {
     let lists = lists(a, 0)?;
     let values = Arc::clone(lists.array.values());
@@ -351,7 +351,7 @@ fn enumerate(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// ARRAY_RANGE([start,] end [, step]): `start` to `end`, which is left out. NULL for negative arguments.
+/// ARRAY_RANGE([start,] end [, step]): from `start` up to `end`, which is excluded. NULL for negative arguments.
 fn range(a: &Args) -> Result<ArrayRef> {
     let columns = (0..a.len()).map(|k| a.int(k)).collect::<Result<Vec<_>>>()?;
     let mut builder = arrow::array::ListBuilder::new(arrow::array::Int64Builder::new());
@@ -374,7 +374,7 @@ fn range(a: &Args) -> Result<ArrayRef> {
         let mut v = start;
         while v < end {
             builder.values().append_value(v);
-            // The last may be the greatest that there is.
+            // The last value may be the greatest that there is.
             v = v.saturating_add(step);
         }
         builder.append(true);
@@ -382,7 +382,7 @@ fn range(a: &Args) -> Result<ArrayRef> {
     Ok(Arc::new(builder.finish()))
 }
 
-/// `count` times the value, arguments by number.
+/// Repeats the value `count` times; `count` and `value` are numbers of arguments.
 fn repeated(a: &Args, count: usize, value: usize) -> Result<ArrayRef> {
     let counts = a.int(count)?;
     let raw = a.raw(value);
@@ -404,7 +404,7 @@ fn repeated(a: &Args, count: usize, value: usize) -> Result<ArrayRef> {
     Ok(out)
 }
 
-/// The elements from the last to the first.
+/// Reverses the order of the elements.
 pub fn reverse(a: &Args) -> Result<ArrayRef> {
     let lists = lists(a, 0)?;
     let values = Arc::clone(lists.array.values());

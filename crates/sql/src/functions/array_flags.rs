@@ -1,4 +1,5 @@
-//! Arrays beside arrays of BOOLEAN, or of keys, with an element for each of theirs. A lambda's results are such an array.
+//! Functions of arrays together with arrays of BOOLEAN, or of keys, that have an element for each of theirs. A lambda's
+//! results are such arrays.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -49,17 +50,17 @@ fn split_type(args: &ReturnFieldArgs) -> Result<DataType> {
     }
 }
 
-/// A truth value for each element.
+/// A truth value for each element of an array.
 pub struct Flags {
     flags: BooleanArray,
     spans: Vec<Option<Range<usize>>>,
 }
 
 impl Flags {
-    /// Those at the places of each row.
+    /// Reads the flags at the places of each row.
     ///
     /// # Errors
-    /// The values are none that can be BOOLEAN.
+    /// Arrow's error if the values cannot be cast to BOOLEAN.
     pub fn new(values: &ArrayRef, spans: Vec<Option<Range<usize>>>) -> Result<Flags> {
         Ok(Flags { flags: cast_values(values, &DataType::Boolean)?.as_boolean().clone(), spans })
     }
@@ -70,14 +71,14 @@ impl Flags {
         Flags::new(lists.array.values(), spans)
     }
 
-    /// The flags of a row, `None` for those that are NULL; `None` where the whole array is NULL.
+    /// Returns the flags of a row, each `None` if it is NULL; `None` if the whole array is NULL.
     fn row(&self, row: usize) -> Option<impl DoubleEndedIterator<Item = Option<bool>> + ExactSizeIterator + '_> {
         let span = self.spans[row].clone()?;
         Some(span.map(move |at| self.flags.is_valid(at).then(|| self.flags.value(at))))
     }
 }
 
-/// The elements whose flag is true. Flags without an element do not count, and elements without a flag are left out.
+/// Returns the elements whose flag is true. Flags without an element are ignored, elements without a flag are left out.
 pub fn filter(a: &Args, lists: &Col<ListArray>, flags: &Flags) -> Result<ArrayRef> {
     pick(a, lists.array.values(), |row, out| {
         let kept = span(lists, row)?.zip(flags.row(row)?).filter(|(_, flag)| *flag == Some(true));
@@ -95,12 +96,12 @@ fn exists(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// How many flags are true; none in NULL.
+/// Counts the flags that are true; 0 for a NULL array.
 pub fn count(a: &Args, flags: &Flags) -> Result<ArrayRef> {
     a.ints(|row| Some(flags.row(row).map_or(0, |row| row.filter(|flag| *flag == Some(true)).count() as i64)))
 }
 
-/// The place, from 1, of the first or the last flag that is true; 0 for none, and in NULL.
+/// Returns the position, from 1, of the first or the last flag that is true; 0 if there is none, or the array is NULL.
 pub fn index(a: &Args, flags: &Flags, last: bool) -> Result<ArrayRef> {
     a.ints(|row| {
         let found = flags.row(row).and_then(|mut row| match last {
@@ -111,7 +112,7 @@ pub fn index(a: &Args, flags: &Flags, last: bool) -> Result<ArrayRef> {
     })
 }
 
-/// Whether any flag is true, or all are: NULL where that depends on flags that are NULL.
+/// Whether any flag is true, or all are: NULL if that depends on flags that are NULL.
 pub fn matches(a: &Args, flags: &Flags, any: bool) -> Result<ArrayRef> {
     a.bools(|row| {
         let mut unknown = false;
@@ -126,7 +127,7 @@ pub fn matches(a: &Args, flags: &Flags, any: bool) -> Result<ArrayRef> {
     })
 }
 
-/// The first or the last element whose flag is true.
+/// Returns the first or the last element whose flag is true.
 pub fn element(a: &Args, lists: &Col<ListArray>, flags: &Flags, last: bool) -> Result<ArrayRef> {
     let place = |row: usize| {
         let (start, mut flags) = (span(lists, row)?.start, flags.row(row)?);
@@ -140,7 +141,8 @@ pub fn element(a: &Args, lists: &Col<ListArray>, flags: &Flags, last: bool) -> R
     Ok(take(lists.array.values(), &places, None)?)
 }
 
-/// The elements in the order of their keys, NULL first; equal keys keep their order. As they are where the keys are NULL.
+/// Sorts the elements by their keys, NULL first; equal keys keep their order. If the keys are NULL, the elements keep
+/// their order.
 pub fn sort_by(a: &Args, lists: &Col<ListArray>, keys: &ArrayRef, spans: &[Option<Range<usize>>]) -> Result<ArrayRef> {
     let compare = make_comparator(keys, keys, SortOptions::default())?;
     let mut uneven = None;
@@ -173,7 +175,7 @@ fn uneven_error(a: &Args, uneven: Option<(usize, usize)>) -> Result<()> {
     }
 }
 
-/// The elements in arrays, of which one begins at a true flag, or ends there.
+/// Splits the elements into arrays: a true flag begins an array, or ends one if `behind`.
 pub fn split(a: &Args, lists: &Col<ListArray>, flags: &Flags, behind: bool) -> Result<ArrayRef> {
     let DataType::List(inner) = &a.ret else { return Ok(a.nulls()) };
     let DataType::List(item) = inner.data_type() else { return Ok(a.nulls()) };
@@ -215,7 +217,7 @@ pub fn split(a: &Args, lists: &Col<ListArray>, flags: &Flags, behind: bool) -> R
     Ok(Arc::new(ListArray::try_new(Arc::clone(inner), offsets, Arc::new(parts), Some(nulls))?))
 }
 
-/// The entries whose flag is true.
+/// Returns the entries whose flag is true.
 pub fn filter_map(a: &Args, flags: &Flags) -> Result<ArrayRef> {
     if a.ret.is_null() {
         return Ok(a.nulls());
@@ -243,10 +245,10 @@ pub fn filter_map(a: &Args, flags: &Flags) -> Result<ArrayRef> {
     map_of(entries, *sorted, kept, &lengths)
 }
 
-/// Maps of so many of the entries.
+/// Builds maps that have `lengths` of the entries each; a length of `None` is NULL.
 ///
 /// # Errors
-/// The entries are not of the type of the field.
+/// Arrow's error if the entries are not of the type of the field.
 pub fn map_of(entries: &FieldRef, sorted: bool, parts: StructArray, lengths: &[Option<usize>]) -> Result<ArrayRef> {
     let offsets = OffsetBuffer::from_lengths(lengths.iter().map(|length| length.unwrap_or(0)));
     let nulls = NullBuffer::from_iter(lengths.iter().map(Option::is_some));

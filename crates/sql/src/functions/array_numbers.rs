@@ -1,4 +1,4 @@
-//! Sums and the like over the elements of an array, in the type that an aggregate of those values would have.
+//! Sums and similar functions over the elements of an array, in the type that an aggregate of those values would have.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub const DEFS: &[Def] = &[
     def("array_cum_sum", &[], (1, 1), Ret::By(difference_type), sums_so_far),
 ];
 
-/// Digits behind the point that the average of decimals has at least.
+/// The smallest scale of an average of decimals.
 const AVERAGE_SCALE_MIN: i8 = 4;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -39,7 +39,7 @@ fn item_type(args: &ReturnFieldArgs) -> DataType {
     }
 }
 
-/// Precision and scale of a decimal that is no LARGEINT.
+/// Returns the precision and scale of a decimal that is not a LARGEINT.
 fn decimal(t: &DataType) -> Option<(u8, i8)> {
     match t {
         _ if *t == LARGEINT => None,
@@ -51,7 +51,7 @@ fn decimal(t: &DataType) -> Option<(u8, i8)> {
     }
 }
 
-/// The widest decimal of its kind with this scale.
+/// Returns the widest decimal with this scale and with the bits that the precision needs.
 fn widest(precision: u8, scale: i8) -> DataType {
     match precision <= DECIMAL128_MAX_PRECISION {
         true => DataType::Decimal128(DECIMAL128_MAX_PRECISION, scale),
@@ -90,7 +90,7 @@ fn beyond(a: &Args, t: &DataType) -> datafusion::common::DataFusionError {
     out_of_range(format!("{}: {name} value is out of range", a.name))
 }
 
-/// The elements as whole numbers of 256 bits: digits of decimals of `scale`.
+/// Returns the elements as integers of 256 bits: the digits of decimals with `scale`.
 fn exact(lists: &ListArray, scale: i8) -> Result<Decimal256Array> {
     let values = match lists.value_type() {
         DataType::Boolean => lenient_cast(lists.values(), &DataType::Int8)?,
@@ -100,7 +100,7 @@ fn exact(lists: &ListArray, scale: i8) -> Result<Decimal256Array> {
     Ok(digits.as_primitive::<Decimal256Type>().clone())
 }
 
-/// `a / b`, half away from zero.
+/// Divides `a / b`, rounding half away from zero.
 fn rounded(a: i256, b: i256) -> Option<i256> {
     let (quotient, rest) = (a.checked_div(b)?, a.checked_rem(b)?);
     let (rest, half) = (rest.wrapping_abs(), b.wrapping_abs().wrapping_sub(rest.wrapping_abs()));
@@ -115,7 +115,7 @@ fn power_of_ten(places: i8) -> i256 {
     i256::from_i128(10).wrapping_pow(places.unsigned_abs().into())
 }
 
-/// Results of an exact type from their digits.
+/// Builds results of an exact type from their digits.
 fn made(a: &Args, t: &DataType, digits: Vec<Option<i256>>) -> Result<ArrayRef> {
     let fits = |v: &i256, end: i256| v.wrapping_abs() < end;
     Ok(match t {
@@ -149,7 +149,7 @@ fn made(a: &Args, t: &DataType, digits: Vec<Option<i256>>) -> Result<ArrayRef> {
     })
 }
 
-/// Sums and the like over the elements that are not NULL; NULL if there is none.
+/// Folds the elements that are not NULL; NULL if there is none.
 fn folded(a: &Args, fold: Fold) -> Result<ArrayRef> {
     let lists = lists(a, 0)?;
     if a.ret != DataType::Float64 {
@@ -199,7 +199,7 @@ fn exactly(a: &Args, fold: Fold, lists: &Col<ListArray>) -> Result<ArrayRef> {
     made(a, &a.ret, digits)
 }
 
-/// The sum of the elements up to each; NULL where the element is, which adds nothing to those behind it.
+/// Returns the running sum at each element; NULL where the element is NULL, which adds nothing to later sums.
 fn sums_so_far(a: &Args) -> Result<ArrayRef> {
     let lists = lists(a, 0)?;
     let item = match &a.ret {
@@ -208,7 +208,7 @@ fn sums_so_far(a: &Args) -> Result<ArrayRef> {
     };
     let spans = || (0..a.rows).filter_map(|i| span(&lists, i));
     let values: ArrayRef = match item.data_type() {
-        // BIGINT goes around its end, as in Doris.
+        // BIGINT wraps around, as in Doris.
         DataType::Int64 => {
             let values = match lists.array.values().data_type() {
                 DataType::Boolean => lenient_cast(lists.array.values(), &DataType::Int8)?,
@@ -255,7 +255,7 @@ fn sums_so_far(a: &Args) -> Result<ArrayRef> {
     Ok(Arc::new(ListArray::try_new(item, offsets, values, Some(valid.into()))?))
 }
 
-/// Each element less the one before, 0 for the first; NULL where either is NULL.
+/// Returns each element minus the one before, 0 for the first; NULL where either is NULL.
 fn difference(a: &Args) -> Result<ArrayRef> {
     let lists = lists(a, 0)?;
     let item = match &a.ret {
@@ -267,7 +267,7 @@ fn difference(a: &Args) -> Result<ArrayRef> {
         span.map(move |k| (k, if k == start { k } else { k - 1 }))
     });
     let values: ArrayRef = match item.data_type() {
-        // BIGINT goes around its end, as in Doris.
+        // BIGINT wraps around, as in Doris.
         DataType::Int64 => {
             let values = lenient_cast(lists.array.values(), &DataType::Int64)?;
             let values = values.as_primitive::<Int64Type>();

@@ -13,7 +13,7 @@ use super::func::{Def, Ret, def};
 pub const DEFS: &[Def] =
     &[def("array_shuffle", &["shuffle"], (1, 2), Ret::Arg(0), shuffle).with_volatility(Volatility::Volatile)];
 
-/// The elements in an order by chance, the same for the same seed.
+/// Shuffles the elements; the same seed gives the same order.
 fn shuffle(a: &Args) -> Result<ArrayRef> {
     let lists = lists(a, 0)?;
     let seeds = if a.has(1) { Some(a.int(1)?) } else { None };

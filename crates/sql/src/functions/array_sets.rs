@@ -1,4 +1,4 @@
-//! What is in arrays, compared as `=` compares, and arrays put together.
+//! Searches in arrays, comparing like `=` does, and concatenations of arrays.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -45,21 +45,21 @@ pub const DEFS: &[Def] = &[
     def("flatten", &["array_flatten"], (1, 1), Ret::By(flat_type), flatten),
 ];
 
-/// Two columns in the type in which they are compared, and the comparison.
+/// Returns two columns in the type in which they are compared, and the comparison.
 fn comparable(a: &Args, inside: &ArrayRef, other: &ArrayRef) -> Result<(ArrayRef, ArrayRef, DynComparator)> {
     let (x, y) = (inside.data_type(), other.data_type());
     let common = match comparison_type(x, y) {
         Some(common) => common,
         None => common_type(a.name, &[x.clone(), y.clone()])?,
     };
-    // An array of the type of NULL has no mask of its own.
+    // An array of the NULL type has no validity mask.
     let common = if common.is_null() { DataType::Int8 } else { common };
     let (inside, other) = (one_zero(&cast_values(inside, &common)?), one_zero(&cast_values(other, &common)?));
     let compare = make_comparator(&inside, &other, SortOptions::default())?;
     Ok((inside, other, compare))
 }
 
-/// Position of the first element equal to argument 1, or the number of such elements. NULL equals NULL.
+/// Returns the position of the first element equal to argument 1, or the number of equal elements. NULL equals NULL.
 fn search(a: &Args, count: bool) -> Result<ArrayRef> {
     let (lists, wanted) = (lists(a, 0)?, a.raw(1));
     let (inside, other, compare) = comparable(a, lists.array.values(), &wanted.array)?;
@@ -67,7 +67,7 @@ fn search(a: &Args, count: bool) -> Result<ArrayRef> {
         let span = span(&lists, i)?;
         let k = if wanted.one { 0 } else { i };
         let start = span.start;
-        // What is no value of the elements' type is none of them, and no NULL.
+        // A value that does not convert to the elements' type equals none of them, and is no NULL.
         let lost = other.is_null(k) && !wanted.array.is_null(k) && !wanted.array.data_type().is_null();
         let equal = |at: &usize| !lost && inside.is_null(*at) == other.is_null(k) && compare(*at, k).is_eq();
         let mut hits = span.filter(equal);
@@ -75,7 +75,7 @@ fn search(a: &Args, count: bool) -> Result<ArrayRef> {
     })
 }
 
-/// All elements but those equal to argument 1; NULL equals NULL.
+/// Removes the elements equal to argument 1; NULL equals NULL.
 fn remove(a: &Args) -> Result<ArrayRef> {
     let (lists, wanted) = (lists(a, 0)?, a.raw(1));
     let (inside, other, compare) = comparable(a, lists.array.values(), &wanted.array)?;
@@ -88,7 +88,7 @@ fn remove(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// Whether two arrays have an element in common that is not NULL; NULL where they have none, and one of them has a NULL.
+/// Whether two arrays have a common element that is not NULL; NULL if they have none and one of them contains a NULL.
 fn overlap(a: &Args) -> Result<ArrayRef> {
     let (x, y) = (lists(a, 0)?, lists(a, 1)?);
     let (left, right, compare) = comparable(a, x.array.values(), y.array.values())?;
@@ -98,7 +98,7 @@ fn overlap(a: &Args) -> Result<ArrayRef> {
         let mut unknown = false;
         let mut known: Vec<usize> = there.clone().filter(|k| right.is_valid(*k)).collect();
         unknown |= known.len() < there.len();
-        // Each element is looked for: in a sorted array that takes few steps.
+        // Each element is searched in the sorted other array, which takes few steps.
         known.sort_unstable_by(|k, l| order(*k, *l));
         for at in here {
             if left.is_null(at) {
@@ -111,14 +111,14 @@ fn overlap(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// Whether an array has all elements of another; NULL equals NULL.
+/// Whether an array contains all elements of another; NULL equals NULL.
 fn contains_all(a: &Args) -> Result<ArrayRef> {
     let (x, y) = (lists(a, 0)?, lists(a, 1)?);
     let (left, right, compare) = comparable(a, x.array.values(), y.array.values())?;
     let order = make_comparator(&left, &left, SortOptions::default())?;
     a.bools(|i| {
         let (here, mut there) = (span(&x, i)?, span(&y, i)?);
-        // What is no value of the other's type is in no array of that.
+        // A value that does not convert to the other's type is in no array of that type.
         let is_null = |list: &ListArray, at: usize| list.values().is_null(at) || list.value_type().is_null();
         let mut known: Vec<usize> = here.clone().filter(|at| left.is_valid(*at)).collect();
         let has_null = known.len() < here.len() && here.clone().any(|at| is_null(&x.array, at));
@@ -131,7 +131,7 @@ fn contains_all(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// The type of an array's elements; `None` of an array without any, and of NULL.
+/// Returns the type of an array's elements; `None` for an array without any, and for NULL.
 fn item(name: &str, t: &DataType) -> Result<Option<DataType>> {
     match t {
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
@@ -142,12 +142,12 @@ fn item(name: &str, t: &DataType) -> Result<Option<DataType>> {
     }
 }
 
-/// The array of elements of all these types.
+/// Returns the type of the array that holds elements of all these types.
 fn array_of(name: &str, items: Vec<DataType>) -> Result<DataType> {
     match items.split_first() {
         None => Ok(list_of(&DataType::Null)),
         Some((first, rest)) if rest.iter().all(|t| t == first) => Ok(list_of(first)),
-        // Of arrays, that of their elements.
+        // For arrays: the common type of their elements.
         Some((first, _)) if item(name, first).is_ok() => {
             let inner = items.iter().map(|t| item(name, t)).collect::<Result<Vec<_>>>()?;
             Ok(list_of(&array_of(name, inner.into_iter().flatten().collect())?))
@@ -167,7 +167,8 @@ fn appended_type(args: &ReturnFieldArgs) -> Result<DataType> {
     array_of("array_append", items.into_iter().flatten().collect())
 }
 
-/// The first `arrays` arguments behind one another, and the others as elements in front of them or behind; NULL where an array is.
+/// Concatenates the first `arrays` arguments and adds the others as elements before or after them; NULL if one of the
+/// arrays is NULL.
 fn joined(a: &Args, arrays: usize, in_front: bool) -> Result<ArrayRef> {
     let DataType::List(field) = &a.ret else {
         return plan_err!("{}: expected an ARRAY, found {}", a.name, Sql(&a.ret));
@@ -206,7 +207,7 @@ fn joined(a: &Args, arrays: usize, in_front: bool) -> Result<ArrayRef> {
     })
 }
 
-/// What an array of arrays holds, however deep they are.
+/// Returns the type of the innermost elements of nested arrays.
 fn innermost(t: &DataType) -> DataType {
     match t {
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
@@ -222,7 +223,7 @@ fn flat_type(args: &ReturnFieldArgs) -> Result<DataType> {
     Ok(list_of(&innermost(t)))
 }
 
-/// The elements of all levels in one array; arrays that are NULL add none.
+/// Puts the elements of all levels into one array; arrays that are NULL add none.
 fn flatten(a: &Args) -> Result<ArrayRef> {
     let mut levels: Vec<ListArray> = vec![as_list(a.name, &a.raw(0).array)?];
     while let Some(DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..)) =
@@ -242,7 +243,7 @@ fn flatten(a: &Args) -> Result<ArrayRef> {
         }
     }
     let one = a.raw(0).one;
-    // An index in the vector, which becomes an array, and the value.
+    // Per element: an index in the vector, the same index in the array that it becomes, and the value.
     let innermost = levels.last().map(|lists| bytes_of(lists.values()) / lists.values().len().max(1));
     let each = size_of::<Option<u64>>() + size_of::<u64>() + innermost.unwrap_or(0);
     let (mut picked, mut lengths, mut valid) = (Vec::new(), Vec::new(), Vec::new());
@@ -263,7 +264,7 @@ fn flatten(a: &Args) -> Result<ArrayRef> {
     Ok(Arc::new(ListArray::try_new(Arc::clone(item), offsets, values, Some(NullBuffer::from(valid)))?))
 }
 
-/// The greatest or least element that is not NULL; NULL if there is none.
+/// Returns the greatest or least element that is not NULL; NULL if there is none.
 fn extreme(a: &Args, wanted: Ordering) -> Result<ArrayRef> {
     let lists = lists(a, 0)?;
     let values = Arc::clone(lists.array.values());
@@ -278,7 +279,7 @@ fn extreme(a: &Args, wanted: Ordering) -> Result<ArrayRef> {
     Ok(take(&values, &picked, None)?)
 }
 
-/// The entries of a map as an array of structs.
+/// Returns the type of a map's entries as an array of structs.
 fn entries_type(args: &ReturnFieldArgs) -> Result<DataType> {
     match args.arg_fields[0].data_type() {
         DataType::Map(entries, _) => match entries.data_type() {

@@ -1,4 +1,4 @@
-//! Arrays side by side, element by element.
+//! Arrays combined element by element.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ fn zip_type(args: &ReturnFieldArgs) -> Result<DataType> {
     Ok(list_of(&DataType::Struct(fields.collect::<Result<Fields>>()?)))
 }
 
-/// All arguments' elements.
+/// Returns the elements of all arguments.
 fn all(a: &Args) -> Result<Vec<Elements>> {
     let mut all = Vec::with_capacity(a.len());
     for k in 0..a.len() {
@@ -54,14 +54,14 @@ fn all(a: &Args) -> Result<Vec<Elements>> {
     Ok(all)
 }
 
-/// The elements of rows one behind the other.
+/// Concatenates the elements of all rows.
 fn behind_each_other(elements: &Elements, lengths: &[Option<usize>]) -> Result<ArrayRef> {
     let rows = (0..lengths.len()).filter(|row| lengths[*row].is_some());
     let places = rows.filter_map(|row| elements.span(row)).flatten().map(|at| at as u64);
     Ok(take(&elements.values, &UInt64Array::from_iter_values(places), None)?)
 }
 
-/// STRUCTs of the elements at one place. NULL where an array is.
+/// Builds STRUCTs of the elements at the same place; NULL if one of the arrays is NULL.
 fn zip(a: &Args) -> Result<ArrayRef> {
     let DataType::List(item) = &a.ret else { return Ok(a.nulls()) };
     let DataType::Struct(fields) = item.data_type() else { return Ok(a.nulls()) };
@@ -76,7 +76,7 @@ fn zip(a: &Args) -> Result<ArrayRef> {
     Ok(Arc::new(ListArray::try_new(Arc::clone(item), offsets, structs, Some(nulls))?))
 }
 
-/// How often each element, or each group of elements at one place, has been there so far.
+/// Counts for each element, or each group of elements at one place, how often it has occurred so far.
 fn enumerate_uniq(a: &Args) -> Result<ArrayRef> {
     let all = all(a)?;
     let lengths = lengths(a.name, a.rows, &all)?;
@@ -98,7 +98,7 @@ fn enumerate_uniq(a: &Args) -> Result<ArrayRef> {
     as_lists(&a.ret, &lengths, &(Arc::new(Int64Array::from(numbers)) as ArrayRef))
 }
 
-/// Whether the elements of the second array are those of a part of the first one; NULL equals NULL.
+/// Whether the second array is a contiguous part of the first one; NULL equals NULL.
 fn contains_all(a: &Args) -> Result<ArrayRef> {
     let (whole, part) = (lists(a, 0)?, lists(a, 1)?);
     let types = [whole.array.value_type(), part.array.value_type()];

@@ -150,7 +150,7 @@ pub(super) const SPECS: &[Spec] = &[
     },
 ];
 
-/// What an argument that bounds the result is called in errors.
+/// The name of an argument that bounds the result, for errors.
 const NUMBER: &str = "number of values";
 
 fn value_and_number(name: &'static str, types: &[DataType]) -> Result<Vec<DataType>> {
@@ -180,7 +180,7 @@ fn map_type(key: &DataType, value: &DataType) -> DataType {
     DataType::Map(Arc::new(Field::new("entries", DataType::Struct(entries), false)), false)
 }
 
-/// The number of values that is asked for by argument `k`.
+/// Returns the number of values that argument `k` asks for.
 fn wanted(rows: &Rows<'_>, k: usize) -> Result<usize> {
     let numbers = rows.columns[k].as_primitive::<Int64Type>();
     match constant(rows.name, NUMBER, numbers.iter())? {
@@ -193,7 +193,7 @@ fn wanted(rows: &Rows<'_>, k: usize) -> Result<usize> {
     }
 }
 
-/// A list of values at places.
+/// Builds a list of the values at these places.
 fn list(values: &ArrayRef, places: impl Iterator<Item = u64>) -> Result<ScalarValue> {
     let values = take(values, &UInt64Array::from_iter_values(places), None)?;
     let field: FieldRef = Arc::new(Field::new_list_field(values.data_type().clone(), true));
@@ -201,11 +201,11 @@ fn list(values: &ArrayRef, places: impl Iterator<Item = u64>) -> Result<ScalarVa
     Ok(ScalarValue::List(Arc::new(list)))
 }
 
-/// The different values of a column.
+/// The distinct values of a column.
 struct Occurrences {
-    /// The row in which each is first.
+    /// For each value the row in which it occurs first.
     firsts: Vec<usize>,
-    /// Which of them each row has.
+    /// For each row the index of its value in `firsts`.
     numbers: Vec<usize>,
 }
 
@@ -226,7 +226,7 @@ impl Occurrences {
     }
 }
 
-/// MAP_AGG: of equal keys the first stays. A key that is NULL has no place in a MAP.
+/// MAP_AGG: the first entry with a key stays. A NULL cannot be a key of a MAP.
 fn map(rows: &Rows<'_>) -> Result<ScalarValue> {
     let DataType::Map(entries, _) = rows.returns else { return rows.null() };
     let DataType::Struct(fields) = entries.data_type() else { return rows.null() };
@@ -237,12 +237,12 @@ fn map(rows: &Rows<'_>) -> Result<ScalarValue> {
     Ok(ScalarValue::Map(Arc::new(MapArray::try_new(Arc::clone(entries), offsets, parts, None, false)?)))
 }
 
-/// The values of all arrays, each once, or those that are in all of them.
+/// Returns the distinct values of all arrays, or those that are in all arrays.
 fn sets(rows: &Rows<'_>, in_all: bool) -> Result<ScalarValue> {
     let lists = rows.columns[0].as_list::<i32>();
     let values = lists.values();
     let all = Occurrences::of(values)?;
-    // In how many arrays each value is, and the last one of them.
+    // For each value the number of arrays that contain it, and the last of them.
     let mut found = vec![(0, usize::MAX); all.firsts.len()];
     let offsets = lists.value_offsets();
     for row in 0..lists.len() {
@@ -258,7 +258,7 @@ fn sets(rows: &Rows<'_>, in_all: bool) -> Result<ScalarValue> {
     list(values, kept.map(|(at, _)| *at as u64))
 }
 
-/// The values that are most frequent, or have the largest sum of weights; of equal ones the smaller first.
+/// Returns the most frequent values, or those with the largest sum of weights; of equal ones the smaller first.
 fn top(rows: &Rows<'_>, number: usize, weight: Option<usize>) -> Result<ScalarValue> {
     let most = wanted(rows, number)?;
     let values = &rows.columns[0];
@@ -277,7 +277,7 @@ fn top(rows: &Rows<'_>, number: usize, weight: Option<usize>) -> Result<ScalarVa
     list(values, order.into_iter().take(most).map(|value| all.firsts[value] as u64))
 }
 
-/// PERCENTILE_ARRAY: the percentile of each share.
+/// PERCENTILE_ARRAY: the percentile for each share.
 fn percentiles(rows: &Rows<'_>) -> Result<ScalarValue> {
     let lists = rows.columns[1].as_list::<i32>();
     let shares = lists.value(0);
@@ -295,8 +295,8 @@ fn percentiles(rows: &Rows<'_>) -> Result<ScalarValue> {
     list(&found, 0..found.len() as u64)
 }
 
-/// PERCENTILE_APPROX_WEIGHTED: each value stands in the middle of its weight, and lines are drawn between them. No value is
-/// merged with others, so that the compression has no effect.
+/// PERCENTILE_APPROX_WEIGHTED: each value stands in the middle of its weight, with linear interpolation between values.
+/// No values are merged, so the compression has no effect.
 fn weighted_percentile(rows: &Rows<'_>) -> Result<ScalarValue> {
     let column = |k: usize| rows.columns[k].as_primitive::<Float64Type>().values();
     let (values, weights) = (column(0), column(1));

@@ -1,4 +1,4 @@
-//! VARBINARY and texts that stand for it, and texts in zlib's format.
+//! VARBINARY and its texts in hexadecimal and similar notations, and zlib compression.
 
 use std::io::Write;
 
@@ -15,12 +15,12 @@ use super::bits::unhex;
 use super::bytes;
 use super::func::{Def, Ret, def};
 
-/// VARBINARY.
+/// The result type VARBINARY.
 const VARBINARY: Ret = Ret::By(|_| Ok(DataType::BinaryView));
 
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
-    // NULL of the empty text and of what is no hexadecimal number.
+    // NULL for the empty text and for text that is no hexadecimal number.
     def("to_binary", &[], (1, 1), VARBINARY, |a| unhex(a, false)),
     def("from_binary", &["from_hex"], (1, 1), Ret::Text, |a| {
         let s = a.bytes(0)?;
@@ -53,10 +53,10 @@ pub const DEFS: &[Def] = &[
     def("uncompress", &[], (1, 1), Ret::Bytes, uncompress),
 ];
 
-/// Bytes of the length in front of what is compressed.
+/// Bytes of the length before the compressed data.
 const LENGTH: usize = 4;
 
-/// `COMPRESS(text)`: the length, lowest byte first, and zlib's format; nothing of nothing.
+/// `COMPRESS(text)`: the length, lowest byte first, and the data in zlib's format; empty for an empty text.
 fn compress(a: &Args) -> Result<ArrayRef> {
     let s = a.bytes(0)?;
     let mut failure = None;
@@ -78,10 +78,10 @@ fn compress(a: &Args) -> Result<ArrayRef> {
     failure.map_or(Ok(out), Err)
 }
 
-/// The most bytes that zlib makes of one.
+/// The most bytes that one byte of zlib's format can expand to.
 const GROWTH_MAX: usize = 1032;
 
-/// `UNCOMPRESS(bytes)`: NULL of what `COMPRESS` did not make.
+/// `UNCOMPRESS(bytes)`: NULL for bytes that `COMPRESS` did not make.
 fn uncompress(a: &Args) -> Result<ArrayRef> {
     let s = a.bytes(0)?;
     a.binaries(|i| {

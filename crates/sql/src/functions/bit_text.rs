@@ -1,4 +1,4 @@
-//! Texts that the bits of a number choose: EXPORT_SET, MAKE_SET.
+//! Texts that are chosen by the bits of a number: EXPORT_SET, MAKE_SET.
 
 use arrow::array::ArrayRef;
 use datafusion::common::Result;
@@ -11,17 +11,17 @@ use super::whole::wholes;
 pub const DEFS: &[Def] =
     &[def("export_set", &[], (3, 5), Ret::Text, export_set), def("make_set", &[], (2, MANY), Ret::Text, make_set)];
 
-/// Bits of a number.
+/// The number of bits that are read.
 const BITS: usize = 64;
 
-/// `EXPORT_SET(bits, on, off [, separator [, count]])`: a text for each bit, the lowest first.
+/// `EXPORT_SET(bits, on, off [, separator [, count]])`: one of two texts for each bit, the lowest bit first.
 fn export_set(a: &Args) -> Result<ArrayRef> {
     let (bits, on, off) = (wholes(a, 0)?, a.text(1)?, a.text(2)?);
     let separator = a.has(3).then(|| a.text(3)).transpose()?;
     let count = a.has(4).then(|| a.int(4)).transpose()?;
     a.texts(|i, out| {
         let bits = bits.at(i)?;
-        // Beyond 64 bits a number counts as the end of the signed ones.
+        // A number beyond 64 bits is clamped to the range of BIGINT.
         let bits = match u64::try_from(bits) {
             Ok(bits) => bits,
             Err(_) if bits > 0 => i64::MAX as u64,
@@ -47,7 +47,7 @@ fn export_set(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// `MAKE_SET(bits, text, ...)`: the texts whose bits are set, joined by commas; NULL ones are left out.
+/// `MAKE_SET(bits, text, ...)`: the texts whose bits are set, joined by commas; NULLs are left out.
 fn make_set(a: &Args) -> Result<ArrayRef> {
     let bits = a.int(0)?;
     let texts = (1..a.len()).map(|k| a.text(k)).collect::<Result<Vec<_>>>()?;

@@ -14,7 +14,7 @@ use super::whole::{LARGEINT, pattern, wholes};
 pub const DEFS: &[Def] = &[
     def("bit_count", &[], (1, 1), Ret::Int, |a| {
         let x = wholes(a, 0)?;
-        // A negative number has as many ones in front as its type has bits.
+        // A negative number has as many leading ones as its type has bits.
         let unused = match a.data_type(0) {
             DataType::Boolean | DataType::Int8 => 120,
             DataType::Int16 => 112,
@@ -59,7 +59,7 @@ fn in_base(a: &Args, base: u128) -> Result<ArrayRef> {
     })
 }
 
-/// Appends a number in a base from 2 to 36, capital letters.
+/// Appends a number in a base from 2 to 36, in capital letters.
 fn write_base(out: &mut String, mut v: u128, base: u128) {
     let mut digits = [0; 128];
     let mut at = digits.len();
@@ -88,7 +88,7 @@ fn hex(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// The bytes of pairs of hexadecimal digits, None if there is a half pair or another character.
+/// Reads bytes from pairs of hexadecimal digits; `None` if the last pair is incomplete or another character occurs.
 fn unhex_bytes(s: &[u8]) -> Option<Vec<u8>> {
     let digit = |b: u8| (b as char).to_digit(16).map(|d| d as u8);
     if s.len() % 2 == 1 || s.is_empty() {
@@ -97,7 +97,7 @@ fn unhex_bytes(s: &[u8]) -> Option<Vec<u8>> {
     s.chunks_exact(2).map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
 }
 
-/// UNHEX: for what is no hexadecimal Doris gives the empty text, `unhex_null` NULL.
+/// UNHEX: for text that is not hexadecimal Doris returns the empty text, and NULL from `unhex_null`.
 pub fn unhex(a: &Args, empty: bool) -> Result<ArrayRef> {
     let s = a.text(0)?;
     a.binaries(|i| match unhex_bytes(s.at(i)?.as_bytes()) {
@@ -106,7 +106,7 @@ pub fn unhex(a: &Args, empty: bool) -> Result<ArrayRef> {
     })
 }
 
-/// CONV(text, from, to): a negative `from` reads, a negative `to` shows signed numbers.
+/// CONV(text, from, to): a negative `from` reads signed numbers, a negative `to` prints them.
 fn conv(a: &Args) -> Result<ArrayRef> {
     let (s, from, to) = (a.text(0)?, a.int(1)?, a.int(2)?);
     a.texts(|i, out| {
@@ -119,7 +119,7 @@ fn conv(a: &Args) -> Result<ArrayRef> {
             Some(rest) => (true, rest),
             None => (false, s.strip_prefix('+').unwrap_or(s)),
         };
-        // Reads as far as the digits are good; too large sticks at the greatest number.
+        // Reads up to the first character that is no digit; a number that is too large becomes the greatest one.
         let mut v: u64 = 0;
         for c in digits.chars() {
             let Some(d) = c.to_digit(base as u32) else { break };

@@ -1,7 +1,7 @@
-//! Block ciphers of 16 bytes, AES and SM4, in the modes of operation of OpenSSL.
+//! Block ciphers with blocks of 16 bytes, AES and SM4, in OpenSSL's modes of operation.
 //!
-//! The ciphers are those of RustCrypto. The chaining is here, since the mode is known only when a row is read, and CFB of
-//! single bits is in no crate.
+//! The ciphers are those of RustCrypto. The chaining is written here, since the mode is known only when a row is read,
+//! and no crate has CFB of single bits.
 
 use aes::cipher::generic_array::GenericArray;
 use aes::cipher::{BlockDecrypt, BlockEncrypt, KeyInit};
@@ -15,7 +15,7 @@ use sm4::Sm4;
 pub const BLOCK: usize = 16;
 /// Bytes of the initialization vector of GCM.
 const NONCE: usize = 12;
-/// Bytes of the tag that GCM puts behind the text.
+/// Bytes of the tag that GCM appends to the text.
 const TAG: usize = 16;
 
 type Block = [u8; BLOCK];
@@ -26,22 +26,22 @@ type Gcm<C> = AesGcm<C, U12>;
 /// A cipher without its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cipher {
-    /// AES with a key of so many bytes: 16, 24 or 32.
+    /// AES with a key of this many bytes: 16, 24 or 32.
     Aes(usize),
     /// SM4, whose keys have 16 bytes.
     Sm4,
 }
 
-/// How blocks follow one another.
+/// The mode of operation: how blocks depend on each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Each block for itself.
+    /// Each block by itself.
     Ecb,
-    /// Each block over the one before.
+    /// Each block is mixed with the one before.
     Cbc,
-    /// Feedback of the enciphered text, so many bits at a time: 1, 8 or 128.
+    /// Feedback of the ciphertext, this many bits at a time: 1, 8 or 128.
     Cfb(usize),
-    /// Feedback of what the cipher gives.
+    /// Feedback of the cipher's output.
     Ofb,
     /// A counter.
     Ctr,
@@ -50,7 +50,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Bytes of the initialization vector.
+    /// Returns the number of bytes of the initialization vector.
     pub fn vector_length(self) -> usize {
         match self {
             Mode::Ecb => 0,
@@ -60,7 +60,7 @@ impl Mode {
     }
 }
 
-/// The mode of a name such as `AES_256_CBC` or `SM4_128_ECB`, in any case, also in MySQL's spelling with hyphens.
+/// Parses a name such as `AES_256_CBC` or `SM4_128_ECB`, in any case, also in MySQL's spelling with hyphens.
 pub fn parse_mode(name: &str) -> Option<(Cipher, Mode)> {
     let name = name.to_ascii_uppercase().replace('-', "_");
     let mut parts = name.split('_');
@@ -100,7 +100,8 @@ enum Keyed {
 }
 
 impl Keyed {
-    /// With a key of any length, whose bytes are laid over one another to as many as the cipher takes, as MySQL does.
+    /// Creates a cipher from a key of any length: as in MySQL, its bytes are combined by XOR to the length that the
+    /// cipher takes.
     fn new(cipher: Cipher, key: &[u8]) -> Self {
         let key = |length: usize| {
             let mut folded = vec![0; length];
@@ -137,30 +138,30 @@ impl Keyed {
         }
     }
 
-    /// What the cipher makes of a block.
+    /// Returns the encryption of a block.
     fn of(&self, mut block: Block) -> Block {
         self.encrypt(&mut block);
         block
     }
 }
 
-/// A text to be enciphered or deciphered.
+/// A text to be encrypted or decrypted.
 #[derive(Clone, Copy)]
 pub struct Task<'a> {
     /// The cipher.
     pub cipher: Cipher,
-    /// How its blocks follow one another.
+    /// The mode of operation.
     pub mode: Mode,
     /// The key, of any length.
     pub key: &'a [u8],
-    /// The initialization vector, of which the mode takes as many bytes as it needs.
+    /// The initialization vector; the mode takes as many of its bytes as it needs.
     pub vector: Block,
-    /// What GCM authenticates beside the text.
+    /// The additional data that GCM authenticates.
     pub authenticated: &'a [u8],
 }
 
 impl Task<'_> {
-    /// The text enciphered. `None`: GCM takes no text of this length.
+    /// Encrypts a text; `None` if GCM takes no text of this length.
     pub fn encrypt(&self, text: &[u8]) -> Option<Vec<u8>> {
         if self.mode == Mode::Gcm {
             return self.seal(text);
@@ -169,7 +170,7 @@ impl Task<'_> {
         if !matches!(self.mode, Mode::Ecb | Mode::Cbc) {
             return Some(self.stream(&cipher, text, true));
         }
-        // Always padded: a full block says that all of its bytes are padding.
+        // Padding is always added: in a full block of padding, each byte has the block's length.
         let padding = BLOCK - text.len() % BLOCK;
         let mut out = text.to_vec();
         out.resize(text.len() + padding, padding as u8);
@@ -184,7 +185,7 @@ impl Task<'_> {
         Some(out)
     }
 
-    /// The text deciphered. `None`: the bytes are not what this key makes of a text.
+    /// Decrypts bytes; `None` if they are no encryption of a text with this key.
     pub fn decrypt(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         if self.mode == Mode::Gcm {
             return self.open(bytes);
@@ -213,7 +214,7 @@ impl Task<'_> {
         padded.then_some(out)
     }
 
-    /// The modes that make a stream of bytes, by which those of the text are changed one by one.
+    /// Runs the modes that make a key stream, which is combined with the text byte by byte.
     fn stream(&self, cipher: &Keyed, text: &[u8], encrypts: bool) -> Vec<u8> {
         let mut out = text.to_vec();
         let mut state = self.vector;
@@ -264,7 +265,7 @@ impl Task<'_> {
         out
     }
 
-    /// GCM: the vector, the text enciphered, the tag.
+    /// GCM: returns the vector, the encrypted text and the tag.
     fn seal(&self, text: &[u8]) -> Option<Vec<u8>> {
         let nonce = GenericArray::from_slice(&self.vector[..NONCE]);
         let mut out = text.to_vec();

@@ -1,7 +1,7 @@
-//! DataFusion's functions that put their arguments together anew.
+//! DataFusion's functions that copy their arguments into their result.
 //!
-//! A constant list of a million values beside a column is copied for each of 8,192 rows, which is 64 GB. So what the arguments
-//! of a call hold, as many times as there are rows, is [asked for](super::growth) first.
+//! A constant list of a million values beside a column is copied for each of 8,192 rows, which is 64 GB. So the bytes
+//! of a call's arguments, times the number of rows, are [asked for](super::growth) first.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use datafusion::logical_expr::{
 
 use super::growth::{Growth, bytes_of};
 
-/// `inner` under these other names, asking for what it will make.
+/// Wraps `inner` under these other names; it asks for memory before it allocates.
 pub(super) fn bounded(inner: Arc<ScalarUDF>, aliases: &[&str]) -> ScalarUDF {
     let aliases = aliases.iter().map(|alias| (*alias).to_owned()).collect();
     let signature = match &inner.signature().type_signature {
-        // DataFusion takes NULL for an array and not for a map.
+        // DataFusion accepts NULL for an array but not for a map.
         map @ TypeSignature::ArraySignature(ArrayFunctionSignature::MapArray) => Signature::one_of(
             vec![map.clone(), TypeSignature::Exact(vec![DataType::Null])],
             inner.signature().volatility,
@@ -30,12 +30,13 @@ pub(super) fn bounded(inner: Arc<ScalarUDF>, aliases: &[&str]) -> ScalarUDF {
     ScalarUDF::new_from_impl(Bounded { inner, aliases, signature })
 }
 
-/// Asks for the bytes of the arguments, as many times as there are rows.
+/// Asks for the bytes of the arguments, times the number of rows.
 ///
 /// # Errors
-/// There is no room for them, or nobody waits for the statement any more.
+/// `ResourcesExhausted` if there is no room for them; `Execution` if the statement has ended, so that nobody waits for
+/// it.
 pub(crate) fn ask_for_arguments(args: &ScalarFunctionArgs) -> Result<()> {
-    // One row where all arguments are constants.
+    // A single row is computed if all arguments are constants.
     let rows = match args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_))) {
         true => 1,
         false => args.number_rows,
@@ -47,7 +48,7 @@ pub(crate) fn ask_for_arguments(args: &ScalarFunctionArgs) -> Result<()> {
     Growth::new("a function", &args.config_options).add(held.fold(0, usize::saturating_add))
 }
 
-/// A function that asks for what it will make.
+/// A function that asks for memory before it allocates.
 #[derive(Debug)]
 struct Bounded {
     inner: Arc<ScalarUDF>,

@@ -1,7 +1,6 @@
-//! Functions of text over BINARY: bytes in place of characters, as MySQL has it, and bytes as the result.
+//! Text functions over BINARY: they count bytes in place of characters, like MySQL's, and return bytes.
 //!
-//! Each stands behind the function of its name in [`super::string`] and [`super::search`], which call it where one of their texts is
-//! BINARY.
+//! Each is called by the function of its name in [`super::string`] and [`super::search`] if one of its texts is BINARY.
 
 use arrow::array::{ArrayRef, BinaryViewArray};
 use arrow::datatypes::DataType;
@@ -18,18 +17,18 @@ pub(crate) fn is_bytes(t: &DataType) -> bool {
     matches!(t, DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_))
 }
 
-/// BINARY where an argument is that, else text.
+/// Returns BINARY if an argument is BINARY, else text.
 pub(super) fn text_type(args: &ReturnFieldArgs) -> Result<DataType> {
     let bytes = args.arg_fields.iter().any(|field| is_bytes(field.data_type()));
     Ok(if bytes { DataType::BinaryView } else { DataType::Utf8View })
 }
 
-/// Whether a call of a function of text is one over bytes.
+/// Whether a call of a text function has an argument that is bytes.
 pub(super) fn takes_bytes(a: &Args) -> bool {
     (0..a.len()).any(|k| is_bytes(a.data_type(k)))
 }
 
-/// The arguments from number `from` on.
+/// Returns the arguments from number `from` on.
 fn all(a: &Args, from: usize) -> Result<Vec<Col<BinaryViewArray>>> {
     (from..a.len()).map(|k| a.bytes(k)).collect()
 }
@@ -50,7 +49,7 @@ pub(super) fn concat_ws(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// The part of argument 0 that `range` says, of row and length.
+/// Returns the range of bytes of argument 0 that `range` determines from the row and the length.
 fn part(a: &Args, range: impl Fn(usize, usize) -> Option<std::ops::Range<usize>>) -> Result<ArrayRef> {
     let s = a.bytes(0)?;
     a.binaries(|i| {
@@ -64,7 +63,7 @@ pub(super) fn left(a: &Args) -> Result<ArrayRef> {
     part(a, |i, length| Some(0..at_most(n.at(i)?, length)))
 }
 
-/// A count of bytes, none for a negative one, at most all.
+/// Clamps a count of bytes to 0..=`length`.
 fn at_most(n: i64, length: usize) -> usize {
     usize::try_from(n.max(0)).map_or(length, |n| n.min(length))
 }
@@ -190,12 +189,12 @@ pub(super) fn elt(a: &Args) -> Result<ArrayRef> {
     a.binaries(|i| Some(values.get(usize::try_from(n.at(i)?).ok()?.checked_sub(1)?)?.at(i)?.to_vec()))
 }
 
-/// The function behind LIKE of bytes: value, pattern, escape. (Not a name of SQL.)
+/// Returns the function behind LIKE of bytes: value, pattern, escape. (The function has no name in SQL.)
 pub(crate) fn like_udf() -> ScalarUDF {
     def("dipper_like", &[], (3, 3), Ret::Bool, like).into_udf()
 }
 
-/// Position of bytes in others, counted from 1, 0 if they are not there.
+/// Returns the position of one argument's bytes in another's, from 1, or 0 if they do not occur.
 pub(super) fn find(a: &Args, hay: usize, needle: usize) -> Result<ArrayRef> {
     let (hay, needle) = (a.bytes(hay)?, a.bytes(needle)?);
     let from = if a.has(2) { Some(a.int(2)?) } else { None };
@@ -214,11 +213,11 @@ pub(super) fn find(a: &Args, hay: usize, needle: usize) -> Result<ArrayRef> {
     })
 }
 
-/// LIKE of bytes: `%` is any bytes, `_` is one, the escape takes their meaning away.
+/// LIKE of bytes: `%` matches any bytes, `_` matches one, the escape byte makes the next one literal.
 fn like(a: &Args) -> Result<ArrayRef> {
     let (s, pattern, escape) = (a.bytes(0)?, a.bytes(1)?, a.bytes(2)?);
     let tokens_of = |i: usize| Some(tokens(pattern.at(i)?, escape.at(i)?.first().copied()));
-    // A constant pattern is taken apart once.
+    // A constant pattern is parsed once.
     let constant = if pattern.one && escape.one { Some(tokens_of(0)) } else { None };
     a.bools(|i| match &constant {
         Some(tokens) => Some(matches(s.at(i)?, tokens.as_ref()?)),
@@ -226,7 +225,7 @@ fn like(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// A part of a pattern.
+/// An element of a pattern.
 #[derive(PartialEq)]
 enum Token {
     Any,
@@ -247,10 +246,10 @@ fn tokens(pattern: &[u8], escape: Option<u8>) -> Vec<Token> {
     tokens
 }
 
-/// Whether bytes are as a pattern says. Where they are not, the last `%` takes one byte more.
+/// Whether bytes match a pattern. On a mismatch the last `%` takes one byte more.
 fn matches(s: &[u8], pattern: &[Token]) -> bool {
     let (mut at, mut next) = (0, 0);
-    // The token behind the last `%`, and the first byte that the `%` does not take.
+    // The token after the last `%`, and the first byte that the `%` does not take.
     let mut last: Option<(usize, usize)> = None;
     while at < s.len() {
         match (pattern.get(next), &mut last) {

@@ -1,4 +1,4 @@
-//! Random numbers. Those of a seed are what C++'s standard library makes of it, as in Doris.
+//! Random numbers. With a seed they are those of C++'s standard library, as in Doris.
 
 use std::fmt::Write;
 use std::hash::{Hash, Hasher};
@@ -26,12 +26,12 @@ pub const DEFS: &[Def] = &[
     def("random_bytes", &[], (1, 1), Ret::Text, random_bytes).with_volatility(Volatility::Volatile),
 ];
 
-/// BIGINT between bounds, else DOUBLE.
+/// Returns BIGINT if there are bounds, else DOUBLE.
 fn random_type(args: &ReturnFieldArgs) -> Result<DataType> {
     Ok(if args.arg_fields.len() == 2 { DataType::Int64 } else { DataType::Float64 })
 }
 
-/// `RANDOM()`: from 0 to 1; `RANDOM(from, to)`: a whole number from the first below the second.
+/// `RANDOM()`: from 0 up to 1; `RANDOM(from, to)`: an integer, at least `from` and less than `to`.
 fn random(a: &Args) -> Result<ArrayRef> {
     let mut random = rand::rng();
     if a.len() == 1 {
@@ -57,7 +57,7 @@ fn random(a: &Args) -> Result<ArrayRef> {
     }
 }
 
-/// `RANDOM(seed)` becomes a function of its own, which goes on from one batch of rows to the next.
+/// Turns `RANDOM(seed)` into a function of its own that continues from one batch of rows to the next.
 fn seeded(args: Vec<Expr>, _: &SimplifyContext) -> Result<ExprSimplifyResult> {
     let [Expr::Literal(seed, _)] = args.as_slice() else { return Ok(ExprSimplifyResult::Original(args)) };
     let seed = match seed.cast_to(&DataType::Int64) {
@@ -73,7 +73,7 @@ fn seeded(args: Vec<Expr>, _: &SimplifyContext) -> Result<ExprSimplifyResult> {
     Ok(ExprSimplifyResult::Simplified(Expr::ScalarFunction(call)))
 }
 
-/// The numbers of one seed.
+/// A generator of random numbers from a seed, as a function.
 #[derive(Debug)]
 struct Seeded {
     seed: i64,
@@ -81,7 +81,7 @@ struct Seeded {
     generator: Mutex<Mersenne>,
 }
 
-// One call is one generator.
+// Each call is a generator of its own.
 impl PartialEq for Seeded {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
@@ -114,13 +114,14 @@ impl ScalarUDFImpl for Seeded {
     }
 }
 
-/// BIGINT where both bounds are whole, else DOUBLE.
+/// Returns BIGINT if both bounds are integers, else DOUBLE.
 fn uniform_type(args: &ReturnFieldArgs) -> Result<DataType> {
     let whole = |k: usize| args.arg_fields[k].data_type().is_integer();
     Ok(if whole(0) && whole(1) { DataType::Int64 } else { DataType::Float64 })
 }
 
-/// `UNIFORM(from, to, seed)`: a number that follows from the seed, at most the second where they are whole.
+/// `UNIFORM(from, to, seed)`: a number that is determined by the seed; if the bounds are integers, the upper one is
+/// included.
 fn uniform(a: &Args) -> Result<ArrayRef> {
     let seeds = a.int(2)?;
     let (low, high) = (a.double(0)?, a.double(1)?);
@@ -143,7 +144,7 @@ fn uniform(a: &Args) -> Result<ArrayRef> {
     a.doubles(|i| Some(generator(i)?.real() * (high - low) + low))
 }
 
-/// `RANDOM_BYTES(n)`: as `0x` and hexadecimal digits.
+/// `RANDOM_BYTES(n)`: `0x` and hexadecimal digits.
 fn random_bytes(a: &Args) -> Result<ArrayRef> {
     let lengths = a.int(0)?;
     if let Some(bad) = lengths.array.iter().flatten().find(|length| *length < 0) {
@@ -198,13 +199,13 @@ impl Mersenne {
         x ^ x >> 43
     }
 
-    /// From 0 to 1, as `uniform_real_distribution` of libstdc++.
+    /// Returns a number from 0 up to 1, like libstdc++'s `uniform_real_distribution`.
     fn real(&mut self) -> f64 {
         let value = self.next() as f64 / 18_446_744_073_709_551_616.0;
         value.min(1.0_f64.next_down())
     }
 
-    /// From `low` to `high`, both of them too, as `uniform_int_distribution` of libstdc++.
+    /// Returns a number from `low` to `high`, both included, like libstdc++'s `uniform_int_distribution`.
     fn whole(&mut self, low: i64, high: i64) -> i64 {
         let Some(count) = high.wrapping_sub(low).cast_unsigned().checked_add(1) else {
             return self.next().cast_signed();
@@ -224,7 +225,7 @@ impl Mersenne {
 mod tests {
     use super::*;
 
-    /// The C++ standard names the value that the 10,000th call gives of the default seed.
+    /// The C++ standard specifies the value of the 10,000th call with the default seed.
     #[test]
     fn numbers_of_a_seed_are_those_of_the_standard() {
         let mut generator = Mersenne::new(5489);

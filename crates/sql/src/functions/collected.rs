@@ -1,6 +1,7 @@
-//! Aggregates that look at all of their rows together: funnels, sequences, histograms, arrays.
+//! Aggregates that need all of their rows together: funnels, sequences, histograms, arrays.
 //!
-//! The rows are kept as bytes of their own ([`super::kept`]), which is what is charged. A partial state is the list of the rows.
+//! The rows are kept in an own encoding ([`super::kept`]), whose bytes are charged to the query. A partial state is the
+//! list of the rows.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use super::{arrays_of_groups, funnel, histograms, intersections, sequence};
 use crate::metadata::TYPE_KEY;
 use crate::type_text::Sql;
 
-/// The functions.
+/// Returns the specifications of all functions.
 fn all() -> impl Iterator<Item = &'static Spec> {
     let tables: [&'static [Spec]; 5] =
         [funnel::SPECS, sequence::SPECS, histograms::SPECS, arrays_of_groups::SPECS, intersections::SPECS];
@@ -31,7 +32,7 @@ fn all() -> impl Iterator<Item = &'static Spec> {
 /// Registers the functions.
 ///
 /// # Errors
-/// Those of the registry, if it refuses functions.
+/// The registry's error if it refuses a function.
 pub(super) fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     for spec in all() {
         let aliases = spec.aliases.iter().map(|alias| (*alias).to_owned()).collect();
@@ -42,10 +43,10 @@ pub(super) fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     Ok(())
 }
 
-/// The type of an argument that counts something, `what`: BIGINT, from whole numbers and from text that holds one.
+/// Returns the type of an argument that counts something (`what`): BIGINT, from integers and from text that holds one.
 ///
 /// # Errors
-/// Another type: infinities and numbers beyond BIGINT have no count.
+/// `Plan` for another type: infinities and numbers beyond BIGINT are no counts.
 pub(super) fn count_type(name: &str, what: &str, t: &DataType) -> Result<DataType> {
     match t {
         DataType::Decimal128(_, 0) | DataType::Decimal256(_, 0) | DataType::Null => Ok(DataType::Int64),
@@ -54,14 +55,14 @@ pub(super) fn count_type(name: &str, what: &str, t: &DataType) -> Result<DataTyp
     }
 }
 
-/// Which rows count.
+/// The rows that count.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Counts {
     /// All rows.
     All,
-    /// Those whose first argument is there.
+    /// Rows whose first argument is not NULL.
     First,
-    /// Those without a NULL.
+    /// Rows without a NULL.
     Complete,
 }
 
@@ -73,26 +74,26 @@ pub(super) struct Spec {
     pub aliases: &'static [&'static str],
     /// Smallest and largest number of arguments.
     pub arity: (usize, usize),
-    /// The types that the arguments become.
+    /// Returns the types to which the arguments are converted.
     pub takes: fn(&'static str, &[DataType]) -> Result<Vec<DataType>>,
-    /// The type of the result, by those of the arguments as they became.
+    /// Returns the type of the result, given the converted types of the arguments.
     pub returns: fn(&[DataType]) -> Result<DataType>,
-    /// What the SQL type of the result says beyond that.
+    /// The SQL type of the result, where it says more than Arrow's type.
     pub declared: Option<&'static str>,
     /// The rows that are kept.
     pub counts: Counts,
-    /// The result of no rows.
+    /// Returns the result for no rows.
     pub nothing: fn(&DataType) -> Result<ScalarValue>,
-    /// The result of the rows, in the order in which they came.
+    /// Returns the result for the rows, in the order in which they came.
     pub finish: fn(&Rows<'_>) -> Result<ScalarValue>,
 }
 
-/// NULL.
+/// Returns NULL.
 pub(super) fn null(t: &DataType) -> Result<ScalarValue> {
     ScalarValue::try_new_null(t)
 }
 
-/// An array or a map of nothing.
+/// Returns an empty array or map.
 pub(super) fn empty(t: &DataType) -> Result<ScalarValue> {
     match t {
         DataType::Map(..) => {
@@ -105,20 +106,20 @@ pub(super) fn empty(t: &DataType) -> Result<ScalarValue> {
     }
 }
 
-/// One group's rows, at least one.
+/// The rows of one group, at least one.
 pub(super) struct Rows<'a> {
-    /// Name of the function, for messages.
+    /// The function's name, for messages.
     pub name: &'static str,
     /// The arguments.
     pub columns: &'a [ArrayRef],
-    /// Number of rows.
+    /// The number of rows.
     pub len: usize,
-    /// Type of the result.
+    /// The type of the result.
     pub returns: &'a DataType,
 }
 
 impl Rows<'_> {
-    /// NULL of the result's type.
+    /// Returns NULL of the result's type.
     pub(super) fn null(&self) -> Result<ScalarValue> {
         ScalarValue::try_new_null(self.returns)
     }

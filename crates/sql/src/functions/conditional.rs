@@ -1,4 +1,4 @@
-//! IF, ISNULL, IFNULL, GREATEST, LEAST, XOR, and what is said of NULLs to Doris's planner.
+//! IF, ISNULL, IFNULL, GREATEST, LEAST, XOR, and Doris's functions that declare whether a value can be NULL.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::func::{Def, MANY, Ret, common_type, def};
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
     def("if", &[], (3, 3), Ret::Common(1), choose).with_simplify(|mut args, info| {
-        // As CASE only the branch that is taken is worked out.
+        // As a CASE, only the branch that is taken is evaluated.
         if info.get_data_type(&args[0])? != DataType::Boolean || args.len() != 3 {
             return Ok(ExprSimplifyResult::Original(args));
         }
@@ -27,7 +27,7 @@ pub const DEFS: &[Def] = &[
     }),
     def("isnull", &["is_null_pred"], (1, 1), Ret::Bool, |a| {
         let x = a.raw(0);
-        // The NULL literal has a type without a validity mask.
+        // A NULL literal's type has no validity mask.
         let nulls = x.array.logical_nulls();
         a.bools(|i| Some(nulls.as_ref().is_some_and(|n| n.is_null(if x.one { 0 } else { i }))))
     })
@@ -59,7 +59,7 @@ pub const DEFS: &[Def] = &[
     }),
     def("ignore", &[], (0, MANY), Ret::Bool, |a| a.bools(|_| Some(false))),
     def("ifnull", &["nvl"], (2, 2), Ret::Common(0), ifnull).with_simplify(|args, _| {
-        // As CASE the other argument is worked out where the column is NULL only.
+        // As a CASE, the other argument is evaluated only where the column is NULL.
         Ok(match <[Expr; 2]>::try_from(args) {
             Ok([x @ Expr::Column(_), other]) => {
                 ExprSimplifyResult::Simplified(when(x.clone().is_not_null(), x).otherwise(other)?)
@@ -83,7 +83,7 @@ fn ifnull(a: &Args) -> Result<ArrayRef> {
     Ok(zip(&is_null(&x)?, &a.full(1)?, &x)?)
 }
 
-/// Text beside anything else makes text.
+/// Returns the type of GREATEST and LEAST; text beside any other type makes text.
 fn extreme_type(args: &ReturnFieldArgs) -> Result<DataType> {
     let types: Vec<_> = args.arg_fields.iter().map(|f| f.data_type().clone()).collect();
     if types.iter().any(|t| matches!(t, DataType::Map(..))) {
@@ -94,7 +94,7 @@ fn extreme_type(args: &ReturnFieldArgs) -> Result<DataType> {
     common_type("greatest", &types)
 }
 
-/// Text beside numbers: what are numbers compare as numbers, anything else as text.
+/// Compares text beside numbers: two values that are numbers compare as numbers, others as text.
 fn extreme_text(a: &Args, wanted: Ordering) -> Result<ArrayRef> {
     let columns = (0..a.len()).map(|k| Ok((a.text(k)?, a.double(k)?))).collect::<Result<Vec<_>>>()?;
     a.texts(|i, out| {
@@ -117,7 +117,7 @@ fn extreme_text(a: &Args, wanted: Ordering) -> Result<ArrayRef> {
     })
 }
 
-/// The value that wins against all others; NULL if one is NULL.
+/// Returns the value that wins against all others; NULL if one is NULL.
 fn extreme(a: &Args, wanted: Ordering) -> Result<ArrayRef> {
     if a.ret == DataType::Utf8View && (0..a.len()).any(|k| a.data_type(k).is_numeric()) {
         return extreme_text(a, wanted);
@@ -134,7 +134,7 @@ fn extreme(a: &Args, wanted: Ordering) -> Result<ArrayRef> {
     for k in 1..a.len() {
         let next = column(k)?;
         missing = or(&missing, &is_null(&next)?)?;
-        // A NULL comparison keeps the old value; such rows are blanked below.
+        // A comparison with NULL keeps the old value; rows with a NULL are set to NULL below.
         let better: BooleanArray = match next.data_type().is_nested() {
             true => {
                 let compare = make_comparator(&next, &best, SortOptions::default())?;

@@ -1,9 +1,10 @@
-//! Large constants that become a column.
+//! Memory for large constants that become columns.
 //!
-//! An operator that needs a value for each row copies a constant as many times as there are rows: a list of a million numbers
-//! is 64 GB for 8,192 rows, and DataFusion asks nobody for them. So a large constant that stands for rows becomes the argument
-//! of a call that [asks](super::growth) for all of the copies before they are made. Functions, lists of IN and comparisons have
-//! use for a single value and ask for themselves what they make of it.
+//! An operator that needs a value for each row copies a constant as many times as there are rows: a list of a million
+//! numbers takes 64 GB for 8,192 rows, and DataFusion reserves no memory for it. So a large constant that is used as a
+//! column becomes the argument of a call that [asks](super::growth) for the memory of all copies before they are made.
+//! Functions, IN lists and comparisons can use a single value, and functions ask by themselves for what they make of
+//! it.
 
 use std::sync::{Arc, LazyLock};
 
@@ -18,13 +19,13 @@ use datafusion::logical_expr::{
 
 use super::growth::{Growth, bytes_of};
 
-/// Bytes of a large constant: as many as 8,192 copies are asked for.
+/// Size in bytes from which on a constant is large: memory is asked for up to 8,192 copies of it.
 const LARGE: usize = 1 << 10;
 
 /// The name of the call.
 const NAME: &str = "dipper_copies";
 
-/// Bytes that a copy of a constant takes. Copies of a text share its bytes.
+/// Returns the bytes of a copy of a constant. Copies of a text share its bytes.
 fn bytes_of_copy(value: &ScalarValue) -> usize {
     let list: ArrayRef = match value {
         ScalarValue::List(list) => Arc::clone(list) as ArrayRef,
@@ -40,21 +41,21 @@ fn is_large(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(value, _) if bytes_of_copy(value) > LARGE)
 }
 
-/// Whether an expression has a large constant.
+/// Whether an expression contains a large constant.
 #[must_use]
 pub fn has_large_constant(expr: &Expr) -> bool {
     expr.exists(|e| Ok(is_large(e))).unwrap_or(false)
 }
 
-/// The expression with calls around the large constants that stand for rows.
+/// Wraps the large constants that are used as columns in calls that ask for memory.
 ///
 /// # Errors
-/// None of its own.
+/// No error of its own.
 pub fn ask_for_copies(expr: Expr) -> Result<Expr> {
     asked(expr, true)
 }
 
-/// The same; `rows`: the operator above has use for a column only.
+/// Does the work of [`ask_for_copies`]. `rows`: the operator above needs a column.
 fn asked(expr: Expr, rows: bool) -> Result<Expr> {
     if is_large(&expr) {
         return Ok(match rows {
@@ -84,7 +85,7 @@ static COPIES: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
     Arc::new(ScalarUDF::new_from_impl(Copies { signature }))
 });
 
-/// A function that gives its argument, asking for a copy of it for each row.
+/// A function that returns its argument and asks for the memory of a copy of it per row.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Copies {
     signature: Signature,
@@ -164,7 +165,7 @@ mod tests {
         for content in [lit(list(3)), col("a").eq(large()), col("a").in_list(vec![large()], false)] {
             assert_eq!(asked(content.clone()), content);
         }
-        // Copies of a text are as small as its place.
+        // A copy of a text takes no more than its view.
         let text = lit(ScalarValue::Utf8View(Some("a".repeat(100_000))));
         assert_eq!(asked(text.clone()), text);
     }

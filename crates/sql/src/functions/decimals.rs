@@ -1,5 +1,5 @@
-//! Products and quotients of decimals that have more digits on the way than the result: Arrow computes with 128 bits, and
-//! fails where the result would fit.
+//! Products and quotients of decimals whose intermediate values have more digits than the result: Arrow computes with
+//! 128 bits, and fails although the result would fit.
 
 use std::sync::Arc;
 
@@ -13,24 +13,24 @@ use super::func::{Def, Ret, def};
 use crate::charter::checked::out_of_range;
 use crate::type_text::Sql;
 
-/// `*`
+/// The operator `*`.
 pub const MULTIPLY: Def = def("decimal_multiply", &[], (2, 2), Ret::By(product_type), |a| {
     let (from, to) = (scale(a.data_type(0)) + scale(a.data_type(1)), scale(&a.ret));
     let drop = ten((from - to).max(0));
     computed(a, "*", |_, _| None, |x, y| rounded(x.checked_mul(y)?, drop))
 });
 
-/// `/`; of a zero divisor NULL.
+/// The operator `/`; NULL for a zero divisor.
 pub const DIVIDE: Def = def("decimal_divide", &[], (2, 2), Ret::By(quotient_type), |a| {
     let places = (scale(&a.ret) + scale(a.data_type(1)) - scale(a.data_type(0))).max(0);
     let (near, far) = (10_i128.checked_pow(places.unsigned_abs().into()), ten(places));
     computed(a, "/", |x, y| x.checked_mul(near?)?.checked_div(y), |x, y| x.checked_mul(far)?.checked_div(y))
 });
 
-/// Digits that a quotient has more behind the point than the dividend.
+/// The number of digits by which a quotient's scale exceeds that of the dividend.
 const QUOTIENT_PLACES: i8 = 4;
 
-/// Digits behind the point that a product keeps where there are too many in all, if it has as many.
+/// The smallest scale to which a product is cut where it has too many digits, unless its full scale is smaller.
 const PRODUCT_PLACES_MIN: i8 = 6;
 
 const MAX: i8 = DECIMAL128_MAX_PRECISION as i8;
@@ -50,14 +50,15 @@ fn ten(places: i8) -> i256 {
     i256::from_i128(10).wrapping_pow(places.unsigned_abs().into())
 }
 
-/// Scale of the product of two decimals of 128 bits: where all digits are more than 38, places behind the point go first.
+/// Returns the scale of the product of two decimals of 128 bits: if it has more than 38 digits, digits after the point
+/// are dropped first.
 fn product_scale(l: (i8, i8), r: (i8, i8)) -> i8 {
     let (whole, places) = (i16::from(l.0 - l.1) + i16::from(r.0 - r.1), i16::from(l.1) + i16::from(r.1));
     let kept = (i16::from(MAX) - whole).max(places.min(PRODUCT_PLACES_MIN.into())).min(places);
     kept as i8
 }
 
-/// Whether [`MULTIPLY`] is needed for the product.
+/// Whether a product needs [`MULTIPLY`].
 pub fn is_wide_product(left: &DataType, right: &DataType) -> bool {
     match (parts(left), parts(right)) {
         (Some(l), Some(r)) => i16::from(product_scale(l, r)) != i16::from(l.1) + i16::from(r.1),
@@ -65,7 +66,7 @@ pub fn is_wide_product(left: &DataType, right: &DataType) -> bool {
     }
 }
 
-/// Whether [`DIVIDE`] is needed for the quotient: the dividend's digits are moved before they are divided.
+/// Whether a quotient needs [`DIVIDE`]: the dividend is scaled up before the division.
 pub fn is_wide_quotient(left: &DataType, right: &DataType) -> bool {
     match (parts(left), parts(right)) {
         (Some((p, _)), Some((_, s))) => {
@@ -94,7 +95,7 @@ fn quotient_type(args: &ReturnFieldArgs) -> Result<DataType> {
     Ok(DataType::Decimal128(digits.clamp(1, i16::from(MAX)) as u8, places))
 }
 
-/// `v / unit`, half away from zero.
+/// Returns `v / unit`, rounded half away from zero.
 fn rounded(v: i256, unit: i256) -> Option<i256> {
     let (quotient, rest) = (v.checked_div(unit)?, v.checked_rem(unit)?.wrapping_abs());
     if rest == i256::ZERO || rest < unit.wrapping_sub(rest) {
@@ -109,7 +110,7 @@ fn column(a: &Args, k: usize) -> Result<Col<Decimal128Array>> {
     Ok(Col { array: array.as_primitive::<Decimal128Type>().clone(), one: raw.one })
 }
 
-/// Each row's result: by `near` where 128 bits hold everything on the way, else by `far`.
+/// Computes each row's result: by `near` where 128 bits hold all intermediate values, else by `far`.
 fn computed(
     a: &Args,
     operator: &str,

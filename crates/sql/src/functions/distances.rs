@@ -29,13 +29,13 @@ pub const DEFS: &[Def] = &[
                 left += x * x;
                 right += y * y;
             }
-            // Nothing is further apart than vectors of which one has no direction.
+            // If one of the vectors has no direction, the distance is the largest that there is.
             if left == 0.0 || right == 0.0 { 2.0 } else { 1.0 - product / (left.sqrt() * right.sqrt()) }
         })
     }),
 ];
 
-/// NULL where an array or an element is NULL.
+/// Folds the pairs of elements of two arrays; NULL where an array or an element is NULL.
 fn over_pairs(a: &Args, f: fn(&mut dyn Iterator<Item = (f64, f64)>) -> f64) -> Result<ArrayRef> {
     let (left, right) = (lists(a, 0)?, lists(a, 1)?);
     let (xs, ys) = (to_double(a.name, left.array.values())?, to_double(a.name, right.array.values())?);
@@ -55,7 +55,7 @@ fn over_pairs(a: &Args, f: fn(&mut dyn Iterator<Item = (f64, f64)>) -> f64) -> R
         }
         let valid = here.clone().all(|at| xs.is_valid(at)) && there.clone().all(|at| ys.is_valid(at));
         let mut pairs = here.zip(there).map(|(x, y)| (xs.value(x), ys.value(y)));
-        // The sum of nothing is -0.
+        // The sum of no elements is -0.0, so 0.0 is added.
         found.push(valid.then(|| f(&mut pairs) as f32 + 0.0));
     }
     Ok(Arc::new(Float32Array::from(found)))

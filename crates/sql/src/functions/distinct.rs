@@ -1,6 +1,7 @@
-//! DISTINCT for aggregates that do not have it, and for rows of several columns.
+//! DISTINCT for aggregates that do not implement it, and for rows of several columns.
 //!
-//! The different rows are kept as bytes; once all have come, an accumulator of all values gets them.
+//! The distinct rows are kept as bytes; once all rows have been read, an accumulator of all values gets the distinct
+//! ones.
 
 use std::sync::Arc;
 
@@ -20,17 +21,17 @@ fn members<'a>(types: impl Iterator<Item = &'a DataType>) -> Fields {
     types.enumerate().map(|(at, t)| Field::new(format!("c{at}"), t.clone(), true)).collect()
 }
 
-/// The state: a list of rows.
+/// Returns the fields of the state: a list of rows.
 pub(crate) fn state_fields(args: &StateFieldsArgs) -> Vec<FieldRef> {
     let row = DataType::Struct(members(args.input_fields.iter().map(|field| field.data_type())));
     let list = DataType::List(Arc::new(Field::new_list_field(row, true)));
     vec![Arc::new(Field::new(format_state_name(args.name, "distinct rows"), list, true))]
 }
 
-/// The accumulator of `function(DISTINCT ...)`.
+/// Returns the accumulator of `function(DISTINCT ...)`.
 ///
 /// # Errors
-/// Rows of these types cannot be compared.
+/// Arrow's error if rows of these types cannot be compared.
 pub(crate) fn accumulator(function: &Arc<AggregateUDF>, args: &AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
     let types: Vec<DataType> = args.expr_fields.iter().map(|field| field.data_type().clone()).collect();
     Ok(Box::new(Distinct {
@@ -40,10 +41,11 @@ pub(crate) fn accumulator(function: &Arc<AggregateUDF>, args: &AccumulatorArgs) 
     }))
 }
 
-/// The accumulator of `COUNT(DISTINCT ...)` over moving frames: rows are counted when they come and when they go.
+/// Returns the accumulator of `COUNT(DISTINCT ...)` over moving frames: rows are counted when they enter and when they
+/// leave.
 ///
 /// # Errors
-/// Rows of these types cannot be compared.
+/// Arrow's error if rows of these types cannot be compared.
 pub(crate) fn counts_of_frames(args: &AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
     let types: Vec<DataType> = args.expr_fields.iter().map(|field| field.data_type().clone()).collect();
     Ok(Box::new(Counts(RowCounts::new(&types)?)))

@@ -16,7 +16,7 @@ pub const DEFS: &[Def] = &[
     def("sm4_decrypt", &[], (2, 2), Ret::Bytes, |a| crypt(a, &SM4, |task, bytes| task.decrypt(bytes))),
 ];
 
-/// What begins an initialization vector that is given too short, and is the whole of an empty one.
+/// The bytes from which an initialization vector is completed if it is too short; an empty vector is this constant.
 const VECTOR: Block = *b"DORISDORISDORIS_";
 
 type Block = [u8; BLOCK];
@@ -24,11 +24,11 @@ type Block = [u8; BLOCK];
 /// The ciphers of a function.
 struct Family {
     takes: fn(Cipher) -> bool,
-    /// The mode where neither the call nor the session names one.
+    /// The mode if neither the call nor the session names one.
     mode: (Cipher, Mode),
-    /// The mode of a call that authenticates more than the text.
+    /// The mode of a call with additional authenticated data.
     authenticated: (Cipher, Mode),
-    /// A call without a vector has this mode whatever the session says.
+    /// Whether a call without a vector has the default mode, whatever the session says.
     fixed_without_vector: bool,
 }
 
@@ -46,8 +46,8 @@ const SM4: Family = Family {
     fixed_without_vector: false,
 };
 
-/// `f(text, key [, vector [, mode [, authenticated]]])`: NULL where the mode is none of the function's, and where the bytes are
-/// not what the key makes of a text.
+/// `f(text, key [, vector [, mode [, authenticated]]])`: NULL if the function has no such mode, or if the bytes are no
+/// encryption of a text with this key.
 fn crypt(a: &Args, family: &Family, f: fn(&Task, &[u8]) -> Option<Vec<u8>>) -> Result<ArrayRef> {
     let (texts, keys) = (a.bytes(0)?, a.bytes(1)?);
     let vectors: Option<Col<BinaryViewArray>> = a.has(2).then(|| a.bytes(2)).transpose()?;

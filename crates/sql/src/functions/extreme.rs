@@ -1,6 +1,6 @@
 //! MAX_BY, MIN_BY, and MAX and MIN of ARRAY and STRUCT values: the row with the greatest or least key.
 //!
-//! Keys compare as ORDER BY compares them, NULL inside of a key first. The first of equal keys stays.
+//! Keys compare like in ORDER BY, NULLs inside a key first. The first of equal keys stays.
 
 use std::collections::HashMap;
 
@@ -19,18 +19,18 @@ pub(super) struct Best {
     greatest: bool,
     value_type: DataType,
     key_type: DataType,
-    /// The value and its key, one row each. Of MAX and MIN, whose value is the key, the key alone.
+    /// The value and its key, one row each. For MAX and MIN, whose value is the key, only the key.
     row: Option<(Option<ArrayRef>, ArrayRef)>,
     by: bool,
 }
 
 impl Best {
-    /// MAX_BY or MIN_BY.
+    /// Returns MAX_BY or MIN_BY.
     pub(super) fn by(greatest: bool, value_type: DataType, key_type: DataType) -> Self {
         Best { greatest, value_type, key_type, row: None, by: true }
     }
 
-    /// MAX or MIN.
+    /// Returns MAX or MIN.
     pub(super) fn of(greatest: bool, data_type: DataType) -> Self {
         Best { greatest, value_type: data_type.clone(), key_type: data_type, row: None, by: false }
     }
@@ -92,17 +92,17 @@ impl Accumulator for Best {
 pub(super) struct BestRows {
     greatest: bool,
     keys: KeptRows,
-    /// `None` where the value is the key.
+    /// The values; `None` if the value is the key.
     values: Option<KeptRows>,
 }
 
 impl BestRows {
-    /// MAX_BY or MIN_BY.
+    /// Returns MAX_BY or MIN_BY.
     pub(super) fn by(greatest: bool, value_type: DataType, key_type: DataType) -> Result<Self> {
         Ok(BestRows { greatest, keys: KeptRows::new(&[key_type])?, values: Some(KeptRows::new(&[value_type])?) })
     }
 
-    /// MAX or MIN.
+    /// Returns MAX or MIN.
     pub(super) fn of(greatest: bool, data_type: DataType) -> Result<Self> {
         Ok(BestRows { greatest, keys: KeptRows::new(&[data_type])?, values: None })
     }
@@ -127,7 +127,7 @@ impl GroupsAccumulator for BestRows {
         let keys = &columns[columns.len() - 1];
         let nulls = keys.logical_nulls();
         let rows = self.keys.bytes_of(std::slice::from_ref(keys))?;
-        // The rows whose values are kept, by group.
+        // For each group the row whose value is kept.
         let mut better: HashMap<usize, u64> = HashMap::new();
         for (at, group) in group_indices.iter().enumerate() {
             let chosen = opt_filter.is_none_or(|filter| filter.is_valid(at) && filter.value(at));
@@ -180,7 +180,7 @@ impl GroupsAccumulator for BestRows {
 
     fn convert_to_state(&self, columns: &[ArrayRef], opt_filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
         let Some(filter) = opt_filter else { return Ok(columns.to_vec()) };
-        // A row without a key does not count.
+        // A row without a key is ignored.
         let out = arrow::compute::not(&where_true(filter))?;
         let mut state = columns.to_vec();
         if let Some(keys) = state.last_mut() {
@@ -194,7 +194,7 @@ impl GroupsAccumulator for BestRows {
     }
 }
 
-/// Whether MAX and MIN of this type are found here; those of other types are DataFusion's.
+/// Whether MAX and MIN of this type are computed here; for other types they are DataFusion's.
 pub(super) fn is_nested(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Struct(_) | DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..))
 }

@@ -1,4 +1,4 @@
-//! What DOUBLE values are: their sign, infinities, the next even number, and the normal distribution.
+//! Functions of DOUBLE values: sign, infinities, the next even number, and the normal distribution.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::func::{Def, Ret, def};
 
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
-    // Of -0 the sign is set, too.
+    // -0 has its sign bit set, too.
     def("signbit", &[], (1, 1), Ret::Bool, |a| {
         let x = a.double(0)?;
         a.bools(|i| x.at(i).map(f64::is_sign_negative))
@@ -23,14 +23,14 @@ pub const DEFS: &[Def] = &[
     def("normal_cdf", &[], (3, 3), Ret::Double, normal_cdf),
 ];
 
-/// The next even number away from zero; an even number is its own.
+/// Returns the next even number away from zero; an even number is returned as it is.
 fn even(a: &Args) -> Result<ArrayRef> {
     let x = a.double(0)?;
     let values = (0..a.rows).map(|i| x.at(i).map(|x| ((x.abs() / 2.0).ceil() * 2.0).copysign(x)));
     Ok(Arc::new(values.collect::<Float64Array>()))
 }
 
-/// `NORMAL_CDF(mean, deviation, x)`: how likely a number of that normal distribution is `x` at most.
+/// `NORMAL_CDF(mean, deviation, x)`: the probability that a number of this normal distribution is at most `x`.
 fn normal_cdf(a: &Args) -> Result<ArrayRef> {
     let (mean, deviation, x) = (a.double(0)?, a.double(1)?, a.double(2)?);
     a.doubles(|i| {

@@ -1,7 +1,7 @@
-//! Full-text search: MATCH and its like over the tokens of a text, and TOKENIZE, which shows them.
+//! Full-text search: MATCH and similar operators over the tokens of a text, and TOKENIZE, which shows the tokens.
 //!
-//! The field of the text says by what properties its column's inverted index cuts it ([`ANALYZER_KEY`]). A column without an
-//! index is a single token.
+//! The field of the text carries the properties of its column's inverted index, which define the analyzer
+//! ([`ANALYZER_KEY`]). Text without an index is a single token.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use super::tokens::{ANALYZER_KEY, Analyzer};
 /// Functions of this file that have a name in SQL.
 pub const DEFS: &[Def] = &[def("tokenize", &[], (2, 2), Ret::Text, tokenize)];
 
-/// Functions behind operators. The third argument says how the texts are cut; planning adds it.
+/// Functions behind operators. Their third argument, the properties of the analyzer, is added during planning.
 pub const OPERATORS: &[Def] = &[
     operator(MATCH_ANY, |a| matches(a, Mode::Any), |args, info| analyzed(MATCH_ANY, args, info)),
     operator(MATCH_ALL, |a| matches(a, Mode::All), |args, info| analyzed(MATCH_ALL, args, info)),
@@ -43,7 +43,8 @@ const fn operator(name: &'static str, eval: fn(&Args) -> Result<ArrayRef>, simpl
     def(name, &[], (2, 3), Ret::Bool, eval).with_simplify(simplify)
 }
 
-/// Adds what the field of the text says of its index: a scan that works the call out has no such fields any more.
+/// Adds the properties of the index from the field of the text: the fields of a scan that evaluates the call do not
+/// have them.
 fn analyzed(name: &str, mut args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
     let known = OPERATORS.iter().find(|def| def.name == name).filter(|_| args.len() == 2);
     let Some((def, (_, field))) = known.zip(args[0].to_field(info.schema()).ok()) else {
@@ -54,29 +55,29 @@ fn analyzed(name: &str, mut args: Vec<Expr>, info: &SimplifyContext) -> Result<E
     Ok(ExprSimplifyResult::Simplified(Expr::ScalarFunction(call)))
 }
 
-/// What the tokens of the text must have in common with those that are asked for.
+/// The relation between the tokens of the text and those that are searched for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// One of them.
+    /// The text has one of them.
     Any,
-    /// Each of them.
+    /// The text has all of them.
     All,
-    /// All of them, one behind another.
+    /// The text has all of them, one directly after the other.
     Phrase,
-    /// A phrase whose last token may go on.
+    /// A phrase whose last token is a prefix.
     PhrasePrefix,
-    /// A phrase whose first token may begin earlier and whose last one may go on.
+    /// A phrase whose first token is a suffix and whose last token is a prefix.
     PhraseEdge,
-    /// A token in which a pattern is found.
+    /// A token of the text contains a match of a pattern.
     Regexp,
 }
 
-/// What is asked for, prepared for all rows.
+/// The search, prepared for all rows.
 enum Wanted {
-    /// No row has nothing.
+    /// No token is searched for, so no row matches.
     Nothing,
     Tokens(Vec<String>),
-    /// A phrase whose tokens may stand so far apart, in their order if `ordered`.
+    /// A phrase whose tokens may be this far apart, in their order if `ordered`.
     Near {
         tokens: Vec<String>,
         slop: usize,
@@ -107,7 +108,7 @@ impl Wanted {
         })
     }
 
-    /// Whether the tokens of a text are as wanted.
+    /// Whether the tokens of a text match the search.
     fn is_met(&self, mode: Mode, tokens: &[String]) -> bool {
         let wanted = match self {
             Wanted::Nothing => return false,
@@ -134,7 +135,8 @@ impl Wanted {
     }
 }
 
-/// `a phrase ~3`, and `a phrase ~3+` in this order: the phrase, how far apart its words may be, and whether in order.
+/// Splits `a phrase ~3`, or `a phrase ~3+` for a fixed order, into the phrase, the distance of its words, and whether
+/// the order is fixed.
 fn slop(text: &str) -> Option<(&str, usize, bool)> {
     let (phrase, slop) = text.trim_end().rsplit_once('~')?;
     let (slop, ordered) = match slop.strip_suffix('+') {
@@ -145,9 +147,10 @@ fn slop(text: &str) -> Option<(&str, usize, bool)> {
     Some((phrase.trim_end(), slop.parse().ok().filter(|_| is_apart)?, ordered))
 }
 
-/// Whether there is a place for each wanted token such that moving them by at most `slop` altogether makes the phrase.
+/// Whether each wanted token occurs at a place such that moving the tokens by at most `slop` altogether makes the
+/// phrase.
 fn near(tokens: &[String], wanted: &[String], slop: usize, ordered: bool) -> bool {
-    // How far each place is from that of the token in a phrase that begins at 0.
+    // The distance of each place from that of the token in a phrase that begins at 0.
     let mut places: Vec<(i64, usize)> = Vec::new();
     for (n, token) in wanted.iter().enumerate() {
         let found = tokens.iter().enumerate().filter(|(_, t)| *t == token);
@@ -155,7 +158,7 @@ fn near(tokens: &[String], wanted: &[String], slop: usize, ordered: bool) -> boo
     }
     places.sort_unstable();
     if ordered {
-        // From each place of the first token on, the next place of each other is the nearest.
+        // Starting at each place of the first token, the next place of each other token is the nearest.
         return (0..tokens.len()).filter(|start| tokens[*start] == wanted[0]).any(|start| {
             let mut at = start;
             let all = wanted[1..].iter().all(|token| {
@@ -222,7 +225,7 @@ fn matches(a: &Args, mode: Mode) -> Result<ArrayRef> {
     })
 }
 
-/// `'key' = 'value', "key" = "value"`, with quotes or without them.
+/// Reads `'key' = 'value', "key" = "value"`, with or without quotes.
 fn properties(text: &str) -> Option<Vec<(String, String)>> {
     fn word<'a>(text: &'a str, end: &[char]) -> Option<(&'a str, &'a str)> {
         let text = text.trim_start();
@@ -243,7 +246,7 @@ fn properties(text: &str) -> Option<Vec<(String, String)>> {
     Some(all)
 }
 
-/// The tokens of a text as a JSON array in the layout of Doris.
+/// Returns the tokens of a text as a JSON array in Doris's layout.
 fn tokenize(a: &Args) -> Result<ArrayRef> {
     let (texts, given) = (a.text(0)?, a.text(1)?);
     if !given.one && a.rows > 1 {

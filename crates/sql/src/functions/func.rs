@@ -1,8 +1,9 @@
-//! One scalar function as data: name, arity, result type and a body over whole columns.
+//! Scalar functions as data: name, arity, result type and a body over whole columns.
 //!
-//! DataFusion asks for a type with a dozen methods per function; here they all share [`Fun`], and a family file lists
-//! [`Def`] values. Arguments arrive uncast: MySQL turns text into numbers and dates with NULL for what does not fit,
-//! while the planner's own casts would fail the statement, so a body converts its arguments itself through [`Args`].
+//! DataFusion asks for a type with a dozen methods per function. Here all functions share [`Fun`], and a file of a
+//! family lists [`Def`] values. Arguments arrive without casts: MySQL converts text to numbers and dates with NULL for
+//! values that do not fit, while the planner's own casts would fail the statement. So a body converts its arguments
+//! itself through [`Args`].
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -24,18 +25,18 @@ use crate::metadata::TYPE_KEY;
 /// `DATETIME`: microseconds since 1970-01-01 without a zone.
 pub const DATETIME: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
-/// Name of the function that takes a part out of a document.
+/// The name of the function that extracts a part of a document.
 pub(super) const PART_OF_JSON: &str = "json_extract_string";
 
 /// The SQL type of text that is JSON.
 pub(super) const JSON: &str = "json";
 
-/// How the result type follows from the arguments.
+/// The rule by which the result type follows from the arguments.
 #[derive(Clone, Copy)]
 pub enum Ret {
     /// Text, always as views.
     Text,
-    /// Text whose bytes may be no UTF-8: BINARY, which a table that is made of it has as STRING.
+    /// BINARY, for text that need not be UTF-8; a table that is created from it has the column as STRING.
     Bytes,
     /// Text that is JSON.
     Json,
@@ -55,11 +56,11 @@ pub enum Ret {
     Arg(usize),
     /// The common type of the arguments from this number on; they are cast to it before the call.
     Common(usize),
-    /// Worked out from types and constant arguments.
+    /// A type that is computed from the types and the constant arguments.
     By(fn(&ReturnFieldArgs) -> Result<DataType>),
 }
 
-/// The rewrite a function may do while the statement is planned.
+/// A rewrite of a call during planning.
 pub type Simplify = fn(Vec<Expr>, &SimplifyContext) -> Result<ExprSimplifyResult>;
 
 /// The description of one function.
@@ -67,24 +68,24 @@ pub type Simplify = fn(Vec<Expr>, &SimplifyContext) -> Result<ExprSimplifyResult
 pub struct Def {
     /// Name in lower case.
     pub name: &'static str,
-    /// Other names of the same function.
+    /// Other names of the function.
     pub aliases: &'static [&'static str],
-    /// Smallest and largest number of arguments.
+    /// The smallest and the largest number of arguments.
     pub arity: (usize, usize),
-    /// Result type.
+    /// The result type.
     pub ret: Ret,
-    /// Body: columns in, a column of `Args::rows` values out.
+    /// The body: takes columns and returns a column of `Args::rows` values.
     pub eval: fn(&Args) -> Result<ArrayRef>,
-    /// Immutable unless said otherwise.
+    /// The volatility; immutable unless set otherwise.
     pub volatility: Volatility,
-    /// Rewrite at planning time.
+    /// The rewrite during planning.
     pub simplify: Option<Simplify>,
 }
 
-/// No upper limit of arguments.
+/// Stands for no upper limit on the number of arguments.
 pub const MANY: usize = usize::MAX;
 
-/// A function that is nothing but its body.
+/// Defines a function that has nothing but a body.
 pub const fn def(
     name: &'static str,
     aliases: &'static [&'static str],
@@ -96,24 +97,24 @@ pub const fn def(
 }
 
 impl Def {
-    /// The function gives another value per row or per statement.
+    /// Sets the volatility of a function whose value differs per row or per statement.
     pub const fn with_volatility(self, volatility: Volatility) -> Self {
         Def { volatility, ..self }
     }
 
-    /// The function is replaced by another expression during planning.
+    /// Sets the rewrite of a function during planning.
     pub const fn with_simplify(self, simplify: Simplify) -> Self {
         Def { simplify: Some(simplify), ..self }
     }
 
-    /// Makes the function known to the planner's registry.
+    /// Turns the definition into a function for the planner's registry.
     pub fn into_udf(self) -> ScalarUDF {
         let aliases = self.aliases.iter().map(|a| (*a).to_owned()).collect();
         ScalarUDF::new_from_impl(Fun { def: self, aliases, signature: Signature::user_defined(self.volatility) })
     }
 }
 
-/// A [`Def`] in the shape that DataFusion calls.
+/// A [`Def`] in the form in which DataFusion calls functions.
 struct Fun {
     def: Def,
     aliases: Vec<String>,
@@ -139,7 +140,7 @@ impl Hash for Fun {
     }
 }
 
-/// Says how many arguments a function takes, for error messages.
+/// Returns the number of arguments that a function takes as text, for error messages.
 fn arity_text((least, most): (usize, usize)) -> String {
     match (least, most) {
         (a, b) if a == b => format!("{a}"),
@@ -148,7 +149,7 @@ fn arity_text((least, most): (usize, usize)) -> String {
     }
 }
 
-/// The type that all of `types` can be turned into, as in a UNION.
+/// Returns the type to which all of `types` can be converted, as in a UNION.
 pub fn common_type(name: &str, types: &[DataType]) -> Result<DataType> {
     if let Some(common) = charter_type(types.iter()) {
         return Ok(common);
@@ -204,7 +205,7 @@ impl ScalarUDFImpl for Fun {
             Ret::Json => JSON,
             Ret::Set(name) => name,
             _ => {
-                // A part of a document is cut into tokens as the index of its column says.
+                // A part of a document is split into tokens by the analyzer of its column's index.
                 let analyzer = args.arg_fields.first().and_then(|field| field.metadata().get(ANALYZER_KEY));
                 return Ok(Arc::new(match analyzer.filter(|_| self.def.name == PART_OF_JSON) {
                     Some(text) => field.with_metadata([(ANALYZER_KEY.to_string(), text.clone())].into()),
@@ -241,8 +242,8 @@ impl ScalarUDFImpl for Fun {
     }
 
     fn invoke_with_args(&self, call: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        // Constants in, constant out: one row is worked out and the planner folds it. A volatile function has no
-        // constant result even with constant arguments.
+        // If all arguments are constants, so is the result: one row is evaluated and the planner folds it. A volatile
+        // function has no constant result even with constant arguments.
         let constant = self.def.volatility != Volatility::Volatile
             && call.args.iter().all(|a| matches!(a, ColumnarValue::Scalar(_)));
         let rows = if constant { 1 } else { call.number_rows };

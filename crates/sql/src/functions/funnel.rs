@@ -1,5 +1,5 @@
-//! WINDOW_FUNNEL(window, mode, time, event1, event2, ...): how many events of a chain follow each other within a window of
-//! seconds.
+//! WINDOW_FUNNEL(window, mode, time, event1, event2, ...): the number of events of a chain that follow each other
+//! within a window of seconds.
 
 use arrow::array::{ArrayRef, AsArray, BooleanArray};
 use arrow::datatypes::{DataType, Int64Type, TimestampMicrosecondType};
@@ -25,20 +25,20 @@ pub(super) const SPECS: &[Spec] = &[Spec {
     finish: longest_chain,
 }];
 
-/// What ends a chain besides the window.
+/// The condition that ends a chain besides the window.
 #[derive(Clone, Copy, PartialEq)]
 enum Mode {
-    /// Nothing.
+    /// No other condition.
     Default,
-    /// An event of the chain that comes again.
+    /// An event of the chain occurs again.
     Deduplication,
-    /// Any row that is not the next event.
+    /// A row is not the next event.
     Fixed,
-    /// An event at the time of the one before.
+    /// An event occurs at the same time as the one before.
     Increase,
 }
 
-/// The one value that a column has in all rows.
+/// Returns the value that a column has in all rows.
 pub(super) fn constant<T: PartialEq + Copy>(
     name: &str,
     what: &str,
@@ -51,7 +51,8 @@ pub(super) fn constant<T: PartialEq + Copy>(
     }
 }
 
-/// Of each row the first one from it on in which an event is; the number of rows where there is none.
+/// Returns for each row the first row, itself included, in which the event occurs; the number of rows where there is
+/// none.
 fn next_rows(event: &BooleanArray, order: &[usize]) -> Vec<usize> {
     let mut next = vec![order.len(); order.len() + 1];
     for at in (0..order.len()).rev() {
@@ -60,7 +61,7 @@ fn next_rows(event: &BooleanArray, order: &[usize]) -> Vec<usize> {
     next
 }
 
-/// Rows in the order of their times; rows of one time stay as they are.
+/// Sorts rows by their times; rows of the same time keep their order. Returns the order and the sorted times.
 pub(super) fn in_time(times: &ArrayRef) -> (Vec<usize>, Vec<i64>) {
     let times = times.as_primitive::<TimestampMicrosecondType>();
     let mut order: Vec<usize> = (0..times.len()).collect();
@@ -99,7 +100,7 @@ fn longest_chain(rows: &Rows<'_>) -> Result<ScalarValue> {
     Ok(ScalarValue::Int32(Some(longest as i32)))
 }
 
-/// How many events follow each other from a row of the first event on.
+/// Returns the number of events that follow each other, starting at a row of the first event.
 fn chain(events: &[Vec<usize>], times: &[i64], start: usize, end: i64, mode: Mode) -> usize {
     let mut last = start;
     for (found, event) in events.iter().enumerate().skip(1) {

@@ -1,9 +1,9 @@
-//! Memory of what functions make.
+//! Memory for the results of functions.
 //!
-//! A few bytes of arguments can stand for any number of bytes of result: `repeat('a', 1000000)` over 8,192 rows. So what a
-//! call makes beyond [`FREE_BYTES`] is asked of the statement's memory before it is made, and at the same times the call
-//! looks whether anybody still waits for it. What is granted is given back when the call is done: the operators behind it
-//! ask for what they keep.
+//! A few bytes of arguments can make any number of bytes of result: `repeat('a', 1000000)` over 8,192 rows. So a call
+//! reserves what it makes beyond [`FREE_BYTES`] from the statement's memory before it is made, and at the same points
+//! it checks whether the statement has ended. The reservation is released when the call is done: the operators after it
+//! reserve what they keep.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReser
 
 use super::{SessionInfo, still_wanted};
 
-/// What a call may make without asking.
+/// The bytes that a call may make without a reservation.
 const FREE_BYTES: usize = 8 << 20;
 
-/// Memory of a result that grows, in its bytes: a full vector moves into one of twice the size.
+/// Memory per byte of a growing result: a full vector moves into one of twice the size.
 const ROOM: usize = 2;
 
-/// The memory that the functions of a statement ask for room.
+/// The memory pool from which the functions of a statement reserve.
 #[derive(Clone, Debug)]
 pub struct Memory(pub Arc<dyn MemoryPool>);
 
@@ -31,8 +31,8 @@ impl PartialEq for Memory {
     }
 }
 
-/// Bytes of the values of an array, without those that other slices of the same arrays have. Long texts of views are not
-/// among them: whoever copies views shares them.
+/// Returns the bytes of the values of an array, without those of other slices of the same buffers. Long texts of views
+/// are not counted: copies of views share them.
 pub fn bytes_of(array: &ArrayRef) -> usize {
     match array.data_type() {
         DataType::List(_) => {
@@ -53,7 +53,7 @@ pub fn bytes_of(array: &ArrayRef) -> usize {
     }
 }
 
-/// What one call has made, and what it may make.
+/// The bytes that one call has made, and those that it may make.
 pub struct Growth {
     name: &'static str,
     pool: Option<Arc<dyn MemoryPool>>,
@@ -64,7 +64,7 @@ pub struct Growth {
 }
 
 impl Growth {
-    /// Nothing yet, under the configuration of a session.
+    /// Starts a call that has made nothing, under the configuration of a session.
     pub fn new(name: &'static str, config: &ConfigOptions) -> Self {
         let pool = config.extensions.get::<SessionInfo>().and_then(|info| info.memory.clone());
         Growth {
@@ -77,7 +77,8 @@ impl Growth {
         }
     }
 
-    /// Room for so many bytes more than were made. `None`: there is none, and [`add`](Self::add) says why.
+    /// Asks for room for this many bytes more than were made. `None` if there is no room; [`add`](Self::add) then
+    /// returns the reason.
     #[inline]
     pub fn ask(&mut self, bytes: usize) -> Option<()> {
         match self.made.checked_add(bytes) {
@@ -92,7 +93,8 @@ impl Growth {
             let Some(pool) = &self.pool else { return Ok(wanted) };
             let name = self.name;
             let reservation = self.reservation.get_or_insert_with(|| MemoryConsumer::new(name).register(pool));
-            // By halves, so that a call asks seldom; by what is needed where that is not there.
+            // The reservation grows by half, so that a call seldom has to ask; by what is needed if there is no room
+            // for more.
             let ahead = wanted.saturating_add(self.made / 2);
             match reservation.try_resize(ahead.saturating_mul(ROOM)) {
                 Ok(()) => Ok(ahead),
@@ -111,10 +113,11 @@ impl Growth {
         }
     }
 
-    /// So many bytes were made.
+    /// Reports that this many bytes were made.
     ///
     /// # Errors
-    /// There is no room for them, or there was none when it was asked for.
+    /// `ResourcesExhausted` if there is no room for them, or there was none when it was asked for; `Execution` if the
+    /// statement has ended.
     #[inline]
     pub fn add(&mut self, bytes: usize) -> Result<()> {
         if self.refused.is_none() && self.ask(bytes).is_some() {

@@ -13,7 +13,7 @@ use super::args::Args;
 use super::func::{Def, MANY, Ret, def};
 use super::xxh3::xxh3_64;
 
-/// Doris' seed of MurmurHash3.
+/// Doris's seed of MurmurHash3.
 pub const MURMUR_SEED: i64 = 104_729;
 
 /// Functions of this file.
@@ -65,7 +65,7 @@ fn digest(a: &Args, f: impl Fn(&[u8]) -> Vec<u8>) -> Result<ArrayRef> {
     })
 }
 
-/// The digest of all arguments behind one another.
+/// Returns the digest of the concatenation of all arguments.
 fn digest_of_all(a: &Args, f: impl Fn(&[u8]) -> Vec<u8>) -> Result<ArrayRef> {
     let parts = (0..a.len()).map(|k| a.bytes(k)).collect::<Result<Vec<_>>>()?;
     a.texts(|i, out| {
@@ -78,7 +78,7 @@ fn digest_of_all(a: &Args, f: impl Fn(&[u8]) -> Vec<u8>) -> Result<ArrayRef> {
     })
 }
 
-/// MySQL's old PASSWORD(): SHA-1 twice, in capital letters behind a star; nothing of nothing.
+/// MySQL's old PASSWORD(): SHA-1 applied twice, in capital hexadecimal digits after a `*`; empty for an empty text.
 fn password(a: &Args) -> Result<ArrayRef> {
     let s = a.bytes(0)?;
     a.texts(|i, out| {
@@ -109,13 +109,13 @@ fn sha2(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// Hash of the first argument is the seed for the next; NULL if one is NULL.
+/// Hashes the arguments in order, each hash being the seed of the next; NULL if one is NULL.
 fn hashed(a: &Args, seed: i64, f: impl Fn(&[u8], i64) -> i64) -> Result<ArrayRef> {
     let parts = (0..a.len()).map(|k| a.bytes(k)).collect::<Result<Vec<_>>>()?;
     a.ints(|i| parts.iter().try_fold(seed, |seed, part| Some(f(part.at(i)?, seed))))
 }
 
-/// CRC-32 as in zlib, a nibble at a time.
+/// CRC-32 as in zlib, computed a nibble at a time.
 pub fn crc32(bytes: &[u8]) -> u32 {
     const TABLE: [u32; 16] = {
         let mut table = [0; 16];
@@ -200,7 +200,7 @@ pub fn murmur3_32(bytes: &[u8], seed: u32) -> u32 {
     h ^ h >> 16
 }
 
-/// MurmurHash3 with 64 bits as Doris has it (`murmur_hash3_x64_64`): one lane of the 128-bit variant for x64.
+/// MurmurHash3 with 64 bits as in Doris (`murmur_hash3_x64_64`): one lane of the 128-bit variant for x64.
 pub fn murmur3_64(bytes: &[u8], seed: u64) -> u64 {
     let mix = |k: u64| k.wrapping_mul(0x87c3_7b91_1142_53d5).rotate_left(31).wrapping_mul(0x4cf5_ad43_2745_937f);
     let mut h = seed;
@@ -216,7 +216,7 @@ pub fn murmur3_64(bytes: &[u8], seed: u64) -> u64 {
     h ^ h >> 33
 }
 
-/// MurmurHash3_x64_128 (Austin Appleby), both halves begun with a seed of 64 bits.
+/// MurmurHash3_x64_128 (Austin Appleby); both halves start with a seed of 64 bits.
 pub fn murmur3_128(bytes: &[u8], seed: u64) -> (u64, u64) {
     const C: [u64; 2] = [0x87c3_7b91_1142_53d5, 0x4cf5_ad43_2745_937f];
     let first = |k: u64| k.wrapping_mul(C[0]).rotate_left(31).wrapping_mul(C[1]);
@@ -287,7 +287,7 @@ mod tests {
         assert_eq!(murmur3_32(b"", 1), 0x514e_28b7);
         assert_eq!(murmur3_32(b"abc", 0), 0xb3dd_93fa);
         assert_eq!(murmur3_32(b"Hello, world!", 0x9747_b28c), 0x2488_4cba);
-        // The examples of Doris' manual.
+        // The examples of Doris's manual.
         assert_eq!(murmur3_64(b"hello", 0) as i64, -3_215_607_508_166_160_593);
         assert_eq!(murmur3_64(b"world", murmur3_64(b"hello", 0)) as i64, 3_583_109_472_027_628_045);
         assert_eq!(murmur3_128(b"", 0), (0, 0));

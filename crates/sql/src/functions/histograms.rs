@@ -1,4 +1,4 @@
-//! HISTOGRAM, LINEAR_HISTOGRAM and COUNT_BY_ENUM: how often which values occur, as JSON.
+//! HISTOGRAM, LINEAR_HISTOGRAM and COUNT_BY_ENUM: the frequencies of values, as JSON.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -15,10 +15,10 @@ use super::funnel::constant;
 use super::json::write_quoted;
 use crate::type_text::Sql;
 
-/// Buckets of a histogram, unless another number is asked for.
+/// The number of buckets of a histogram if the call gives none.
 const BUCKETS: i64 = 128;
 
-/// Most buckets of equal width.
+/// The largest number of buckets of equal width.
 const WIDE_BUCKETS_MAX: i64 = 1_000_000;
 
 /// Functions of this file.
@@ -76,10 +76,10 @@ fn text(text: String) -> Result<ScalarValue> {
     Ok(ScalarValue::Utf8View(Some(text)))
 }
 
-/// A value of the ordered column: its row, and how often it is there.
+/// A value of the sorted column: its row, and the number of its occurrences.
 type Value = (usize, usize);
 
-/// Whether the values fit into so many buckets, of which none has more than `most` rows.
+/// Whether the values fit into this many buckets of at most `most` rows each.
 fn fits(values: &[Value], most: usize, buckets: usize) -> bool {
     let (mut used, mut size) = (1, 0);
     for (_, count) in values {
@@ -95,7 +95,7 @@ fn fits(values: &[Value], most: usize, buckets: usize) -> bool {
     true
 }
 
-/// Rows of a bucket: the least number by which the buckets suffice, looked for in as many steps as Doris takes.
+/// Returns the rows per bucket: the least number with which the buckets suffice, searched in as many steps as in Doris.
 fn rows_of_bucket(values: &[Value], buckets: usize) -> usize {
     const STEPS: usize = 10;
     let all: usize = values.iter().map(|(_, count)| count).sum();
@@ -113,7 +113,7 @@ fn rows_of_bucket(values: &[Value], buckets: usize) -> usize {
     high
 }
 
-/// HISTOGRAM(x, buckets): buckets of about as many rows each.
+/// HISTOGRAM(x, buckets): buckets with about as many rows each.
 fn equal_heights(rows: &Rows<'_>) -> Result<ScalarValue> {
     let buckets = match rows.columns.get(1) {
         Some(column) => constant(rows.name, "number of buckets", column.as_primitive::<Int64Type>().iter())?.flatten(),
@@ -161,7 +161,7 @@ fn equal_heights(rows: &Rows<'_>) -> Result<ScalarValue> {
     text(format!("{{\"num_buckets\":{},\"buckets\":[{}]}}", shown.len(), shown.join(",")))
 }
 
-/// A number as JSON writers of C++ have it: with a point, and with an exponent where it is far from 1.
+/// Prints a number like JSON writers of C++: with a point, and with an exponent if it is far from 1.
 fn write_number(out: &mut String, v: f64) {
     let far = v != 0.0 && !(1e-6..1e21).contains(&v.abs());
     let start = out.len();
@@ -171,7 +171,7 @@ fn write_number(out: &mut String, v: f64) {
     }
 }
 
-/// LINEAR_HISTOGRAM(x, width, offset): buckets of one width, from the first to the last with a row.
+/// LINEAR_HISTOGRAM(x, width, offset): buckets of one width, from the first to the last that has a row.
 fn equal_widths(rows: &Rows<'_>) -> Result<ScalarValue> {
     let name = rows.name;
     let column = |at: usize| rows.columns[at].as_primitive::<Float64Type>().values();
@@ -218,7 +218,8 @@ fn equal_widths(rows: &Rows<'_>) -> Result<ScalarValue> {
     text(out)
 }
 
-/// COUNT_BY_ENUM(a, b, ...): how often each text is there, for each argument. Texts are in their order, which Doris leaves open.
+/// COUNT_BY_ENUM(a, b, ...): for each argument the number of occurrences of each text. The texts are sorted; Doris does
+/// not define their order.
 fn by_value(rows: &Rows<'_>) -> Result<ScalarValue> {
     let mut shown = Vec::with_capacity(rows.columns.len());
     for column in rows.columns {

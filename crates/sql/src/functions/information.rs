@@ -1,6 +1,6 @@
-//! What a session knows of itself: DATABASE(), USER(), VERSION(), CONNECTION_ID().
+//! Functions that tell about the session: DATABASE(), USER(), VERSION(), CONNECTION_ID().
 //!
-//! The registry of functions is shared by all sessions, so the answers travel in each session's configuration as a
+//! The registry of functions is shared by all sessions, so the answers are in each session's configuration, as a
 //! [`SessionInfo`] extension.
 
 use std::any::Any;
@@ -16,36 +16,36 @@ use super::func::{Def, Ret, def};
 use super::growth::Memory;
 use super::lost::LostValues;
 
-/// What the information functions answer in one session.
+/// The answers of the information functions in one session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionInfo {
     /// VERSION(), such as `5.7.99`.
     pub version: String,
-    /// DATABASE(); None before `USE`.
+    /// DATABASE(); `None` before `USE`.
     pub database: Option<String>,
     /// CURRENT_CATALOG().
     pub catalog: String,
     /// USER(): the name and host that the client gave, `name@host`.
     pub user: String,
-    /// CURRENT_USER(): the account that was matched, `name@pattern`.
+    /// CURRENT_USER(): the account that the login matched, `name@pattern`.
     pub current_user: String,
-    /// CURRENT_ROLE(): names of the roles in force, `NONE` where there are none.
+    /// CURRENT_ROLE(): names of the active roles, `NONE` if there are none.
     pub current_role: String,
     /// CONNECTION_ID().
     pub connection_id: u64,
-    /// LAST_QUERY_ID() of the statement before; empty when there is none.
+    /// LAST_QUERY_ID() of the previous statement; empty if there is none.
     pub last_query_id: String,
     /// LAST_INSERT_ID().
     pub last_insert_id: u64,
-    /// FOUND_ROWS() of the statement before.
+    /// FOUND_ROWS() of the previous statement.
     pub found_rows: u64,
-    /// ROW_COUNT() of the statement before, -1 after a query.
+    /// ROW_COUNT() of the previous statement, -1 after a query.
     pub row_count: i64,
-    /// Dates and times of the statement that are none.
+    /// The invalid dates and times of the statement.
     pub lost: Arc<LostValues>,
     /// The setting `block_encryption_mode`.
     pub encryption_mode: String,
-    /// What functions ask for room; `None`: there is room for everything.
+    /// The memory pool from which functions reserve; `None` if memory is unlimited.
     pub memory: Option<Memory>,
 }
 
@@ -128,7 +128,8 @@ const fn stable(
     def(name, aliases, (0, 0), ret, eval).with_volatility(Volatility::Stable)
 }
 
-/// The name of the argument's character set or order: of text that of all text, of all else `binary`, as in MySQL.
+/// Returns the name of the argument's character set or collation: `of_text` for text, `binary` for other types, as in
+/// MySQL.
 fn named(a: &Args, of_text: &str) -> Result<ArrayRef> {
     let name = if a.data_type(0).is_string() { of_text } else { "binary" };
     text(name).to_array_of_size(a.rows)

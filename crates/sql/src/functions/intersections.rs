@@ -1,4 +1,5 @@
-//! BITMAP values of the group by another column: what the sets of some of its values have in common.
+//! BITMAP values of a group, by the values of another column: the intersection or combination of the sets of some of
+//! these values.
 
 use std::collections::HashMap;
 
@@ -61,13 +62,13 @@ pub(super) const SPECS: &[Spec] = &[
     },
 ];
 
-/// A set, a text that names it, and a formula over the names.
+/// Checks the arguments: a set, a text that names it, and a formula over the names.
 fn takes_formula(name: &'static str, types: &[DataType]) -> Result<Vec<DataType>> {
     check_set(name, &types[0])?;
     Ok(vec![DataType::BinaryView, DataType::Utf8View, DataType::Utf8View])
 }
 
-/// The set that the formula makes of those of each name; a name without a row has the empty set.
+/// Evaluates the formula over the sets of the names; a name without a row has the empty set.
 fn calculated(rows: &Rows<'_>) -> Result<RoaringTreemap> {
     let external = |e| DataFusionError::External(Box::new(e));
     let (sets, names) = (rows.columns[0].as_binary_view(), rows.columns[1].as_string_view());
@@ -108,7 +109,7 @@ enum Token {
     Close,
 }
 
-/// The formula in pieces; a backslash makes the character behind it a part of a name.
+/// Splits the formula into tokens; a backslash makes the character after it a part of a name.
 fn tokens(formula: &str) -> Vec<Token> {
     let mut all = Vec::new();
     let mut name = String::new();
@@ -139,12 +140,12 @@ fn tokens(formula: &str) -> Vec<Token> {
     all
 }
 
-/// Deepest brackets of a formula.
+/// The deepest nesting of brackets in a formula.
 const DEPTH_MAX: usize = 256;
 
-/// Operands from left to right: no operator binds tighter than another.
+/// Evaluates operands from left to right: no operator binds tighter than another.
 fn expression(tokens: &[Token], at: &mut usize, named: &HashMap<&str, RoaringTreemap>) -> Option<RoaringTreemap> {
-    // What is open: the value so far with its operator, from the outermost bracket on.
+    // The open brackets, outermost first: for each the value so far and the operator after it.
     let mut open: Vec<(Option<RoaringTreemap>, Option<char>)> = vec![(None, None)];
     let combine = |level: &mut (Option<RoaringTreemap>, Option<char>), operand: RoaringTreemap| -> Option<()> {
         let value = match (level.0.take(), level.1.take()) {
@@ -185,14 +186,14 @@ fn expression(tokens: &[Token], at: &mut usize, named: &HashMap<&str, RoaringTre
     }
 }
 
-/// A set, and values of one type.
+/// Checks the arguments: a set, and values of one type.
 fn takes(name: &'static str, types: &[DataType]) -> Result<Vec<DataType>> {
     check_set(name, &types[0])?;
     let values = common_type(name, &types[1..])?;
     Ok(std::iter::once(DataType::BinaryView).chain(std::iter::repeat_n(values, types.len() - 1)).collect())
 }
 
-/// The members that are in the sets of each of the values; a value without a row has the empty set.
+/// Returns the members that are in the sets of all of the values; a value without a row has the empty set.
 fn common(rows: &Rows<'_>) -> Result<RoaringTreemap> {
     let external = |e| DataFusionError::External(Box::new(e));
     let sets = rows.columns[0].as_binary_view();

@@ -1,4 +1,4 @@
-//! JSON functions over text columns. Results are compact, as Doris prints JSON.
+//! JSON functions over text columns. Results are compact, in Doris's format.
 
 use arrow::array::{Array, ArrayRef, StringViewArray};
 use arrow::datatypes::DataType;
@@ -71,7 +71,7 @@ pub const DEFS: &[Def] = &[
     }),
 ];
 
-/// Paths of a column, parsed again only when the text changes.
+/// The paths of a column; a path is parsed only when its text differs from that of the row before.
 pub struct Paths<'a> {
     column: &'a Col<StringViewArray>,
     parse: fn(&str) -> Option<Vec<Leg>>,
@@ -79,17 +79,17 @@ pub struct Paths<'a> {
 }
 
 impl<'a> Paths<'a> {
-    /// Of what is read: they need not begin with `$`.
+    /// Paths for reading, which need not begin with `$`.
     pub fn new(column: &'a Col<StringViewArray>) -> Self {
         Paths { column, parse: parse_bare_path, last: None }
     }
 
-    /// Of what is changed.
+    /// Paths for changes, which begin with `$`.
     pub fn to_change(column: &'a Col<StringViewArray>) -> Self {
         Paths { column, parse: parse_path, last: None }
     }
 
-    /// The path of row `i`: None for NULL, an error for a text that is no path.
+    /// Returns the path of row `i`: `None` for NULL, an error for a text that is no path.
     pub fn at(&mut self, name: &str, i: usize) -> Result<Option<&[Leg]>> {
         let Some(text) = self.column.at(i) else {
             return Ok(None);
@@ -104,7 +104,7 @@ impl<'a> Paths<'a> {
     }
 }
 
-/// First argument at the path in the second, row by row.
+/// The values of the first argument at the paths in the second, row by row.
 struct AtPath<'a> {
     args: &'a Args<'a>,
     docs: Result<Col<StringViewArray>>,
@@ -116,7 +116,8 @@ fn at_path<'a>(args: &'a Args<'a>) -> AtPath<'a> {
 }
 
 impl AtPath<'_> {
-    /// Calls `f` with the first value found, or None for a missing one; NULL arguments give NULL without a call.
+    /// Calls `f` once per row: with `None` if an argument is NULL or the document is no JSON, with `Some(None)` if
+    /// there is no value at the path, else with the first value.
     fn each(self, mut f: impl FnMut(Option<Option<&str>>)) -> Result<()> {
         let (docs, paths) = (self.docs?, self.paths?);
         let mut paths = Paths::new(&paths);
@@ -159,7 +160,7 @@ impl AtPath<'_> {
     }
 }
 
-/// A number without its fraction; true is 1.
+/// Returns a number without its fraction; true is 1.
 fn whole(v: &str) -> Option<i128> {
     match kind(v) {
         Kind::Integer => v.parse().ok(),
@@ -169,12 +170,12 @@ fn whole(v: &str) -> Option<i128> {
     }
 }
 
-/// The only path of a one-path call, or all values of several paths, as JSON.
+/// Returns the value of a call with one path, or an array of the values of several paths, as JSON.
 fn json_extract(a: &Args) -> Result<ArrayRef> {
     extract(a, compact)
 }
 
-/// JSON_EXTRACT with the characters of a text that is the whole result.
+/// JSON_EXTRACT, but a result that is a single text is returned without quotes.
 fn json_extract_no_quotes(a: &Args) -> Result<ArrayRef> {
     extract(a, |out, value| match unquote(value).filter(|_| kind(value) == Kind::Text) {
         Some(text) => out.push_str(&text),
@@ -229,7 +230,7 @@ pub fn write_array<'a>(out: &mut String, values: impl Iterator<Item = &'a str>) 
     out.push(']');
 }
 
-/// A value as text; null is none.
+/// Returns a value as text; `None` for null.
 fn value_text(v: &str) -> Option<String> {
     match kind(v) {
         Kind::Null => None,
@@ -244,7 +245,7 @@ fn value_text(v: &str) -> Option<String> {
 
 const JSON_VALUE: Def = def(PART_OF_JSON, &["jsonb_extract_string"], (2, 2), Ret::Text, json_extract_string);
 
-/// The function behind `j['name']` of JSON.
+/// Returns the function behind `j['name']` of JSON.
 pub fn json_value_udf() -> ScalarUDF {
     JSON_VALUE.into_udf()
 }
@@ -257,7 +258,7 @@ fn json_extract_string(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// GET_JSON_STRING: what a name leads to in the elements of an array is an array.
+/// GET_JSON_STRING: a name applied to an array gives the array of its elements' members.
 fn get_json_string(a: &Args) -> Result<ArrayRef> {
     let (docs, paths) = (a.text(0)?, a.text(1)?);
     let mut paths = Paths::new(&paths);
@@ -316,7 +317,7 @@ fn json_valid(a: &Args) -> Result<ArrayRef> {
     a.ints(|i| Some(document(s.at(i)?).is_some().into()))
 }
 
-/// Text that is JSON; else an error, or NULL.
+/// Returns text that is JSON; for other text an error if `strict`, else NULL.
 pub fn json_parse(a: &Args, strict: bool) -> Result<ArrayRef> {
     let s = a.text(0)?;
     if strict {
@@ -333,7 +334,7 @@ pub fn json_parse(a: &Args, strict: bool) -> Result<ArrayRef> {
     })
 }
 
-/// The document, or the value at the path in argument 1 if there is one, handed to `f`.
+/// Calls `f` with the document, or with the value at the path in argument 1 if there is one.
 fn values_at<T>(a: &Args, mut f: impl FnMut(&str) -> Option<T>) -> Result<Vec<Option<T>>> {
     if a.has(1) {
         return at_path(a).collect(|v| v.and_then(&mut f));
@@ -350,7 +351,7 @@ fn json_length(a: &Args) -> Result<ArrayRef> {
     a.ints(|i| values[i])
 }
 
-/// With a path Doris' names, without one MySQL's.
+/// Returns Doris's names of types if there is a path, else MySQL's.
 fn json_type(a: &Args) -> Result<ArrayRef> {
     let doris = a.has(1);
     let values = values_at(a, |v| {
@@ -390,7 +391,7 @@ fn json_keys(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// The elements of an array: texts without their quotes unless the second argument is true, JSON's null as NULL.
+/// Returns the elements of an array: texts without quotes unless the second argument is true, JSON's null as NULL.
 fn json_elements(a: &Args) -> Result<ArrayRef> {
     let (docs, raw) = (a.text(0)?, a.bool(1)?);
     text_lists(a, |i, out| {
@@ -409,7 +410,7 @@ fn json_elements(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// MySQL's rule: an array contains each of the candidate's elements, an object each of its members.
+/// MySQL's rule: an array must contain each of the candidate's elements, an object each of its members.
 fn contains(target: &Value, candidate: &Value) -> bool {
     match (target, candidate) {
         (Value::Array(t), Value::Array(c)) => c.iter().all(|c| t.iter().any(|t| contains(t, c))),
@@ -470,16 +471,16 @@ pub struct Values {
     form: Form,
 }
 
-/// What the text of a value is.
+/// The meaning of the text of a value.
 #[derive(Clone, Copy, PartialEq)]
 enum Form {
     /// Characters, which are quoted.
     Text,
-    /// A document, or characters where it is none.
+    /// A document, or characters if it is no JSON.
     Json,
-    /// 1 and 0 for true and false.
+    /// 1 and 0 stand for true and false.
     Boolean,
-    /// JSON as it is.
+    /// JSON that is written unchanged.
     Written,
 }
 
@@ -500,7 +501,7 @@ impl Values {
         Ok(Values { text: a.text(k)?, form })
     }
 
-    /// Row `i` is not NULL.
+    /// Whether row `i` is not NULL.
     pub fn has(&self, i: usize) -> bool {
         self.text.at(i).is_some()
     }

@@ -1,5 +1,5 @@
-//! JSON documents with parts put in, replaced or taken out, merged and searched. What is not touched stays as it was
-//! written, but for blanks.
+//! JSON documents in which parts are inserted, replaced or removed, merged and searched. Other parts stay as they were
+//! written, except for blanks.
 
 use std::fmt::Write;
 
@@ -26,7 +26,7 @@ pub const DEFS: &[Def] = &[
     def("json_search", &[], (3, MANY), Ret::Json, search),
 ];
 
-/// What happens to places that are there and places that are not.
+/// The treatment of paths that exist (`replace`) and paths that do not (`insert`).
 #[derive(Clone, Copy)]
 struct Mode {
     insert: bool,
@@ -43,13 +43,13 @@ fn member(out: &mut String, first: &mut bool, key: Option<&str>) {
     }
 }
 
-/// The place of an index in an array of so many elements; one behind the end and further are no places.
+/// Returns the place of an index in an array of this length; `None` beyond its ends.
 fn place(index: i64, length: usize) -> Option<usize> {
     let at = if index < 0 { length as i64 + index } else { index };
     usize::try_from(at).ok().filter(|at| *at < length)
 }
 
-/// Appends the value with `new` at the path; without `new` what is there goes away.
+/// Appends the value with `new` at the path; with `None` the value at the path is removed.
 fn edit(out: &mut String, value: &str, legs: &[Leg], new: Option<&str>, mode: Mode) {
     let Some((leg, rest)) = legs.split_first() else {
         match new {
@@ -101,7 +101,7 @@ fn edit(out: &mut String, value: &str, legs: &[Leg], new: Option<&str>, mode: Mo
             }
             out.push(']');
         }
-        // A value that is no array counts as an array of itself.
+        // A value that is no array counts as an array that contains it.
         (Leg::Index(0 | -1), _) if !goes => edit(out, value, rest, new, mode),
         (Leg::Index(1..), _) if comes.is_some() => {
             out.push('[');
@@ -114,7 +114,7 @@ fn edit(out: &mut String, value: &str, legs: &[Leg], new: Option<&str>, mode: Mo
     }
 }
 
-/// Each call is an edit for all rows, in the order of the arguments: NULL where the document or a path is.
+/// Applies the edits of a call to all rows, in the order of the arguments; NULL where the document or a path is NULL.
 fn edited(a: &Args, step: usize, mode: Mode) -> Result<ArrayRef> {
     if !(a.len() - 1).is_multiple_of(step) {
         return exec_err!(
@@ -170,7 +170,7 @@ fn remove(a: &Args) -> Result<ArrayRef> {
     edited(a, 1, Mode { insert: false, replace: true })
 }
 
-/// RFC 7396: members of the patch replace those of the target, null takes them away.
+/// RFC 7396: members of the patch replace those of the target, and null removes them.
 fn patch(out: &mut String, target: &str, by: &str) {
     if kind(by) != Kind::Object {
         compact(out, by);
@@ -178,7 +178,7 @@ fn patch(out: &mut String, target: &str, by: &str) {
     }
     let target = if kind(target) == Kind::Object { members(target) } else { Vec::new() };
     let name = |key: Option<&str>| key.and_then(unquote);
-    // By name: the key as written, the value, and whether the target has it. Of equal names the last counts.
+    // By name: the key as written, the value, and whether the target has it. Of equal names the last one counts.
     let mut changes: IndexMap<_, _> = members(by).into_iter().map(|(key, v)| (name(key), (key, v, false))).collect();
     let mut first = true;
     out.push('{');
@@ -218,12 +218,12 @@ fn merge_patch(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// 1 for what has no members.
+/// Returns the depth of a value, 1 if it has no members.
 fn depth(value: &str) -> i64 {
     1 + members(value).into_iter().map(|(_, v)| depth(v)).max().unwrap_or(0)
 }
 
-/// A pattern of LIKE, taken apart.
+/// An element of a LIKE pattern.
 enum Piece {
     Any,
     One,
@@ -244,8 +244,8 @@ fn pieces(pattern: &str, escape: Option<char>) -> Vec<Piece> {
     out
 }
 
-/// Whether the text is like the pattern. Only the last `%` is ever tried again: what came before it has matched as early
-/// as it could.
+/// Whether the text matches the pattern. Only the last `%` is retried: everything before it has matched as early as it
+/// could.
 fn like(text: &str, pattern: &[Piece]) -> bool {
     let text: Vec<char> = text.chars().collect();
     let (mut at, mut piece) = (0, 0);
@@ -271,7 +271,7 @@ fn like(text: &str, pattern: &[Piece]) -> bool {
     }
 }
 
-/// Appends the paths to texts below a value that `wanted` says yes to.
+/// Appends the paths to the texts below a value for which `wanted` holds.
 fn find(value: &str, path: &mut String, wanted: &dyn Fn(&str) -> bool, found: &mut Vec<String>) {
     if kind(value) == Kind::Text && unquote(value).is_some_and(|s| wanted(&s)) {
         found.push(path.clone());
@@ -295,7 +295,7 @@ fn find(value: &str, path: &mut String, wanted: &dyn Fn(&str) -> bool, found: &m
     }
 }
 
-/// `JSON_SEARCH(doc, 'one' | 'all', pattern [, escape [, path ...]])`: the paths to texts like the pattern.
+/// `JSON_SEARCH(doc, 'one' | 'all', pattern [, escape [, path ...]])`: the paths to texts that match the pattern.
 fn search(a: &Args) -> Result<ArrayRef> {
     let (docs, modes, patterns) = (a.text(0)?, a.text(1)?, a.text(2)?);
     let escapes = a.has(3).then(|| a.text(3)).transpose()?;

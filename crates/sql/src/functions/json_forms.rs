@@ -1,4 +1,4 @@
-//! JSON documents brought into one form: keys in order, numbers of one type, no nulls, another value for what is no JSON.
+//! Normal forms of JSON documents: sorted keys, numbers of one type, no nulls, and a default for text that is no JSON.
 
 use arrow::array::ArrayRef;
 use datafusion::common::{Result, exec_err};
@@ -49,7 +49,7 @@ fn nested(out: &mut String, object: bool, members: &[(Option<&str>, &str)], f: f
     out.push(if object { '}' } else { ']' });
 }
 
-/// Objects with their keys in the order of their bytes; of members with equal keys the first stays.
+/// Sorts the keys of objects by their bytes; of members with equal keys the first stays.
 fn sorted(out: &mut String, value: &str) {
     match kind(value) {
         Kind::Object => {
@@ -65,13 +65,13 @@ fn sorted(out: &mut String, value: &str) {
     }
 }
 
-/// Every number as a DOUBLE shows it.
+/// Prints every number like a DOUBLE.
 fn doubles(out: &mut String, value: &str) {
     match kind(value) {
         of @ (Kind::Object | Kind::Array) => nested(out, of == Kind::Object, &members(value), doubles),
         Kind::Integer | Kind::Double => match value.parse::<f64>() {
             Ok(number) if number.is_finite() => write_double(out, number),
-            // No DOUBLE holds the number.
+            // The number is too large for a DOUBLE.
             _ => out.push_str(value),
         },
         _ => compact(out, value),
@@ -93,7 +93,7 @@ fn array_ignore_null(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// The document, or the second argument for what is none, `{}` where there is no second one.
+/// Returns the document, or for text that is no JSON the second argument, `{}` if there is none.
 fn parse_error_to_value(a: &Args) -> Result<ArrayRef> {
     let s = a.text(0)?;
     let otherwise = if a.has(1) { Some(a.text(1)?) } else { None };

@@ -1,8 +1,8 @@
-//! JSON text without a tree: validity, paths, compact output.
+//! JSON text without a syntax tree: validity, paths, compact output.
 //!
 //! Values are slices of the document, so numbers of any length and the order of keys stay as written.
 
-/// Deepest nesting of a document.
+/// The deepest nesting of a document.
 const DEPTH_MAX: usize = 512;
 
 /// One step of a path.
@@ -10,17 +10,17 @@ const DEPTH_MAX: usize = 512;
 pub enum Leg {
     /// `.name` or `."name"`.
     Key(String),
-    /// `[n]`; negative for `[last-n]` and `[-n]`, -1 is the last.
+    /// `[n]`; negative for `[last-n]` and `[-n]`, -1 is the last element.
     Index(i64),
     /// `.*`.
     AnyKey,
     /// `[*]`.
     AnyIndex,
-    /// `**`: the value itself, and all below it.
+    /// `**`: the value itself, and all values below it.
     AnyDepth,
 }
 
-/// What a JSON value is.
+/// The kind of a JSON value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// null
@@ -39,12 +39,12 @@ pub enum Kind {
     Object,
 }
 
-/// Reads `$.a."b c"[0][*].*`, with or without a point before `[`; None if it is no path.
+/// Reads `$.a."b c"[0][*].*`, with or without a point before `[`; `None` if it is no path.
 pub fn parse_path(path: &str) -> Option<Vec<Leg>> {
     legs(path.trim().strip_prefix('$')?)
 }
 
-/// Reads StarRocks' paths, too, which begin with a key or an element: `a.b[0]`, `[0].a`.
+/// Reads paths like [`parse_path`], and StarRocks's paths, which begin with a key or an index: `a.b[0]`, `[0].a`.
 pub fn parse_bare_path(path: &str) -> Option<Vec<Leg>> {
     let path = path.trim();
     match path.as_bytes().first()? {
@@ -58,7 +58,7 @@ fn legs(mut rest: &str) -> Option<Vec<Leg>> {
     let mut legs = Vec::new();
     while !rest.is_empty() {
         if let Some(after) = rest.strip_prefix("**").or_else(|| rest.strip_prefix(".**")) {
-            // What is looked for at any depth must be said.
+            // `**` must be followed by the step that is searched for at any depth.
             if after.trim().is_empty() {
                 return None;
             }
@@ -103,7 +103,7 @@ fn index_leg(inside: &str) -> Option<Leg> {
     inside.parse().ok().map(Leg::Index)
 }
 
-/// The path can lead to several values.
+/// Whether the path can lead to several values.
 pub fn is_many(legs: &[Leg]) -> bool {
     legs.iter().any(|leg| matches!(leg, Leg::AnyKey | Leg::AnyIndex | Leg::AnyDepth))
 }
@@ -115,7 +115,7 @@ fn blanks(b: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// End of the string that begins at `at`.
+/// Returns the end of the string that begins at `at`.
 fn string_end(b: &[u8], at: usize) -> Option<usize> {
     if b.get(at) != Some(&b'"') {
         return None;
@@ -169,7 +169,7 @@ fn number_end(b: &[u8], mut at: usize) -> Option<usize> {
     Some(at)
 }
 
-/// End of the value that begins at `at`, None if there is none.
+/// Returns the end of the value that begins at `at`, `None` if there is none.
 fn value_end(b: &[u8], at: usize, depth: usize) -> Option<usize> {
     match b.get(at)? {
         b'"' => string_end(b, at),
@@ -190,9 +190,9 @@ fn value_end(b: &[u8], at: usize, depth: usize) -> Option<usize> {
     }
 }
 
-/// Calls `f` with the key's range (empty in arrays) and the value's range of every member, until it says false.
+/// Calls `f` with the key's range (empty in arrays) and the value's range of every member, until it returns false.
 ///
-/// None if the text is no well-formed array or object; with an early stop the rest is not checked.
+/// Returns `None` if the text is no well-formed array or object; after an early stop the rest is not checked.
 fn each(
     b: &[u8],
     at: usize,
@@ -231,7 +231,7 @@ fn each(
     }
 }
 
-/// The one value of a document, without blanks around it; None if the text is not JSON.
+/// Returns the only value of a document, without blanks around it; `None` if the text is not JSON.
 pub fn document(s: &str) -> Option<&str> {
     let b = s.as_bytes();
     let start = blanks(b, 0);
@@ -239,7 +239,7 @@ pub fn document(s: &str) -> Option<&str> {
     (blanks(b, end) == b.len()).then(|| &s[start..end])
 }
 
-/// Kind of a well-formed value.
+/// Returns the kind of a well-formed value.
 pub fn kind(value: &str) -> Kind {
     match value.as_bytes().first() {
         Some(b'{') => Kind::Object,
@@ -252,7 +252,7 @@ pub fn kind(value: &str) -> Kind {
     }
 }
 
-/// Members of an object or elements of an array: key and value as written, no key in arrays.
+/// Returns the members of an object or the elements of an array: key and value as written, without a key in arrays.
 pub fn members(value: &str) -> Vec<(Option<&str>, &str)> {
     let mut out = Vec::new();
     if matches!(kind(value), Kind::Object | Kind::Array) {
@@ -264,13 +264,13 @@ pub fn members(value: &str) -> Vec<(Option<&str>, &str)> {
     out
 }
 
-/// The key text as written equals the name.
+/// Whether a key, as written, equals the name.
 pub fn key_is(raw: &str, name: &str) -> bool {
     let inner = &raw[1..raw.len() - 1];
     if inner.contains('\\') { unquote(raw).is_some_and(|key| key == name) } else { inner == name }
 }
 
-/// The characters of a JSON string, None if it is no string.
+/// Returns the characters of a JSON string, `None` if it is no string.
 pub fn unquote(value: &str) -> Option<String> {
     serde_json::from_str(value).ok()
 }
@@ -331,13 +331,14 @@ pub fn select<'a>(value: &'a str, legs: &[Leg], found: &mut Vec<&'a str>) {
                 select(v, rest, found);
             }
         }
-        // A value that is no array counts as an array of itself.
+        // A value that is no array counts as an array that contains it.
         Leg::Index(0 | -1) => select(value, rest, found),
         _ => {}
     }
 }
 
-/// As [`select`], but a name over an array leads to that of each of its elements; true if one was met.
+/// Selects values like [`select`], but a name applied to an array selects that member of each of its elements; returns
+/// whether this happened.
 pub fn select_over_arrays<'a>(value: &'a str, legs: &[Leg], found: &mut Vec<&'a str>) -> bool {
     match legs.split_first() {
         None => {
@@ -402,7 +403,7 @@ mod tests {
         fn agrees_with_serde_on_validity(s in "[\\[\\]{}\",:0-9a\\\\ enultr.+-]{0,12}") {
             let ours = document(&s).is_some();
             let theirs = serde_json::from_str::<serde_json::Value>(&s);
-            // What the grammar allows and serde has no value for: lone surrogates, numbers beyond a double.
+            // Values that the grammar allows and serde cannot represent: lone surrogates, numbers beyond a double.
             let beyond = theirs.as_ref().is_err_and(|e| e.to_string().contains("out of range"));
             if !s.contains("\\u") && !beyond {
                 assert_eq!(ours, theirs.is_ok(), "{s:?}");

@@ -1,8 +1,8 @@
-//! Rows that an aggregate keeps, as bytes of their own.
+//! Rows that an aggregate keeps, encoded as bytes of their own.
 //!
-//! A slice of an array keeps the whole array alive, and so do text views; what either takes is that of the array. Rows in
-//! Arrow's row format are bytes that belong to nobody else, compare as ORDER BY does (NULL first), and are equal where their
-//! values are. So what is kept and what is charged are the same.
+//! A slice of an array keeps the whole array alive, and so do text views, and the size of either is that of the array.
+//! Rows in Arrow's row format are bytes that share nothing. They compare like ORDER BY does (NULL first), and are equal
+//! where their values are equal. So the bytes that are charged are those that are kept.
 
 use std::collections::{HashMap, HashSet};
 
@@ -23,7 +23,7 @@ pub(super) fn can_keep(types: &[DataType]) -> bool {
     RowConverter::supports_fields(&fields(types)) && types.iter().all(comes_back)
 }
 
-/// Whether the row format gives the type back: of dictionaries it gives the values.
+/// Whether the row format restores the type: dictionaries come back as plain values.
 fn comes_back(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(..) | DataType::RunEndEncoded(..) | DataType::Union(..) => false,
@@ -40,22 +40,22 @@ fn fields(types: &[DataType]) -> Vec<SortField> {
     types.iter().cloned().map(SortField::new).collect()
 }
 
-/// One row of each group, or none.
+/// At most one row per group.
 #[derive(Debug)]
 pub(super) struct KeptRows {
     converter: RowConverter,
     rows: Vec<Option<Box<[u8]>>>,
-    /// What stands for a row that is not there: NULLs.
+    /// The encoding of a missing row: NULLs.
     nothing: Box<[u8]>,
-    /// Bytes of all rows.
+    /// The bytes of all rows.
     bytes: usize,
 }
 
 impl KeptRows {
-    /// No group yet.
+    /// Creates the rows of no groups.
     ///
     /// # Errors
-    /// Rows of these types cannot be [kept](can_keep).
+    /// Arrow's error if rows of these types cannot be [kept](can_keep).
     pub(super) fn new(types: &[DataType]) -> Result<Self> {
         let converter = RowConverter::new(fields(types))?;
         let nulls: Vec<ArrayRef> = types.iter().map(|t| new_null_array(t, 1)).collect();
@@ -63,29 +63,29 @@ impl KeptRows {
         Ok(KeptRows { converter, rows: Vec::new(), nothing, bytes: 0 })
     }
 
-    /// There are so many groups; new ones have no row.
+    /// Sets the number of groups; new groups have no row.
     pub(super) fn resize(&mut self, groups: usize) {
         self.rows.resize(groups, None);
     }
 
-    /// Rows as they would be kept.
+    /// Encodes rows as they would be kept.
     pub(super) fn bytes_of(&self, columns: &[ArrayRef]) -> Result<Rows> {
         Ok(self.converter.convert_columns(columns)?)
     }
 
-    /// The row of a group.
+    /// Returns the row of a group.
     pub(super) fn get(&self, group: usize) -> Option<&[u8]> {
         self.rows[group].as_deref()
     }
 
-    /// Keeps a row for a group, in the place of the one before.
+    /// Keeps a row for a group in place of the one before.
     pub(super) fn set(&mut self, group: usize, row: &[u8]) {
         let before = self.rows[group].replace(row.into());
         self.bytes += row.len();
         self.bytes -= before.map_or(0, |before| before.len());
     }
 
-    /// The columns of the first groups, which are forgotten.
+    /// Takes the rows of the groups that are emitted, as columns.
     pub(super) fn take(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
         let rows = emit_to.take_needed(&mut self.rows);
         self.bytes -= rows.iter().flatten().map(|row| row.len()).sum::<usize>();
@@ -94,13 +94,13 @@ impl KeptRows {
         Ok(self.converter.convert_rows(rows)?)
     }
 
-    /// Bytes that it takes.
+    /// Returns the bytes that the rows occupy.
     pub(super) fn size(&self) -> usize {
         self.bytes + self.rows.capacity() * size_of::<Option<Box<[u8]>>>() + self.nothing.len()
     }
 }
 
-/// One row of an array, which shares nothing with it.
+/// Copies one row of an array into an array that shares nothing with it.
 pub(super) fn own_row(array: &ArrayRef, at: usize) -> Result<ArrayRef> {
     let mut kept = KeptRows::new(std::slice::from_ref(array.data_type()))?;
     kept.resize(1);
@@ -109,7 +109,7 @@ pub(super) fn own_row(array: &ArrayRef, at: usize) -> Result<ArrayRef> {
     Ok(kept.take(EmitTo::All)?.swap_remove(0))
 }
 
-/// Different rows.
+/// A set of distinct rows.
 #[derive(Debug)]
 pub(super) struct RowSet {
     converter: RowConverter,
@@ -118,16 +118,16 @@ pub(super) struct RowSet {
 }
 
 impl RowSet {
-    /// No row.
+    /// Creates an empty set.
     ///
     /// # Errors
-    /// Rows of these types cannot be [kept](can_keep).
+    /// Arrow's error if rows of these types cannot be [kept](can_keep).
     pub(super) fn new(types: &[DataType]) -> Result<Self> {
         let converter = RowConverter::new(fields(types))?;
         Ok(RowSet { converter, rows: HashSet::default(), bytes: 0 })
     }
 
-    /// Adds the rows that are not there yet. Numbers that are equal make equal rows.
+    /// Adds the rows that are not in the set. Equal numbers make equal rows.
     pub(super) fn extend(&mut self, columns: &[ArrayRef]) -> Result<()> {
         let columns: Vec<ArrayRef> = columns.iter().map(one_zero).collect();
         let rows = self.converter.convert_columns(&columns)?;
@@ -140,7 +140,7 @@ impl RowSet {
         Ok(())
     }
 
-    /// The rows, in the order of their values.
+    /// Returns the rows as columns, in the order of their values.
     pub(super) fn columns(&self) -> Result<Vec<ArrayRef>> {
         let mut rows: Vec<&[u8]> = self.rows.iter().map(AsRef::as_ref).collect();
         rows.sort_unstable();
@@ -148,31 +148,31 @@ impl RowSet {
         Ok(self.converter.convert_rows(rows.into_iter().map(|row| parser.parse(row)))?)
     }
 
-    /// Bytes that it takes.
+    /// Returns the bytes that the set occupies.
     pub(super) fn size(&self) -> usize {
         self.bytes + self.rows.capacity() * (size_of::<Box<[u8]>>() + 1)
     }
 }
 
-/// Rows in the order in which they came.
+/// A list of rows, in the order in which they are added.
 #[derive(Debug)]
 pub(super) struct RowList {
     converter: RowConverter,
     bytes: Vec<u8>,
-    /// Where each row ends.
+    /// The end of each row in `bytes`.
     ends: Vec<usize>,
 }
 
 impl RowList {
-    /// No row.
+    /// Creates an empty list.
     ///
     /// # Errors
-    /// Rows of these types cannot be [kept](can_keep).
+    /// Arrow's error if rows of these types cannot be [kept](can_keep).
     pub(super) fn new(types: &[DataType]) -> Result<Self> {
         Ok(RowList { converter: RowConverter::new(fields(types))?, bytes: Vec::new(), ends: Vec::new() })
     }
 
-    /// Adds the rows that are wanted.
+    /// Adds the rows for which `wanted` holds.
     pub(super) fn extend(&mut self, columns: &[ArrayRef], wanted: impl Fn(usize) -> bool) -> Result<()> {
         let rows = self.converter.convert_columns(columns)?;
         for (_, row) in rows.iter().enumerate().filter(|(at, _)| wanted(*at)) {
@@ -182,12 +182,12 @@ impl RowList {
         Ok(())
     }
 
-    /// How many there are.
+    /// Returns the number of rows.
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// The rows as columns.
+    /// Returns the rows as columns.
     pub(super) fn columns(&self) -> Result<Vec<ArrayRef>> {
         let parser = self.converter.parser();
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
@@ -195,13 +195,13 @@ impl RowList {
         Ok(self.converter.convert_rows(rows)?)
     }
 
-    /// Bytes that it takes.
+    /// Returns the bytes that the list occupies.
     pub(super) fn size(&self) -> usize {
         self.bytes.capacity() + self.ends.capacity() * size_of::<usize>()
     }
 }
 
-/// Different rows without a NULL, and how often each is there.
+/// The distinct rows without a NULL, with the number of their occurrences.
 #[derive(Debug)]
 pub(super) struct RowCounts {
     converter: RowConverter,
@@ -210,16 +210,16 @@ pub(super) struct RowCounts {
 }
 
 impl RowCounts {
-    /// No row.
+    /// Creates an empty multiset.
     ///
     /// # Errors
-    /// Rows of these types cannot be [kept](can_keep).
+    /// Arrow's error if rows of these types cannot be [kept](can_keep).
     pub(super) fn new(types: &[DataType]) -> Result<Self> {
         let converter = RowConverter::new(fields(types))?;
         Ok(RowCounts { converter, counts: HashMap::default(), bytes: 0 })
     }
 
-    /// Numbers that are equal make equal rows.
+    /// Encodes rows such that equal numbers make equal rows. Also returns the rows that have a NULL.
     fn rows(&self, columns: &[ArrayRef]) -> Result<(Rows, Option<NullBuffer>)> {
         let columns: Vec<ArrayRef> = columns.iter().map(one_zero).collect();
         let nulls =
@@ -227,7 +227,7 @@ impl RowCounts {
         Ok((self.converter.convert_columns(&columns)?, nulls))
     }
 
-    /// Counts the rows.
+    /// Counts rows that enter a frame.
     pub(super) fn enter(&mut self, columns: &[ArrayRef]) -> Result<()> {
         let (rows, nulls) = self.rows(columns)?;
         for (at, row) in rows.iter().enumerate() {
@@ -245,7 +245,7 @@ impl RowCounts {
         Ok(())
     }
 
-    /// Takes rows back that were counted.
+    /// Takes rows back that leave the frame.
     pub(super) fn leave(&mut self, columns: &[ArrayRef]) -> Result<()> {
         let (rows, nulls) = self.rows(columns)?;
         for (at, row) in rows.iter().enumerate() {
@@ -264,24 +264,24 @@ impl RowCounts {
         Ok(())
     }
 
-    /// How many different rows there are.
+    /// Returns the number of distinct rows.
     pub(super) fn len(&self) -> usize {
         self.counts.len()
     }
 
-    /// Bytes that it takes.
+    /// Returns the bytes that the rows occupy.
     pub(super) fn size(&self) -> usize {
         self.bytes + self.counts.capacity() * (size_of::<(Box<[u8]>, u64)>() + 1)
     }
 }
 
-/// The function that gives equal floats the same bits.
+/// Returns the function that gives equal floats the same bits.
 pub(crate) fn one_zero_udf() -> ScalarUDF {
-    // Not a name of SQL.
+    // The function has no name in SQL.
     def("dipper_one_zero", &[], (1, 1), Ret::Arg(0), |a| Ok(one_zero(&a.full(0)?))).into_udf()
 }
 
-/// `-0.0` is `0.0`, and one NaN is the other, also within arrays and structs.
+/// Replaces `-0.0` by `0.0` and every NaN by the same NaN, also within arrays and structs.
 pub(super) fn one_zero(column: &ArrayRef) -> ArrayRef {
     match column.data_type() {
         DataType::Float32 => {

@@ -1,7 +1,7 @@
-//! Functions whose lambda is known: its body over parameters and columns of the row.
+//! Functions with a known lambda, whose body reads parameters and columns of the row.
 //!
-//! To the planner such a function is one of its arguments: the arrays, and behind them the columns of the row that the body reads.
-//! So all that moves, joins and prunes columns treats it as any other function.
+//! To the planner this is a function of its arguments alone: the arrays, followed by the columns of the row that the
+//! body reads. So all rules that move, join and prune columns treat it like any other function.
 
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,16 +32,16 @@ use super::lambda_rows::{Body, Elements, as_lists, elements, lengths, spans};
 use super::lambda_sort::sorted;
 use crate::charter::in_lists;
 
-/// A lambda's body, closed.
+/// A lambda's closed body, together with the function that applies it.
 #[derive(Debug)]
 pub struct Closed {
-    /// What is made of its results.
+    /// The function that uses the lambda's results.
     pub kind: LambdaKind,
-    /// How many of the arguments are arrays or maps; the others are columns of the row.
+    /// The number of arguments that are arrays or maps; the others are columns of the row.
     pub arrays: usize,
-    /// The body over `schema`.
+    /// The body, over `schema`.
     pub body: Expr,
-    /// The parameters that are read, then columns of the row.
+    /// The parameters that are read, followed by columns of the row.
     pub schema: DFSchemaRef,
     /// The numbers of the parameters that are read.
     pub parameters: Vec<usize>,
@@ -50,7 +50,7 @@ pub struct Closed {
 }
 
 impl Closed {
-    /// The function.
+    /// Builds the function.
     pub fn udf(self) -> ScalarUDF {
         let volatility = volatility(&self.body);
         let arguments = self.arrays + self.schema.fields().len() - self.parameters.len();
@@ -59,7 +59,7 @@ impl Closed {
     }
 }
 
-/// The volatility of the functions of an expression.
+/// Returns the volatility of the functions of an expression.
 fn volatility(expr: &Expr) -> Volatility {
     let is = |wanted: Volatility| {
         let is = |e: &Expr| Ok(matches!(e, Expr::ScalarFunction(f) if f.func.signature().volatility == wanted));
@@ -73,14 +73,14 @@ fn volatility(expr: &Expr) -> Volatility {
     }
 }
 
-/// A body that was made under a configuration.
+/// A body that was compiled under a configuration.
 type Compiled = (Arc<ConfigOptions>, Arc<dyn PhysicalExpr>);
 
 #[derive(Debug)]
 struct LambdaFunction {
     closed: Closed,
     signature: Signature,
-    /// The body as it was run last.
+    /// The body as it was compiled last.
     compiled: Mutex<Option<Compiled>>,
 }
 
@@ -108,7 +108,7 @@ impl Hash for LambdaFunction {
 
 impl LambdaFunction {
     fn compiled(&self, config: &Arc<ConfigOptions>) -> Result<Arc<dyn PhysicalExpr>> {
-        // What a panic leaves behind is whole: it is put there at once.
+        // A panic cannot leave a partial value: it is stored in one step.
         let known = self.compiled.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((_, body)) = known.filter(|(options, _)| Arc::ptr_eq(options, config)) {
             return Ok(body);
@@ -116,7 +116,7 @@ impl LambdaFunction {
         let schema = &self.closed.schema;
         let info =
             SimplifyContext::builder().with_schema(Arc::clone(schema)).with_config_options(Arc::clone(config)).build();
-        // Functions that the planner knows in another form only become that here.
+        // Functions that the planner replaces by other expressions are replaced only at this point.
         let simplifier = ExprSimplifier::new(info);
         let body = in_lists::settle(self.closed.body.clone(), in_lists::Wanted::Exact, &simplifier)?;
         let body = ask_for_copies(simplifier.simplify(body)?)?;
@@ -194,7 +194,7 @@ impl ScalarUDFImpl for LambdaFunction {
     }
 }
 
-/// The result of a function by the lambda's.
+/// Builds the result of a function from those of its lambda.
 fn finish(
     a: &Args,
     kind: LambdaKind,
@@ -219,12 +219,12 @@ fn finish(
         K::Split | K::ReverseSplit => split(a, &first()?, &flags()?, kind == K::ReverseSplit),
         K::MapFilter => filter_map(a, &flags()?),
         K::TransformKeys | K::TransformValues | K::MapApply => map(a, kind, all, lengths, results),
-        // The order of two elements is asked for while they are sorted.
+        // The order of two elements is computed while they are sorted.
         K::Sort => exec_err!("array_sort: expected a lambda of two elements"),
     }
 }
 
-/// A MAP of what the lambda makes of entries. Of equal keys the last stays.
+/// Builds a MAP from the lambda's results for entries. Of equal keys the last stays.
 fn map(
     a: &Args,
     kind: LambdaKind,
@@ -235,7 +235,7 @@ fn map(
     let DataType::Map(entries, sorted) = &a.ret else { return Ok(a.nulls()) };
     let DataType::Struct(fields) = entries.data_type() else { return Ok(a.nulls()) };
     let spans = spans(lengths);
-    // The parts of all entries, one behind the other as the results are.
+    // The parts of all entries, concatenated like the results.
     let part = |of: &Elements| -> Result<ArrayRef> {
         let places = (0..a.rows).filter(|row| spans[*row].is_some()).filter_map(|row| of.span(row)).flatten();
         Ok(take(&of.values, &UInt64Array::from_iter_values(places.map(|at| at as u64)), None)?)

@@ -1,4 +1,4 @@
-//! The functions that take a lambda: their names, what they are given, and what they make.
+//! The functions that take a lambda: names, parameters and result types.
 
 use std::sync::Arc;
 
@@ -8,49 +8,49 @@ use datafusion::common::{Result, plan_err};
 use super::array::list_of;
 use crate::type_text::Sql;
 
-/// What a function makes of arrays, or of a MAP, and a lambda.
+/// A function of arrays, or of a MAP, and a lambda.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LambdaKind {
-    /// The results of the lambda.
+    /// Returns the results of the lambda.
     Map,
-    /// Whether the lambda holds, for each element.
+    /// Returns whether the lambda holds, for each element.
     Exists,
-    /// The elements of the first array for which the lambda holds.
+    /// Returns the elements of the first array for which the lambda holds.
     Filter,
-    /// The number of elements for which the lambda holds.
+    /// Returns the number of elements for which the lambda holds.
     Count,
-    /// The first element of the first array for which it holds.
+    /// Returns the first element of the first array for which the lambda holds.
     First,
-    /// The last such element.
+    /// Returns the last element of the first array for which the lambda holds.
     Last,
-    /// The place of the first such element, 0 for none.
+    /// Returns the position of the first element for which the lambda holds, 0 if there is none.
     FirstIndex,
-    /// The place of the last such element.
+    /// Returns the position of the last element for which the lambda holds, 0 if there is none.
     LastIndex,
-    /// Whether it holds for any element.
+    /// Returns whether the lambda holds for any element.
     MatchAny,
-    /// Whether it holds for all elements.
+    /// Returns whether the lambda holds for all elements.
     MatchAll,
-    /// The elements in the order of the lambda's results.
+    /// Sorts the elements by the lambda's results.
     SortBy,
-    /// The elements in the order that the lambda gives to two of them.
+    /// Sorts the elements by the lambda's comparison of two of them.
     Sort,
-    /// The elements in arrays, of which one begins where the lambda holds.
+    /// Splits the elements into arrays, which begin where the lambda holds.
     Split,
-    /// The elements in arrays, of which one ends where the lambda holds.
+    /// Splits the elements into arrays, which end where the lambda holds.
     ReverseSplit,
-    /// The entries of a MAP for which the lambda holds.
+    /// Returns the entries of a MAP for which the lambda holds.
     MapFilter,
-    /// A MAP of the pairs that the lambda makes of entries.
+    /// Returns a MAP of the pairs that the lambda makes of entries.
     MapApply,
-    /// A MAP with the lambda's results as its keys.
+    /// Returns a MAP with the lambda's results as its keys.
     TransformKeys,
-    /// A MAP with the lambda's results as its values.
+    /// Returns a MAP with the lambda's results as its values.
     TransformValues,
 }
 
 impl LambdaKind {
-    /// All of them.
+    /// All functions.
     pub const ALL: [LambdaKind; 18] = [
         LambdaKind::Map,
         LambdaKind::Exists,
@@ -72,7 +72,7 @@ impl LambdaKind {
         LambdaKind::TransformValues,
     ];
 
-    /// Name in SQL.
+    /// Returns the name in SQL.
     pub fn name(self) -> &'static str {
         match self {
             LambdaKind::Map => "array_map",
@@ -96,7 +96,7 @@ impl LambdaKind {
         }
     }
 
-    /// Other names in SQL, StarRocks'.
+    /// Returns the other names in SQL, which are StarRocks's.
     pub fn aliases(self) -> &'static [&'static str] {
         match self {
             LambdaKind::Map => &["transform"],
@@ -106,17 +106,17 @@ impl LambdaKind {
         }
     }
 
-    /// The kind of a name in lower case.
+    /// Returns the function with a name, given in lower case.
     pub fn of(name: &str) -> Option<LambdaKind> {
         LambdaKind::ALL.into_iter().find(|kind| kind.name() == name || kind.aliases().contains(&name))
     }
 
-    /// The name under which the planner knows it. (Not a name of SQL.)
+    /// Returns the name under which the planner knows the function. (It is no name in SQL.)
     pub fn planned_name(self) -> String {
         format!("dipper_lambda_{}", self.name())
     }
 
-    /// Whether there is a form without a lambda.
+    /// Whether the function has a form without a lambda.
     pub fn is_plain(self) -> bool {
         !matches!(
             self,
@@ -142,7 +142,7 @@ impl LambdaKind {
         )
     }
 
-    /// Whether it takes a MAP.
+    /// Whether the function takes a MAP.
     pub fn is_of_maps(self) -> bool {
         matches!(
             self,
@@ -150,17 +150,17 @@ impl LambdaKind {
         )
     }
 
-    /// Largest number of arguments beside the lambda.
+    /// Returns the largest number of arguments beside the lambda.
     pub fn arrays_max(self) -> Option<usize> {
         (self.is_of_maps() || self == LambdaKind::Sort).then_some(1)
     }
 
-    /// How many parameters the lambda has.
+    /// Returns the number of the lambda's parameters.
     pub fn parameters(self, arrays: usize) -> usize {
         if self.is_of_maps() || self == LambdaKind::Sort { 2 } else { arrays }
     }
 
-    /// Arguments of a call, for messages.
+    /// Returns example arguments of a call, for messages.
     pub fn example(self) -> &'static str {
         match self {
             LambdaKind::MapApply => "(k, v) -> (k, v + 1), m",
@@ -171,10 +171,10 @@ impl LambdaKind {
         }
     }
 
-    /// The fields of the lambda's parameters, by those of the other arguments.
+    /// Returns the fields of the lambda's parameters, given those of the other arguments.
     ///
     /// # Errors
-    /// An argument is no ARRAY, or no MAP.
+    /// `Plan` if an argument is no ARRAY, or no MAP.
     pub fn parameter_fields(self, arrays: &[FieldRef]) -> Result<Vec<FieldRef>> {
         let name = self.name();
         let mut fields = Vec::new();
@@ -197,13 +197,13 @@ impl LambdaKind {
         Ok(fields)
     }
 
-    /// The type of the result, by the lambda's and those of the other arguments.
+    /// Returns the type of the result, given the types of the lambda and of the other arguments.
     ///
     /// # Errors
-    /// The lambda of MAP_APPLY makes no pairs.
+    /// `Plan` if the lambda of MAP_APPLY does not make pairs.
     pub fn return_type(self, body: &DataType, arrays: &[DataType]) -> Result<DataType> {
         let first = arrays.first().cloned().unwrap_or(DataType::Null);
-        // A MAP like the first argument, with other types.
+        // Builds the type of a MAP like the first argument's, with other types of keys or values.
         let entries = |key: Option<&DataType>, value: Option<&DataType>| {
             let DataType::Map(entries, sorted) = &first else { return DataType::Null };
             let DataType::Struct(parts) = entries.data_type() else { return DataType::Null };

@@ -1,8 +1,8 @@
-//! The elements of arrays as rows, over which the body of a lambda is worked out.
+//! The elements of arrays as rows over which the body of a lambda is evaluated.
 //!
-//! The elements of all rows of a batch lie one behind the other. The body is worked out over pieces of them, in which a column
-//! of the row around an array is taken by the row's number. A piece has at most [`PIECE_ROWS`] elements, fewer where the columns
-//! that are repeated for each of them are large, so that what a body needs on its way does not grow with the arrays.
+//! The elements of all rows of a batch are concatenated. The body is evaluated over pieces of them, in which a column
+//! of the row around an array is repeated by the row's number. A piece has at most [`PIECE_ROWS`] elements, fewer if
+//! the repeated columns are large, so that the memory of an evaluation does not grow with the arrays.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use super::args::{Args, Col, lenient_cast};
 use super::array::as_list;
 use super::growth::bytes_of;
 
-/// Most elements over which a body is worked out at once.
+/// The largest number of elements over which a body is evaluated at once.
 const PIECE_ROWS: usize = 16_384;
 
-/// Bytes of repeated columns in a piece.
+/// The bytes of repeated columns in a piece, at most.
 const PIECE_BYTES: usize = 16 << 20;
 
-/// Elements of an argument: those of its arrays, or the keys or values of its maps.
+/// The elements of an argument: those of its arrays, or the keys or values of its maps.
 pub struct Elements {
     /// The elements of all rows.
     pub values: ArrayRef,
@@ -35,7 +35,7 @@ pub struct Elements {
 }
 
 impl Elements {
-    /// The elements of arrays.
+    /// Returns the elements of arrays.
     pub fn of_lists(lists: &Col<ListArray>) -> Elements {
         let array = &lists.array;
         Elements {
@@ -46,7 +46,7 @@ impl Elements {
         }
     }
 
-    /// The keys, and the values, of maps.
+    /// Returns the keys and the values of maps.
     pub fn of_maps(maps: &MapArray, one: bool) -> [Elements; 2] {
         let part = |values: &ArrayRef| Elements {
             values: Arc::clone(values),
@@ -57,7 +57,7 @@ impl Elements {
         [part(maps.keys()), part(maps.values())]
     }
 
-    /// The places of a row's elements; `None` for NULL.
+    /// Returns the places of a row's elements; `None` for NULL.
     pub fn span(&self, row: usize) -> Option<Range<usize>> {
         let row = if self.one { 0 } else { row };
         let is_valid = self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
@@ -65,10 +65,10 @@ impl Elements {
     }
 }
 
-/// The elements of argument `k`.
+/// Returns the elements of argument `k`: one for an array, keys and values for a MAP.
 ///
 /// # Errors
-/// The argument is no ARRAY and no MAP.
+/// An error if the argument is no ARRAY and no MAP.
 pub fn elements(a: &Args, k: usize) -> Result<Vec<Elements>> {
     let raw = a.raw(k);
     Ok(match raw.array.data_type() {
@@ -77,10 +77,11 @@ pub fn elements(a: &Args, k: usize) -> Result<Vec<Elements>> {
     })
 }
 
-/// The number of elements of each row, which all arguments share; `None` where one of them is NULL.
+/// Returns the number of elements of each row, which must be the same in all arguments; `None` where one of them is
+/// NULL.
 ///
 /// # Errors
-/// The arrays of a row have different lengths.
+/// `Execution` if the arrays of a row have different lengths.
 pub fn lengths(name: &str, rows: usize, all: &[Elements]) -> Result<Vec<Option<usize>>> {
     let mut lengths = Vec::with_capacity(rows);
     for row in 0..rows {
@@ -104,31 +105,33 @@ pub fn lengths(name: &str, rows: usize, all: &[Elements]) -> Result<Vec<Option<u
     Ok(lengths)
 }
 
-/// The body of a lambda, and what it reads.
+/// The body of a lambda, and the columns that it reads.
 pub struct Body<'a> {
-    /// The expression over `schema`.
+    /// The expression, over `schema`.
     pub expr: &'a Arc<dyn PhysicalExpr>,
-    /// The columns: parameters that are read, then columns of the row.
+    /// The columns: the parameters that are read, followed by columns of the row.
     pub schema: &'a SchemaRef,
     /// The numbers of the parameters that are read.
     pub parameters: &'a [usize],
-    /// The arguments of the call that are columns of the row: a value for each row, or one for all.
+    /// The arguments of the call that are columns of the row, with a value for each row or, if the flag is set, one for
+    /// all.
     pub captures: Vec<(ArrayRef, bool)>,
     /// The type of the results.
     pub returns: &'a DataType,
 }
 
 impl Body<'_> {
-    /// Elements of a piece.
+    /// Returns the number of elements of a piece.
     pub fn piece_rows(&self) -> usize {
         let bytes: usize = self.captures.iter().map(|(array, _)| bytes_of(array) / array.len().max(1)).sum();
         (PIECE_BYTES / bytes.max(1)).clamp(1, PIECE_ROWS)
     }
 
-    /// The results over columns of parameters, whose values belong to `rows`.
+    /// Evaluates the body over `columns` of parameters; `rows` are the rows that they belong to, each with its number
+    /// of elements.
     ///
     /// # Errors
-    /// Those of the body.
+    /// An error of the body.
     pub fn results(&self, mut columns: Vec<ArrayRef>, rows: &[(usize, usize)], length: usize) -> Result<ArrayRef> {
         for (array, one) in &self.captures {
             columns.push(match one {
@@ -147,10 +150,10 @@ impl Body<'_> {
         lenient_cast(&self.expr.evaluate(&batch)?.into_array(length)?, self.returns)
     }
 
-    /// The results for all elements, one behind the other.
+    /// Evaluates the body over all elements; the results are concatenated.
     ///
     /// # Errors
-    /// Those of the body, and there is no room for the results.
+    /// An error of the body, or `ResourcesExhausted` if there is no room for the results.
     pub fn over(&self, a: &Args, all: &[Elements], lengths: &[Option<usize>]) -> Result<ArrayRef> {
         let most = self.piece_rows();
         let mut pieces = Vec::new();
@@ -186,17 +189,17 @@ impl Body<'_> {
     }
 }
 
-/// Elements of one or more rows.
+/// A piece: elements of one or more rows.
 #[derive(Default)]
 struct Piece {
-    /// Rows, the first element of each, and how many.
+    /// For each part its row, its first element, and its number of elements.
     parts: Vec<(usize, usize, usize)>,
-    /// Elements of all parts.
+    /// The number of elements of all parts.
     length: usize,
 }
 
 impl Piece {
-    /// The values of its elements.
+    /// Returns the values of the piece's elements.
     fn values(&self, elements: &Elements) -> Result<ArrayRef> {
         let starts =
             || self.parts.iter().map(|(row, from, n)| (elements.span(*row).map_or(0, |span| span.start) + from, *n));
@@ -215,10 +218,10 @@ impl Piece {
     }
 }
 
-/// Lists of so many of the values.
+/// Builds lists that have `lengths` of the values each; a length of `None` is NULL.
 ///
 /// # Errors
-/// The values are not of the type of the list.
+/// `Execution` if the result is no ARRAY; Arrow's error if the values cannot be cast to its elements' type.
 pub fn as_lists(ret: &DataType, lengths: &[Option<usize>], values: &ArrayRef) -> Result<ArrayRef> {
     let DataType::List(item) = ret else { return exec_err!("expected an ARRAY as the result, found {ret}") };
     let offsets = OffsetBuffer::from_lengths(lengths.iter().map(|length| length.unwrap_or(0)));
@@ -227,7 +230,7 @@ pub fn as_lists(ret: &DataType, lengths: &[Option<usize>], values: &ArrayRef) ->
     Ok(Arc::new(ListArray::try_new(Arc::clone(item), offsets, values, Some(nulls))?))
 }
 
-/// The places of results that lie one behind the other.
+/// Returns the places of results that are concatenated.
 pub fn spans(lengths: &[Option<usize>]) -> Vec<Option<Range<usize>>> {
     let mut end = 0;
     let span = |length: &Option<usize>| {

@@ -1,8 +1,7 @@
-//! ARRAY_SORT with a lambda of two elements.
+//! ARRAY_SORT with a lambda that compares two elements.
 //!
-//! The lambda is asked about pairs of elements. Runs are merged from the bottom up, and all merges of a batch that are under way
-//! ask together, so that the body is worked out over many pairs at once. An order that contradicts itself gives some order of
-//! the elements, and never fails.
+//! Runs are merged bottom-up, and all merges of a batch that are in progress evaluate the lambda together, over many
+//! pairs at once. A comparison that contradicts itself gives some order of the elements, and never fails.
 
 use std::ops::Range;
 
@@ -16,20 +15,20 @@ use super::args::lenient_cast;
 use super::lambda_rows::{Body, Elements, as_lists};
 use crate::type_text::Sql;
 
-/// Two runs that become one.
+/// Two runs that are merged.
 struct Merge {
     row: usize,
     left: Range<usize>,
     right: Range<usize>,
-    /// Where the next element of both goes.
+    /// The place of the next element of the merged run.
     to: usize,
 }
 
-/// The elements of each row's array, in order.
+/// Sorts the elements of each row's array.
 pub fn sorted(a: &Args, elements: &Elements, body: &Body<'_>) -> Result<ArrayRef> {
     let spans: Vec<Option<Range<usize>>> = (0..a.rows).map(|row| elements.span(row)).collect();
     let lengths: Vec<Option<usize>> = spans.iter().map(|span| span.as_ref().map(Range::len)).collect();
-    // The places of all elements, row behind row.
+    // The places of all elements, row after row.
     let mut order: Vec<u64> = spans.iter().flatten().flat_map(|span| span.start as u64..span.end as u64).collect();
     a.made(order.len().saturating_mul(2 * size_of::<u64>()))?;
     let mut ends = Vec::with_capacity(a.rows);
@@ -75,7 +74,7 @@ pub fn sorted(a: &Args, elements: &Elements, body: &Body<'_>) -> Result<ArrayRef
     as_lists(&a.ret, &lengths, &values)
 }
 
-/// Whether the first element of the right run goes before that of the left one, for each merge.
+/// Returns for each merge whether the first element of the right run goes before that of the left one.
 fn asked(a: &Args, elements: &Elements, body: &Body<'_>, from: &[u64], merges: &[Merge]) -> Result<Vec<bool>> {
     let mut answers = Vec::with_capacity(merges.len());
     for merges in merges.chunks(body.piece_rows()) {

@@ -1,6 +1,8 @@
-//! LEVENSHTEIN(a, b): how many characters have to be inserted, deleted or changed to make one text of the other.
+//! LEVENSHTEIN(a, b): the number of characters that have to be inserted, deleted or changed to turn one text into the
+//! other.
 //!
-//! The work grows with the product of the lengths, so the call looks now and then whether anybody still waits for it.
+//! The work grows with the product of the lengths, so the call checks from time to time whether its statement has
+//! ended.
 
 use arrow::array::ArrayRef;
 use datafusion::common::Result;
@@ -11,7 +13,7 @@ use super::func::{Def, Ret, def};
 /// Functions of this file.
 pub const DEFS: &[Def] = &[def("levenshtein", &[], (2, 2), Ret::Int, levenshtein)];
 
-/// Pairs of characters that are compared before the call looks whether its statement has ended.
+/// The number of pairs of characters that are compared between two checks whether the statement has ended.
 const LOOK_AFTER: usize = 1 << 20;
 
 fn levenshtein(a: &Args) -> Result<ArrayRef> {
@@ -23,7 +25,7 @@ fn levenshtein(a: &Args) -> Result<ArrayRef> {
         if ended.is_err() {
             return None;
         }
-        // Three vectors of words for each character.
+        // Three vectors of words per character.
         a.ask((left.len() + right.len()).saturating_mul(3 * size_of::<usize>()))?;
         match scratch.distance(left, right, &mut super::still_wanted) {
             Ok(distance) => Some(distance as i64),
@@ -34,17 +36,17 @@ fn levenshtein(a: &Args) -> Result<ArrayRef> {
         }
     })?;
     ended?;
-    // An error if there was no room for one of them.
+    // An error if there was no room for one of the rows.
     a.made(0)?;
     Ok(distances)
 }
 
-/// What is used again from row to row.
+/// Buffers that are reused from row to row.
 #[derive(Default)]
 struct Scratch {
     left: Vec<char>,
     right: Vec<char>,
-    /// Distances of the beginnings of `right` from the beginning of `left` that was compared last.
+    /// The distances of the prefixes of `right` from the prefix of `left` that was compared last.
     row: Vec<usize>,
     compared: usize,
 }
@@ -55,7 +57,7 @@ impl Scratch {
         self.left.extend(left.chars());
         self.right.clear();
         self.right.extend(right.chars());
-        // What both begin and end with costs nothing.
+        // A common prefix and a common suffix cost nothing.
         let same = self.left.iter().zip(&self.right).take_while(|(l, r)| l == r).count();
         let (left, right) = (&self.left[same..], &self.right[same..]);
         let same = left.iter().rev().zip(right.iter().rev()).take_while(|(l, r)| l == r).count();
@@ -86,7 +88,7 @@ mod tests {
 
     use super::*;
 
-    /// The definition, word by word.
+    /// The definition, as a recursion.
     fn naive(left: &[char], right: &[char]) -> usize {
         match (left, right) {
             ([], rest) | (rest, []) => rest.len(),

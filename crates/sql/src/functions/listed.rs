@@ -1,28 +1,29 @@
-//! The scalar functions as the reference lists them.
+//! The list of scalar functions for the reference.
 
 use dipper_dialect::internal::is_internal;
 
 use super::func::{MANY, Ret};
 use super::{LambdaKind, families};
 
-/// One function of the reference.
+/// A function of the reference.
 #[derive(Debug, Clone)]
 pub struct Listed {
-    /// What the function is about, such as `Text`.
+    /// The family of the function, such as `Text`.
     pub family: &'static str,
-    /// Name in lower case.
+    /// The name in lower case.
     pub name: &'static str,
-    /// Other names of the same function.
+    /// Other names of the function.
     pub aliases: &'static [&'static str],
-    /// Smallest number of arguments.
+    /// The smallest number of arguments.
     pub arguments_min: usize,
-    /// Largest number of arguments; `None` if there is no limit.
+    /// The largest number of arguments; `None` if there is no limit.
     pub arguments_max: Option<usize>,
-    /// Type of the result, in words.
+    /// The type of the result, in words.
     pub result: String,
 }
 
-/// All scalar functions that are defined in this crate and that statements may call, ordered by family and name.
+/// Returns all scalar functions that are defined in this crate and that statements may call, ordered by family and
+/// name.
 pub fn listed() -> Vec<Listed> {
     let mut all: Vec<Listed> = Vec::new();
     for (family, defs) in families() {

@@ -1,4 +1,4 @@
-//! Values that became NULL because they are none of their type, which is a warning in MySQL.
+//! Values that became NULL because they are invalid for their type, which is a warning in MySQL.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,15 +9,15 @@ use datafusion::common::config::ConfigOptions;
 
 use super::SessionInfo;
 
-/// Those of one statement, which its threads count.
+/// The lost values of one statement, counted by all of its threads.
 #[derive(Debug, Default)]
 pub struct LostValues {
     count: AtomicU64,
-    /// What is said of the first one.
+    /// The description of the first one.
     first: Mutex<Option<String>>,
 }
 
-/// One statement's are its own.
+/// Compares by identity: each statement has its own.
 impl PartialEq for LostValues {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
@@ -25,14 +25,14 @@ impl PartialEq for LostValues {
 }
 
 impl LostValues {
-    /// Counts values; `what` says what the first of them is: `Incorrect DATE value: '2024-02-30'`.
+    /// Counts values; `what` describes the first of them: `Incorrect DATE value: '2024-02-30'`.
     pub fn add(&self, values: usize, what: impl FnOnce() -> String) {
         if values > 0 && self.count.fetch_add(values as u64, Ordering::Relaxed) == 0 {
             *self.first.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(what());
         }
     }
 
-    /// Counts the dates and times that are in `from` and not in `to`.
+    /// Counts the values of `from` that are NULL in `to`.
     pub(crate) fn add_dates(config: &ConfigOptions, from: &ArrayRef, to: &dyn Array) {
         let lost = to.null_count().saturating_sub(from.logical_null_count());
         let Some(session) = config.extensions.get::<SessionInfo>().filter(|_| lost > 0) else { return };
@@ -45,24 +45,24 @@ impl LostValues {
         });
     }
 
-    /// Counts here what was counted there.
+    /// Moves the counts of `other` here.
     pub fn take_from(&self, other: &LostValues) {
         let count = other.count.swap(0, Ordering::Relaxed);
         let first = other.first.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
         self.add(count as usize, || first.unwrap_or_default());
     }
 
-    /// Whether there are any that have not been told.
+    /// Whether there are no values that have not been reported.
     pub fn is_empty(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// Forgets them: the statement is run again.
+    /// Forgets all values, because the statement is run again.
     pub fn clear(&self) {
         self.take();
     }
 
-    /// What is to be told of them, once.
+    /// Takes the message about the values; `None` if there are none.
     pub fn take(&self) -> Option<String> {
         let count = self.count.swap(0, Ordering::Relaxed);
         let first = self.first.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();

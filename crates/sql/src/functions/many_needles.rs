@@ -1,4 +1,4 @@
-//! Many texts or patterns looked for in one text, and how much two texts have in common.
+//! Searches for many texts or patterns in one text, and the similarity of two texts.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub const DEFS: &[Def] = &[
     def("ngram_search", &[], (3, 3), Ret::Double, ngram_search),
 ];
 
-/// Patterns in which a point is any byte and line ends are nothing else, as in Doris.
+/// Compiles patterns in which a point matches any character, line ends included, as in Doris.
 fn pattern_set(name: &str, patterns: &[&str]) -> Result<RegexSet> {
     match RegexSetBuilder::new(patterns).dot_matches_new_line(true).build() {
         Ok(set) => Ok(set),
@@ -38,7 +38,7 @@ fn pattern_set(name: &str, patterns: &[&str]) -> Result<RegexSet> {
     }
 }
 
-/// `MULTI_MATCH_ANY(text, patterns)`: 1 where one of them matches; NULL on either side matches nothing.
+/// `MULTI_MATCH_ANY(text, patterns)`: 1 if one of them matches; NULL on either side matches nothing.
 fn multi_match_any(a: &Args) -> Result<ArrayRef> {
     let (texts, patterns) = (a.text(0)?, lists(a, 1)?);
     let values = to_text(a.name, patterns.array.values())?;
@@ -63,10 +63,11 @@ fn valid(values: &arrow::array::StringViewArray, k: usize) -> Option<&str> {
     values.is_valid(k).then(|| values.value(k))
 }
 
-/// The most texts that are looked for at once.
+/// The largest number of texts that are searched for at once.
 const NEEDLES_MAX: usize = 255;
 
-/// `MULTI_SEARCH_ALL_POSITIONS(text, texts)`: the byte at which each of them is first found, counted from 1; 0: nowhere.
+/// `MULTI_SEARCH_ALL_POSITIONS(text, texts)`: for each text the byte at which it is found first, counted from 1; 0 if
+/// it is not found.
 fn multi_search_all_positions(a: &Args) -> Result<ArrayRef> {
     let (texts, needles) = (a.text(0)?, lists(a, 1)?);
     let values = to_text(a.name, needles.array.values())?;
@@ -87,13 +88,13 @@ fn multi_search_all_positions(a: &Args) -> Result<ArrayRef> {
     Ok(Arc::new(out.finish()))
 }
 
-/// `NGRAM_SEARCH(text, pattern, n)`: of the different pieces of `n` bytes of both the share that both have.
+/// `NGRAM_SEARCH(text, pattern, n)`: the share of the distinct pieces of `n` bytes of both texts that both have.
 fn ngram_search(a: &Args) -> Result<ArrayRef> {
     let (texts, patterns, length) = (a.bytes(0)?, a.bytes(1)?, a.int(2)?);
     if length.array.iter().flatten().any(|n| n < 1) {
         return exec_err!("{}: expected pieces of at least 1 byte", a.name);
     }
-    // A constant pattern is taken apart once.
+    // The pieces of a constant pattern are collected once.
     let constant: Option<HashSet<&[u8]>> = match (patterns.one && length.one).then(|| patterns.at(0).zip(length.at(0)))
     {
         Some(Some((pattern, n))) => Some(pieces(pattern, n)),

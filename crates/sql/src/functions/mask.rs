@@ -1,4 +1,4 @@
-//! MASK and its kin: letters and digits of ASCII are hidden, everything else stays.
+//! MASK and its relatives: ASCII letters and digits are hidden, other characters stay.
 
 use arrow::array::ArrayRef;
 use datafusion::common::{Result, exec_err};
@@ -14,7 +14,7 @@ pub const DEFS: &[Def] = &[
     def("mask_last_n", &[], (1, 2), Ret::Text, |a| mask_part(a, |count, n| count.saturating_sub(n)..count)),
 ];
 
-/// `DIGITAL_MASKING(number)`: the first three and the last four characters of a telephone number.
+/// `DIGITAL_MASKING(number)`: the first three and the last four characters of a telephone number, with `****` between.
 fn digital_masking(a: &Args) -> Result<ArrayRef> {
     let text = a.text(0)?;
     a.texts(|i, out| {
@@ -27,7 +27,7 @@ fn digital_masking(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// What stands for a capital, a small letter and a digit.
+/// The replacements of a capital letter, a small letter and a digit.
 type Masks = [char; 3];
 
 const MASKS: Masks = ['X', 'x', 'n'];
@@ -49,7 +49,7 @@ fn mask(a: &Args) -> Result<ArrayRef> {
         let text = text.at(i)?;
         let mut masks = MASKS;
         for (mask, given) in masks.iter_mut().zip(&given) {
-            // An empty one leaves the usual one.
+            // An empty text keeps the default.
             *mask = given.at(i)?.chars().next().unwrap_or(*mask);
         }
         out.extend(text.chars().map(|c| masked(c, masks)));
@@ -57,8 +57,8 @@ fn mask(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// `MASK_FIRST_N(text [, n])`: the bytes of a range that follows from their number and n; without n all. Characters beyond ASCII
-/// stay, so none is cut.
+/// Masks a range of bytes, which `part` determines from the number of bytes and n; without n, all bytes. Characters
+/// beyond ASCII stay, so none is cut.
 fn mask_part(a: &Args, part: fn(usize, usize) -> std::ops::Range<usize>) -> Result<ArrayRef> {
     let text = a.text(0)?;
     let count = a.has(1).then(|| a.int(1)).transpose()?;

@@ -1,4 +1,5 @@
-//! Numbers: rounding by digits, roots, logarithms, angles. What a finite number has no finite result for is NULL.
+//! Functions of numbers: rounding to digits, roots, logarithms, angles. Where a finite number has no finite result, the
+//! result is NULL.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ pub const DEFS: &[Def] = &[
     def("truncate", &["trunc"], (1, 2), Ret::By(rounded_type), |a| round(a, Mode::Cut)),
     def("floor", &["dfloor"], (1, 2), Ret::By(rounded_type), |a| round(a, Mode::Floor)),
     def("ceil", &["ceiling", "dceil"], (1, 2), Ret::By(rounded_type), |a| round(a, Mode::Ceil)),
-    // The same with digits that may differ from row to row: a decimal keeps its scale.
+    // The same functions with digits that may differ from row to row: a decimal keeps its scale.
     def("round_by", &[], (2, 2), Ret::By(kept_type), |a| round(a, Mode::HalfAway)),
     def("round_bankers_by", &[], (2, 2), Ret::By(kept_type), |a| round(a, Mode::HalfEven)),
     def("truncate_by", &[], (2, 2), Ret::By(kept_type), |a| round(a, Mode::Cut)),
@@ -77,15 +78,15 @@ pub const DEFS: &[Def] = &[
     def("e", &[], (0, 0), Ret::Double, |a| a.doubles(|_| Some(std::f64::consts::E))),
 ];
 
-/// From here on `x` and the root of `x² ± 1` are one number, and twice of it may be none.
+/// From here on `x` and the root of `x² ± 1` are the same number, and their sum may overflow.
 const LARGE_X: f64 = (1_u64 << 28) as f64;
 
-/// The standard library's own adds up what is infinite for a large number.
+/// Replaces the standard library's function, which adds up infinities for a large number.
 fn asinh(x: f64) -> f64 {
     if x.abs() > LARGE_X { (x.abs().ln() + std::f64::consts::LN_2).copysign(x) } else { x.asinh() }
 }
 
-/// Near 1 by what is above 1, which the standard library's sum loses.
+/// Computes values near 1 from the difference to 1, which the standard library's sum loses.
 fn acosh(x: f64) -> f64 {
     match x {
         ..1.0 => f64::NAN,
@@ -98,7 +99,8 @@ fn acosh(x: f64) -> f64 {
     }
 }
 
-/// Both signs alike: of a number near -1 the quotient would be near -1, where `ln_1p` has few digits.
+/// Computes both signs from the absolute value: for a number near -1 the quotient would be near -1, where `ln_1p` has
+/// few digits.
 fn atanh(x: f64) -> f64 {
     let y = x.abs();
     (0.5 * (2.0 * y / (1.0 - y)).ln_1p()).copysign(x)
@@ -113,7 +115,7 @@ fn base_logarithm(base: f64, x: f64) -> f64 {
     if base <= 0.0 || base == 1.0 || x <= 0.0 {
         return f64::NAN;
     }
-    // The quotient of natural logarithms misses whole results such as log(10, 1000).
+    // The quotient of natural logarithms misses exact results such as log(10, 1000).
     if base == 2.0 {
         x.log2()
     } else if base == 10.0 {
@@ -123,8 +125,8 @@ fn base_logarithm(base: f64, x: f64) -> f64 {
     }
 }
 
-/// NaN and infinities go through. What is outside of the domain is NULL, and so is what a finite number has no finite result
-/// for.
+/// Applies a function to numbers: NaN and infinities are passed through, numbers outside the domain give NULL, and so
+/// do finite numbers without a finite result.
 fn real(a: &Args, f: impl Fn(f64) -> f64) -> Result<ArrayRef> {
     computed(
         a,
@@ -136,7 +138,7 @@ fn real(a: &Args, f: impl Fn(f64) -> f64) -> Result<ArrayRef> {
     )
 }
 
-/// A function of angles, which of an infinite one is NaN.
+/// Applies a function of angles, which gives NaN for an infinite angle.
 fn periodic(a: &Args, f: impl Fn(f64) -> f64) -> Result<ArrayRef> {
     computed(a, |x| !x.is_finite() || f(x).is_finite(), &f)
 }
@@ -158,11 +160,11 @@ fn real2(a: &Args, f: impl Fn(f64, f64) -> f64) -> Result<ArrayRef> {
     a.doubles(|i| Some(f(x.at(i)?, y.at(i)?)))
 }
 
-/// BIGINT for integers, the decimal itself, else DOUBLE.
+/// Returns BIGINT for integers, a decimal's own type, and DOUBLE for others.
 fn kept(t: &DataType) -> DataType {
     match t {
         DataType::Boolean => DataType::Int64,
-        // The upper half of UInt64 has no place in BIGINT.
+        // BIGINT has no room for the upper half of UInt64.
         DataType::UInt64 => DataType::Decimal128(20, 0),
         t if t.is_integer() => DataType::Int64,
         DataType::Decimal32(p, s) | DataType::Decimal64(p, s) => DataType::Decimal128(*p, *s),
@@ -171,7 +173,7 @@ fn kept(t: &DataType) -> DataType {
     }
 }
 
-/// As [`kept`], and FLOAT stays: its digits are those of the argument.
+/// Returns the type as [`kept`] does, but FLOAT stays: its digits are those of the argument.
 fn signed_type(args: &ReturnFieldArgs) -> Result<DataType> {
     Ok(match args.arg_fields[0].data_type() {
         DataType::Float32 => DataType::Float32,
@@ -183,7 +185,8 @@ fn kept_type(args: &ReturnFieldArgs) -> Result<DataType> {
     Ok(kept(args.arg_fields[0].data_type()))
 }
 
-/// Decimals keep as many digits after the point as a constant second argument asks for.
+/// Returns the type of rounding functions: decimals keep as many digits after the point as a constant second argument
+/// asks for.
 fn rounded_type(args: &ReturnFieldArgs) -> Result<DataType> {
     let t = kept(args.arg_fields[0].data_type());
     let digits = match args.scalar_arguments.get(1) {
@@ -197,7 +200,7 @@ fn rounded_type(args: &ReturnFieldArgs) -> Result<DataType> {
     let fit = |p: u8, s: i8, most: u8| match digits {
         Some(d) if d < i64::from(s) => {
             let scale = d.clamp(0, i64::from(s.max(0))) as i8;
-            // One more digit before the point: 9.99 rounds to 10.0.
+            // There is one more digit before the point, since 9.99 rounds to 10.0.
             let precision = (i64::from(p) - i64::from(s) + i64::from(scale) + 1).clamp(1, i64::from(most));
             (precision as u8, scale)
         }
@@ -225,10 +228,10 @@ enum Mode {
     Ceil,
 }
 
-/// `v` to a multiple of 10^`drop` under a mode, in units of that multiple.
+/// Rounds `v` to a multiple of 10^`drop` in a mode, and returns it in units of that multiple.
 fn shift(v: i128, drop: u32, mode: Mode) -> i128 {
     let Some(unit) = 10_i128.checked_pow(drop) else {
-        // Further than any digit reaches.
+        // The unit is larger than any number.
         return match mode {
             Mode::Floor if v < 0 => -1,
             Mode::Ceil if v > 0 => 1,
@@ -240,7 +243,7 @@ fn shift(v: i128, drop: u32, mode: Mode) -> i128 {
         Mode::Cut => q,
         Mode::Floor => q - i128::from(r < 0),
         Mode::Ceil => q + i128::from(r > 0),
-        // unit is even unless it is 1, where the rest is 0.
+        // The unit is even, or it is 1 and the remainder is 0.
         Mode::HalfAway => q + if r.abs() >= unit - r.abs() && r != 0 { v.signum() } else { 0 },
         Mode::HalfEven => {
             let up = r.abs() > unit - r.abs() || r.abs() == unit - r.abs() && r != 0 && q % 2 != 0;
@@ -249,7 +252,7 @@ fn shift(v: i128, drop: u32, mode: Mode) -> i128 {
     }
 }
 
-/// A double at `digits` decimals, half away from zero.
+/// Rounds a double to `digits` decimals, half away from zero.
 pub fn round_double(v: f64, digits: i64) -> f64 {
     round_mode(v, digits, Mode::HalfAway)
 }
@@ -262,7 +265,7 @@ fn round_mode(v: f64, digits: i64, mode: Mode) -> f64 {
         Mode::Floor => x.floor(),
         Mode::Ceil => x.ceil(),
     };
-    // Beyond 2^53 there is no fraction; below 1e-308 no digit.
+    // Beyond 2^53 there is no fraction, and below 1e-308 no digit.
     let power = 10_f64.powi(digits.unsigned_abs().min(308) as i32);
     if digits >= 0 {
         let scaled = v * power;
@@ -272,7 +275,8 @@ fn round_mode(v: f64, digits: i64, mode: Mode) -> f64 {
     }
 }
 
-/// A plain decimal text at `digits` decimals, half away from zero on its digits; None if it is no plain decimal.
+/// Rounds a plain decimal text to `digits` decimals, half away from zero by its digits; `None` if it is no plain
+/// decimal.
 pub fn round_text(text: &str, digits: usize) -> Option<String> {
     let (sign, body) = match text.strip_prefix('-') {
         Some(body) => ("-", body),
@@ -351,7 +355,7 @@ fn round(a: &Args, mode: Mode) -> Result<ArrayRef> {
             let values: Decimal128Array = (0..a.rows)
                 .map(|i| {
                     let (x, d) = (x.at(i)?, digits_at(i)?);
-                    // Digits beyond the result's scale cannot be shown.
+                    // Digits beyond the result's scale cannot be represented.
                     let d = d.min(to);
                     let drop = (i64::from(from) - d).max(0) as u32;
                     let q = shift(x, drop, mode);
@@ -384,10 +388,11 @@ fn round(a: &Args, mode: Mode) -> Result<ArrayRef> {
     }
 }
 
-/// `WIDTH_BUCKET(x, low, high, n)`: in which of n equal parts from low to high x lies; 0 is below, n + 1 from high on.
+/// `WIDTH_BUCKET(x, low, high, n)`: the number of the equal part, of n from low to high, that contains x; 0 below low,
+/// n + 1 from high on.
 fn width_bucket(a: &Args) -> Result<ArrayRef> {
     let number = |k: usize| -> Result<Vec<Option<f64>>> {
-        // Dates are points in time, not the numbers they are written as.
+        // Dates count as points in time, not as the numbers that they are written as.
         let is_point = matches!(a.data_type(0), DataType::Date32 | DataType::Timestamp(..));
         if is_point {
             let x = a.datetime(k)?;
@@ -451,7 +456,7 @@ fn negative(a: &Args) -> Result<ArrayRef> {
     }
 }
 
-/// BIGINT of two integers, the finer decimal if one is a decimal, else DOUBLE.
+/// Returns BIGINT for two integers, the decimal with more digits after the point if one is a decimal, else DOUBLE.
 fn mod_type(args: &ReturnFieldArgs) -> Result<DataType> {
     let scale = |t: &DataType| match t {
         DataType::Decimal128(p, s) if *p <= 38 => Some(*s),
@@ -504,7 +509,7 @@ fn modulo(a: &Args) -> Result<ArrayRef> {
     remainder(a, |x, y| x % y, |x, y| x % y)
 }
 
-/// The remainder with the sign of the divisor.
+/// Returns the remainder with the sign of the divisor.
 fn pmod(a: &Args) -> Result<ArrayRef> {
     remainder(a, |x, y| (x % y + y) % y, |x, y| (x % y + y) % y)
 }

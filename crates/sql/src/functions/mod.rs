@@ -1,15 +1,14 @@
-//! MySQL's and Doris' functions that DataFusion lacks or understands otherwise, a file per family.
+//! Functions of MySQL and Doris that DataFusion lacks or defines differently, one file per family.
 //!
 //! A function is a [`func::Def`]: its name, arity, result type and a body over whole Arrow columns. [`register_all`]
-//! registers them. Of DataFusion's own functions those
-//! that [`taken`] lists can be called. Calls with a syntax of
-//! their own (`INTERVAL`, `SEPARATOR`, `EXTRACT`) become plain calls by [`rewrite_calls`] before planning.
+//! registers all of them. DataFusion's own functions can be called if [`taken`] lists them. Calls with a syntax of
+//! their own (`INTERVAL`, `SEPARATOR`, `EXTRACT`) are turned into plain calls by [`rewrite_calls`] before planning.
 //!
-//! Where Doris and MySQL differ, Doris decides. Known departures from both:
+//! Where Doris and MySQL differ, Doris's rule holds. Known departures from both:
 //! - a result without a finite value is NULL (Doris would show `inf` or `nan`);
 //! - TIME values are text `[-]HH:MM:SS[.ffffff]`;
-//! - text is UTF-8: CHAR gives NULL where it would give other bytes. UNHEX and FROM_BASE64 give BINARY, which is text where its
-//!   bytes are;
+//! - text is UTF-8: CHAR gives NULL for bytes that are not UTF-8. UNHEX and FROM_BASE64 give BINARY, which can be used
+//!   as text if its bytes are text;
 //! - UNIX_TIMESTAMP has no fraction;
 //! - FORMAT of a number is MySQL's, of a text Doris's;
 //! - HLL and BITMAP values are shown as their bytes (`dipper_base::sketch`), not as NULL.
@@ -123,7 +122,7 @@ pub use tokens::{ANALYZER_KEY, described};
 pub(crate) use whole::Operators;
 pub use window_memory::with_window_memory;
 
-/// Every scalar function of this module, by family.
+/// Returns all scalar functions of this module, by family.
 fn families() -> Vec<(&'static str, Vec<func::Def>)> {
     let tables: [(&'static str, &[func::Def]); 40] = [
         ("Text", string::DEFS),
@@ -172,18 +171,18 @@ fn families() -> Vec<(&'static str, Vec<func::Def>)> {
     all
 }
 
-/// Every scalar function of this module.
+/// Returns all scalar functions of this module.
 fn defs() -> Vec<func::Def> {
     families().into_iter().flat_map(|(_, defs)| defs).collect()
 }
 
-/// Whether nobody waits any more for the statement that this thread plans or runs.
+/// Returns whether the statement that this thread plans or runs has ended, so that nobody waits for it.
 static ENDED: OnceLock<fn() -> bool> = OnceLock::new();
 
-/// Lets functions fail when they are asked for their types while `ended` holds, and when they make much. The planner asks for
-/// types so often that this ends the planning of a statement whose client is gone, wherever it has come to.
+/// Makes functions fail while `ended` returns true, when they are asked for their types and when they make much. The
+/// planner asks for types so often that this ends the planning of a statement whose client is gone, wherever it is.
 pub fn give_up_when(ended: fn() -> bool) {
-    // Said once is enough: it is the same for all registries of a process.
+    // A second call changes nothing: the function is the same for all registries of a process.
     let _ = ENDED.set(ended);
 }
 
@@ -196,11 +195,11 @@ fn still_wanted() -> Result<()> {
 
 /// Registers all functions, replacing DataFusion's aggregates where names collide.
 ///
-/// The registry must already hold what [`crate::charter::install`] leaves of DataFusion's own functions. For DATABASE(), USER()
-/// and the like the session's configuration needs a [`SessionInfo`] among its extensions.
+/// The registry must already contain the functions that [`crate::charter::install`] leaves of DataFusion's own. For
+/// DATABASE(), USER() and similar functions, the session's configuration needs a [`SessionInfo`] among its extensions.
 ///
 /// # Errors
-/// Those of the registry, if it refuses functions.
+/// The registry's error if it refuses a function.
 pub fn register_all(registry: &mut dyn FunctionRegistry) -> Result<()> {
     for def in defs() {
         registry.register_udf(Arc::new(def.into_udf()))?;

@@ -1,8 +1,9 @@
-//! VARIANCE, STDDEV, SEM, SKEW, KURT, COVAR, CORR, linear regression and AVG_WEIGHTED, by means and the powers of what is away
-//! from them.
+//! VARIANCE, STDDEV, SEM, SKEW, KURT, COVAR, CORR, linear regression and AVG_WEIGHTED, computed from means and powers
+//! of the deviations from them.
 //!
-//! NULL is what no rows give. A spread needs two rows: that of one is 0, as Doris has it, and so is the correlation with
-//! values that are all equal. A line needs two rows with different values; of fewer there is none, as in standard SQL.
+//! No rows give NULL. A spread needs two rows: for one row it is 0, as in Doris, and so is the correlation with values
+//! that are all equal. A regression line needs two rows with different values; with fewer there is none, as in standard
+//! SQL.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -21,12 +22,12 @@ use super::adapted::Adapted;
 use super::args::counted;
 use crate::type_text::Sql;
 
-/// The functions and their other names.
+/// Returns the functions with their aliases.
 pub(super) fn functions() -> Vec<Arc<AggregateUDF>> {
     use Statistic::{AvgWeighted, Corr, CovarPop, CovarSamp, Kurt, Sem, Skew, StddevPop, StddevSamp, VarPop, VarSamp};
     use Statistic::{RegrAvgx, RegrAvgy, RegrIntercept, RegrR2, RegrSlope, RegrSxx, RegrSxy, RegrSyy};
     let all: [(Statistic, &'static [&'static str]); 19] = [
-        // MySQL and Doris mean the population by the bare names.
+        // In MySQL and Doris the bare names are those of the population.
         (VarPop, &["variance", "variance_pop", "var_population"]),
         (VarSamp, &["variance_samp", "var", "var_sample"]),
         (StddevPop, &["stddev", "std"]),
@@ -56,7 +57,7 @@ pub(super) fn functions() -> Vec<Arc<AggregateUDF>> {
     made.collect()
 }
 
-/// What is told of the rows.
+/// A statistic of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Statistic {
     VarPop,
@@ -70,7 +71,7 @@ enum Statistic {
     Skew,
     Kurt,
     AvgWeighted,
-    // Of these the first argument is what depends on the second.
+    // For the regression functions, the first argument depends on the second.
     RegrAvgx,
     RegrAvgy,
     RegrIntercept,
@@ -90,7 +91,7 @@ impl Statistic {
         }
     }
 
-    /// What is to be known of the rows.
+    /// Returns the kind of moments that the statistic needs.
     fn form(self) -> Form {
         match self {
             Self::Skew | Self::Kurt => Form::Shape,
@@ -100,7 +101,7 @@ impl Statistic {
         }
     }
 
-    /// `sum` of `rows` rows, spread over all of them or one less.
+    /// Divides `sum` by the number of rows, or by one less for samples.
     fn spread(self, sum: f64, rows: u64) -> f64 {
         match self {
             Self::VarSamp | Self::StddevSamp | Self::CovarSamp | Self::Sem if rows == 1 => 0.0,
@@ -110,7 +111,7 @@ impl Statistic {
     }
 }
 
-/// What is known of some rows.
+/// The kind of moments that is kept of rows.
 enum Form {
     Spread,
     Shape,
@@ -219,14 +220,14 @@ impl AggregateUDFImpl for Function {
     }
 }
 
-/// What is known of some rows.
+/// The moments of some rows, from which statistics are computed.
 trait Moments: Copy + Default + Debug + Send + Sync + 'static {
-    /// How many numbers there are besides the number of rows.
+    /// The number of numbers besides the number of rows.
     const SUMS: usize;
 
     fn rows(&self) -> u64;
 
-    /// Means and sums, in the order of the state.
+    /// Returns the means and sums, in the order of the state.
     fn sums(&self) -> impl AsRef<[f64]>;
 
     fn of(rows: u64, sums: impl Fn(usize) -> f64) -> Self;
@@ -236,7 +237,7 @@ trait Moments: Copy + Default + Debug + Send + Sync + 'static {
 
     fn merge(&mut self, other: &Self);
 
-    /// Of one row at least.
+    /// Computes a statistic of at least one row.
     fn tell(&self, statistic: Statistic) -> Option<f64>;
 
     fn result(&self, statistic: Statistic) -> Option<f64> {
@@ -244,7 +245,7 @@ trait Moments: Copy + Default + Debug + Send + Sync + 'static {
     }
 }
 
-/// One column: mean, and sum of the squares of the distances from it.
+/// One column: its mean, and the sum of the squared deviations from it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Spread {
     rows: u64,
@@ -276,7 +277,7 @@ impl Moments for Spread {
         self.squares += away * (x - self.mean);
     }
 
-    // Of equal means nothing changes, to the last digit.
+    // If the means are equal, the mean stays the same to the last digit.
     fn merge(&mut self, other: &Self) {
         match (self.rows, other.rows) {
             (_, 0) => {}
@@ -301,7 +302,7 @@ impl Moments for Spread {
     }
 }
 
-/// One column: mean, and sums of the second, third and fourth powers of the distances from it.
+/// One column: its mean, and the sums of the second, third and fourth powers of the deviations from it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Shape {
     rows: u64,
@@ -354,7 +355,7 @@ impl Moments for Shape {
         }
     }
 
-    // Values that are all equal have no shape.
+    // Values that are all equal have neither skew nor kurtosis.
     fn tell(&self, statistic: Statistic) -> Option<f64> {
         let rows = self.rows as f64;
         let variance = self.squares / rows;
@@ -366,7 +367,7 @@ impl Moments for Shape {
     }
 }
 
-/// Values with weights: the sum of their products, and that of the weights.
+/// Values with weights: the sum of their products, and the sum of the weights.
 #[derive(Debug, Clone, Copy, Default)]
 struct Weighted {
     rows: u64,
@@ -402,13 +403,13 @@ impl Moments for Weighted {
         self.weights += other.weights;
     }
 
-    // Weights that are 0 together give no number.
+    // If the weights add up to 0, the result is NaN.
     fn tell(&self, _: Statistic) -> Option<f64> {
         Some(if self.weights == 0.0 { f64::NAN } else { self.products / self.weights })
     }
 }
 
-/// Two columns, and the sum of the products of the distances from their means.
+/// Two columns, and the sum of the products of their deviations.
 #[derive(Debug, Clone, Copy, Default)]
 struct Pairs {
     x: Spread,
@@ -478,24 +479,24 @@ impl Pairs {
             true => 0.0,
             false => {
                 let both = self.x.squares * self.y.squares;
-                // Where the product leaves the range of a DOUBLE its parts do not.
+                // The product may leave the range of a DOUBLE although its factors do not.
                 let both = match both.is_normal() {
                     true => both.sqrt(),
                     false => self.x.squares.sqrt() * self.y.squares.sqrt(),
                 };
-                // The last digit may lie beyond.
+                // Rounding may leave the range by the last digit.
                 (self.products / both).clamp(-1.0, 1.0)
             }
         }
     }
 }
 
-/// The columns' numbers.
+/// Returns the numbers of the columns.
 fn numbers(columns: &[ArrayRef]) -> Vec<&[f64]> {
     columns.iter().map(|column| column.as_primitive::<Float64Type>().values().as_ref()).collect()
 }
 
-/// Does something for each row that has no NULL and is wanted.
+/// Calls `work` for each row that has no NULL and passes the filter.
 #[inline]
 fn for_each_row(columns: &[ArrayRef], filter: Option<&BooleanArray>, mut work: impl FnMut(usize)) {
     let nulls = columns
@@ -518,7 +519,7 @@ fn merged_from<'a, M: Moments>(states: &'a [ArrayRef]) -> impl Iterator<Item = M
     })
 }
 
-/// Partial states as columns.
+/// Returns partial states as columns.
 fn columns_of<M: Moments>(all: &[M]) -> Vec<ArrayRef> {
     let rows: ArrayRef = Arc::new(all.iter().map(|m| m.rows()).collect::<UInt64Array>());
     let sum = |at: usize| -> ArrayRef { Arc::new(all.iter().map(|m| m.sums().as_ref()[at]).collect::<Float64Array>()) };
@@ -635,7 +636,7 @@ mod tests {
 
     #[test]
     fn one_row_of_the_greatest_values() {
-        // The square of the distance from the mean of no rows would be infinite.
+        // The square of the deviation from a mean of no rows would be infinite.
         for parts in 1..4 {
             for statistic in [Statistic::RegrSxx, Statistic::RegrSyy, Statistic::RegrSxy] {
                 assert_eq!(told::<Pairs>(&[[-1.7e308, 1.7e308]], parts, statistic), Some(0.0));

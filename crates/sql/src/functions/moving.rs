@@ -1,19 +1,19 @@
 //! Aggregates over moving frames: `OVER (ORDER BY k ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)`.
 //!
-//! DataFusion wants accumulators that take rows back. Most aggregates cannot, and those over floats must not: `1e17 + 3 -
-//! 1e17` is 0, and no number takes a NaN out of a sum. So a frame keeps its rows and is worked out anew for each row of the
-//! window. Of a long one whole blocks of rows are known by their partial states:
+//! DataFusion wants accumulators that can retract rows. Most aggregates cannot, and those over floats must not: `1e17 +
+//! 3 - 1e17` is 0, and no subtraction removes a NaN from a sum. So a frame keeps its rows and is computed from scratch
+//! for each row of the window. In a long frame, whole blocks of rows are represented by their partial states:
 //!
 //! ```text
-//! leaving: rows of the oldest block | states of "this block and all behind it" | entering: one state of all | last rows
+//! leaving: rows of the oldest block | states of "a block and all after it" | entering: one state of all | last rows
 //! ```
 //!
-//! Rows leave on the left and enter on the right. When nothing is left on the left, the blocks on the right become the left,
-//! and their states are made from the newest to the oldest. So a row takes part in few states, whatever the frame's length.
-//! States are merged in the order of their rows. Frames below [`BLOCK`] rows have no states: their values are those that the
-//! rows give when nothing else is around.
+//! Rows leave on the left and enter on the right. When nothing remains on the left, the blocks on the right become the
+//! left, and their states are computed from the newest to the oldest. So a row takes part in few states, whatever the
+//! frame's length. States are merged in the order of their rows. Frames of fewer than [`BLOCK`] rows have no states:
+//! their values are those that the rows give by themselves.
 //!
-//! Aggregates that count their rows, or keep them in their order ([`super::sorted`]), can take rows back exactly. Those have
+//! Aggregates that count their rows, or keep them sorted ([`super::sorted`]), can retract rows exactly. They have
 //! sliding accumulators of their own.
 
 use std::collections::VecDeque;
@@ -30,16 +30,17 @@ use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
 
 use super::still_wanted;
 
-/// Rows that are worked out by themselves; as many make a block with a state.
+/// The number of rows that are accumulated one by one; as many make a block with a state.
 const BLOCK: usize = 256;
 
-/// Pieces in which the last rows may lie before they are put together.
+/// The largest number of pieces in which the last rows lie before they are concatenated.
 const PIECES: usize = 16;
 
-/// Bytes of a state. What collects values, as ARRAY_AGG does, has states as large as its rows, which save nothing.
+/// The largest size of a state in bytes. Aggregates that collect values, like ARRAY_AGG, have states as large as their
+/// rows, which save nothing.
 const STATE_BYTES: usize = 64 << 10;
 
-/// One accumulator after the other of one call.
+/// A maker of accumulators for one call.
 pub(crate) struct Maker {
     function: Arc<AggregateUDF>,
     return_field: FieldRef,
@@ -60,7 +61,7 @@ impl fmt::Debug for Maker {
 }
 
 impl Maker {
-    /// Makes accumulators of `function` as it is called by `args`.
+    /// Creates a maker for `function` with the arguments `args`.
     pub(crate) fn new(function: &Arc<AggregateUDF>, args: &AccumulatorArgs) -> Self {
         Maker {
             function: Arc::clone(function),
@@ -76,13 +77,13 @@ impl Maker {
         }
     }
 
-    /// This call without DISTINCT.
+    /// Returns the maker without DISTINCT.
     pub(crate) fn of_all_values(mut self) -> Self {
         self.is_distinct = false;
         self
     }
 
-    /// An accumulator without rows.
+    /// Returns an accumulator without rows.
     pub(crate) fn make(&self) -> Result<Box<dyn Accumulator>> {
         self.function.accumulator(AccumulatorArgs {
             return_field: Arc::clone(&self.return_field),
@@ -98,7 +99,7 @@ impl Maker {
     }
 }
 
-/// The accumulator of a moving frame, for any aggregate.
+/// Returns the accumulator of a moving frame, for any aggregate.
 pub(crate) fn moving(function: &Arc<AggregateUDF>, args: &AccumulatorArgs) -> Box<dyn Accumulator> {
     Box::new(Moving {
         maker: Maker::new(function, args),
@@ -112,35 +113,35 @@ pub(crate) fn moving(function: &Arc<AggregateUDF>, args: &AccumulatorArgs) -> Bo
     })
 }
 
-/// Columns of some rows.
+/// The columns of some rows.
 type Rows = Vec<ArrayRef>;
 
 /// A partial state, as columns of one row.
 type State = Vec<ArrayRef>;
 
-/// Rows that have a state, in a frame that is long enough.
+/// Rows that have a common state, in a frame that is long enough.
 #[derive(Debug)]
 struct Block {
     rows: Rows,
-    /// The state of these rows and of all blocks behind them, of blocks that are about to leave.
+    /// The state of these rows and of all later blocks in `leaving`; only for blocks in `leaving`.
     onwards: Option<State>,
 }
 
 #[derive(Debug)]
 struct Moving {
     maker: Maker,
-    /// Blocks that leave next.
+    /// The blocks that leave next.
     leaving: VecDeque<Block>,
-    /// Rows of the first of them that have left.
+    /// The number of rows of the first of these blocks that have left.
     left: usize,
-    /// Blocks behind those.
+    /// The blocks after those.
     entering: VecDeque<Block>,
     /// The state of all of `entering`.
     entered: Option<State>,
-    /// Rows behind all blocks, in pieces.
+    /// The rows after all blocks, in pieces.
     last: VecDeque<Rows>,
     last_rows: usize,
-    /// States are small.
+    /// Whether states are small enough to be used.
     summed: bool,
 }
 
@@ -159,7 +160,7 @@ fn joined(pieces: &VecDeque<Rows>) -> Result<Rows> {
 }
 
 impl Moving {
-    /// The state of what `fill` puts into an accumulator. `None`, from now on, if states are large.
+    /// Returns the state of an accumulator that `fill` fills; `None`, and states are given up, if it is large.
     fn state_of(&mut self, fill: impl FnOnce(&mut dyn Accumulator) -> Result<()>) -> Result<Option<State>> {
         let mut accumulator = self.maker.make()?;
         fill(accumulator.as_mut())?;
@@ -173,7 +174,7 @@ impl Moving {
         state.iter().map(|value| value.to_array_of_size(1)).collect::<Result<_>>().map(Some)
     }
 
-    /// Makes a block of the last rows once they are enough.
+    /// Makes a block of the last rows once there are enough of them.
     fn settle(&mut self) -> Result<()> {
         if self.last_rows < BLOCK {
             if self.last.len() > PIECES {
@@ -206,7 +207,7 @@ impl Moving {
         Ok(())
     }
 
-    /// What has entered is what leaves next.
+    /// Moves the blocks that have entered to the side that leaves next.
     fn turn(&mut self) -> Result<()> {
         self.leaving = std::mem::take(&mut self.entering);
         self.entered = None;
@@ -227,7 +228,7 @@ impl Moving {
         Ok(())
     }
 
-    /// An accumulator with the rows of the frame.
+    /// Returns an accumulator with the rows of the frame.
     fn whole(&self) -> Result<Box<dyn Accumulator>> {
         let mut accumulator = self.maker.make()?;
         let mut known = false;
@@ -336,7 +337,7 @@ mod tests {
     use super::*;
     use crate::charter::aggregates::{avg, sum};
 
-    /// Columns `x`, `y`, `s`, `n` and `b` of all frames.
+    /// The columns `x`, `y`, `s`, `n` and `b` of all frames.
     fn schema() -> Schema {
         let field = |name: &str, t| Field::new(name, t, true);
         Schema::new(vec![
@@ -348,7 +349,7 @@ mod tests {
         ])
     }
 
-    /// The function of these arguments: columns by number, constants as they are.
+    /// Returns the maker for these arguments: columns by number, followed by constants.
     fn maker(function: &Arc<AggregateUDF>, columns: &[usize], constants: &[ScalarValue]) -> Maker {
         let schema = schema();
         let column = |at: &usize| Arc::new(Column::new(schema.field(*at).name(), *at)) as Arc<dyn PhysicalExpr>;
@@ -373,7 +374,7 @@ mod tests {
         )
     }
 
-    /// Each frame by itself, and by the accumulator that moves from one to the next.
+    /// Compares the value of each frame by itself with that of the accumulator that moves from one to the next.
     fn compare(maker: Maker, arguments: &[ArrayRef], frames: &[(usize, usize)]) {
         let fields = maker.expr_fields.clone();
         let args = AccumulatorArgs {
@@ -411,7 +412,7 @@ mod tests {
         }
     }
 
-    /// Frames whose ends never go back.
+    /// Returns frames whose ends never move backwards.
     fn frames(steps: &[(usize, usize)], rows: usize) -> Vec<(usize, usize)> {
         let (mut from, mut to) = (0, 0);
         let next = |(forth, after): &(usize, usize)| {
@@ -422,7 +423,7 @@ mod tests {
         steps.iter().map(next).collect()
     }
 
-    /// All functions over the same rows.
+    /// Compares all functions over the same rows.
     fn compare_all(x: Vec<Option<f64>>, y: Vec<Option<f64>>, frames: &[(usize, usize)]) {
         let mut registry = MemoryFunctionRegistry::new();
         crate::functions::aggregate::register(&mut registry).unwrap();

@@ -1,4 +1,4 @@
-//! What the names of functions say before a query is planned.
+//! Knowledge about functions from their names, before a query is planned.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock};
@@ -11,7 +11,7 @@ use datafusion::logical_expr::{ScalarUDF, Volatility};
 use super::{aggregate, collected, defs, sketch_aggregate, top};
 use crate::charter::common_args;
 
-/// The scalar functions by all of their names, as [`super::register_all`] leaves them in a registry.
+/// The scalar functions under all of their names, as [`super::register_all`] leaves them in a registry.
 static SCALARS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
     let mut functions = HashMap::new();
     let defaults = datafusion::functions::all_default_functions().into_iter();
@@ -43,23 +43,23 @@ static AGGREGATES: LazyLock<HashSet<String>> = LazyLock::new(|| {
     all.flat_map(|f| f.aliases().iter().cloned().chain([f.name().to_string()]).collect::<Vec<_>>()).collect()
 });
 
-/// The name that a scalar function has itself, if `called` is another name of it.
+/// Returns the primary name of a scalar function, if `called` is an alias of it.
 ///
-/// DataFusion names the result of a call by another name after both, and what it is an argument of after that: 20 such
-/// calls in one another are names of hundreds of megabytes.
+/// DataFusion names the result of a call by an alias after both names, and every call around it after that name: 20
+/// nested calls have names of hundreds of megabytes.
 pub(crate) fn own_name(called: &str) -> Option<&'static str> {
     let function = SCALARS.get(called)?;
-    // The name itself may have become that of another function.
+    // The primary name may have become that of another function.
     let own = SCALARS.get(function.name())?;
     (called != function.name() && Arc::ptr_eq(own, function)).then(|| function.name())
 }
 
-/// Whether a scalar function gives another value for each row.
+/// Whether a scalar function returns a different value for each row.
 pub(crate) fn is_volatile(called: &str) -> bool {
     SCALARS.get(called).is_some_and(|function| function.signature().volatility == Volatility::Volatile)
 }
 
-/// Whether it is the name of an aggregate.
+/// Whether this is the name of an aggregate.
 pub(crate) fn is_aggregate(called: &str) -> bool {
     AGGREGATES.contains(called)
 }

@@ -1,4 +1,4 @@
-//! Parts of structs, and values as JSON.
+//! Fields of structs, and values as JSON.
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::{is_null, nullif};
@@ -13,10 +13,11 @@ use super::json::{json_parse, write_quoted};
 use crate::charter::nested;
 use crate::type_text::Sql;
 
-/// Name of the function that makes one JSON object of an array of names and one of values. (Not a name of SQL.)
+/// Name of the function that builds a JSON object from an array of names and an array of values. (It is no name in
+/// SQL.)
 pub const JSON_MEMBERS: &str = "dipper_json_members";
 
-/// Name of the function behind CAST(x AS JSON). (Not a name of SQL.)
+/// Name of the function behind CAST(x AS JSON). (It is no name in SQL.)
 pub const CAST_JSON: &str = "dipper_cast_json";
 
 /// Functions of this file.
@@ -42,7 +43,7 @@ fn to_json(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// The field that a constant names, or counts from 1.
+/// Returns the field that a constant names, or whose position it is, counted from 1.
 fn field_at(fields: &Fields, wanted: Option<&ScalarValue>) -> Result<usize> {
     let names = || fields.iter().map(|f| f.name().as_str()).collect::<Vec<_>>().join(", ");
     let found = match wanted {
@@ -79,11 +80,11 @@ fn struct_element(a: &Args) -> Result<ArrayRef> {
     let DataType::Struct(fields) = structs.data_type() else { return Ok(a.nulls()) };
     let wanted = if wanted.one { Some(ScalarValue::try_from_array(&wanted.array, 0)?) } else { None };
     let column = structs.as_struct().column(field_at(fields, wanted.as_ref())?);
-    // A NULL struct has no fields, whatever stands below it.
+    // A NULL struct has no fields, whatever its children contain.
     Ok(nullif(column, &is_null(&structs)?)?)
 }
 
-/// `[names], [values]` as an object; the last of equal names wins.
+/// Builds an object from `[names], [values]`; the last of equal names wins.
 fn json_members(a: &Args) -> Result<ArrayRef> {
     let (names, values) = (lists(a, 0)?, lists(a, 1)?);
     let texts = to_text(a.name, names.array.values())?;

@@ -1,4 +1,4 @@
-//! Numbers as texts for people, and sizes read from such texts.
+//! Numbers as texts for people, and sizes that are read from such texts.
 
 use std::fmt::Write;
 
@@ -49,7 +49,7 @@ fn format_number(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// The most digits of `FORMAT_ROUND`.
+/// The largest number of digits of `FORMAT_ROUND`.
 const DIGITS_MAX: i64 = 1024;
 
 /// `FORMAT_ROUND(x, digits)`: with commas between thousands, rounded half away from zero.
@@ -58,7 +58,7 @@ fn format_round(a: &Args) -> Result<ArrayRef> {
     if let Some(bad) = digits.array.iter().flatten().find(|digits| !(0..=DIGITS_MAX).contains(digits)) {
         return exec_err!("{}: expected a number of digits from 0 to {DIGITS_MAX}, found {bad}", a.name);
     }
-    // Text is read as a number, as by CAST.
+    // Text is read as a number, like CAST reads it.
     let is_exact = raw.array.data_type().is_integer() || raw.array.data_type().is_decimal();
     let exact = is_exact.then(|| to_text(a.name, &raw.array)).transpose()?;
     let doubles = a.double(0)?;
@@ -84,16 +84,16 @@ fn format_round(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// `PARSE_DATA_SIZE('2.5kB')`: bytes, by units of 1,024.
+/// `PARSE_DATA_SIZE('2.5kB')`: the size in bytes; units are powers of 1,024.
 fn parse_data_size(a: &Args) -> Result<ArrayRef> {
     const UNITS: [&str; 9] = ["B", "kB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB"];
     let texts = a.text(0)?;
     let size = |text: &str| {
         let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len()));
         let unit = UNITS.iter().position(|known| *known == unit)?;
-        // What a second point begins is not read.
+        // The number ends before a second point.
         let end = number.match_indices('.').nth(1).map_or(number.len(), |(at, _)| at);
-        // Exact: the unit is a power of 2.
+        // The product is exact, because the unit is a power of 2.
         truncated(number[..end].parse::<f64>().ok()? * 2_f64.powi(10 * unit as i32))
     };
     large(a, |i| match texts.at(i) {

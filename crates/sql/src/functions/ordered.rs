@@ -1,4 +1,4 @@
-//! Lists that aggregates have collected, in the order of an ORDER BY inside of the call.
+//! Sorting of lists that aggregates have collected, by the ORDER BY inside the call.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use datafusion::logical_expr::ReturnFieldArgs;
 use super::args::Args;
 use super::func::{Def, Ret, def};
 
-/// Name of the function that gives NULL for an empty list. (Not a name of SQL.)
+/// Name of the function that returns NULL for an empty list. (It is no name in SQL.)
 pub const UNLESS_EMPTY: &str = "dipper_unless_empty";
 
-/// Name of the function that sorts a list of rows and gives their first columns. (Not a name of SQL.) The second argument
-/// has a letter for each other column: `a` ascending, `d` descending, large if NULL comes where it does not come by
-/// itself; and `u` where of equal values the first stays.
+/// Name of the function that sorts a list of rows and returns their first columns. (It is no name in SQL.) The second
+/// argument has a letter for each other column: `a` for ascending, `d` for descending, in upper case if NULL is not at
+/// the default end; and `u` if only the first of equal values stays.
 pub const IN_ORDER: &str = "dipper_in_order";
 
 /// Functions of this file.
@@ -69,7 +69,7 @@ fn in_order(a: &Args) -> Result<ArrayRef> {
         let before = chosen.len();
         if lists.is_valid(list) {
             chosen.extend(span[0] as u64..span[1] as u64);
-            // Rows with equal keys stay as they came.
+            // The sort is stable: rows with equal keys keep their order.
             chosen[before..].sort_by(|a, b| keys.row(*a as usize).cmp(&keys.row(*b as usize)));
             if let Some(same) = &same {
                 let mut seen = HashSet::new();

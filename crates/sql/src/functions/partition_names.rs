@@ -1,4 +1,4 @@
-//! AUTO_PARTITION_NAME: the names that Doris gives to partitions that it makes by itself.
+//! AUTO_PARTITION_NAME: the names that Doris gives to partitions that it creates automatically.
 
 use std::fmt::Write;
 
@@ -22,17 +22,17 @@ fn auto_partition_name(a: &Args) -> Result<ArrayRef> {
     }
 }
 
-/// Digits of a whole name of a range.
+/// The number of digits of a complete range name.
 const RANGE_DIGITS: usize = 14;
 
-/// `p` and the digits of the moment at which the range begins.
+/// Returns `p` and the digits of the moment at which the range begins.
 fn range_name(a: &Args) -> Result<ArrayRef> {
     if a.len() != 3 {
         return exec_err!("{}: expected 'RANGE', a unit and a date, found {} arguments", a.name, a.len());
     }
     let unit = a.text(1)?;
     let unit = unit.one.then(|| unit.at(0)).flatten().map(str::to_ascii_lowercase);
-    // Digits of the date that the unit keeps, and those of its first day.
+    // The digits of the date that the unit keeps, and those that complete it to the first day.
     let (kept, first) = match unit.as_deref() {
         Some("year") => (4, "0101"),
         Some("month") => (6, "01"),
@@ -70,10 +70,10 @@ fn range_name(a: &Args) -> Result<ArrayRef> {
     }
 }
 
-/// Longest name of a list before it is cut, in bytes.
+/// The length in bytes from which on the name of a list is cut.
 const LIST_LENGTH_MAX: usize = 50;
 
-/// `p`, and of each value its letters and digits, the codes of other characters, and its length; `X` of NULL.
+/// Returns `p`, and for each value its letters and digits, the codes of other characters, and its length; `X` for NULL.
 fn list_name(a: &Args) -> Result<ArrayRef> {
     let values = (1..a.len()).map(|k| a.text(k)).collect::<Result<Vec<_>>>()?;
     a.texts(|i, out| {
@@ -97,7 +97,7 @@ fn list_name(a: &Args) -> Result<ArrayRef> {
                     continue;
                 }
                 let _ = write!(out, "{:02x}", u32::from(c));
-                // The second half of a pair of UTF-16 is written behind the whole character.
+                // The second half of a UTF-16 pair is written after the whole character.
                 if let [_, low] = pair {
                     let _ = write!(out, "{low:02x}");
                 }
@@ -105,7 +105,7 @@ fn list_name(a: &Args) -> Result<ArrayRef> {
             let _ = write!(out, "{units}");
         }
         if out.len() > LIST_LENGTH_MAX {
-            // Java's hash of a text.
+            // Java's hash of a string.
             let hash = out.bytes().fold(0_u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
             out.truncate(LIST_LENGTH_MAX);
             let _ = write!(out, "_{}", signed_hex(hash.cast_signed()));
@@ -114,7 +114,7 @@ fn list_name(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// Eight digits, with a sign in front of negative numbers, as C++ writes them.
+/// Returns eight digits, with a sign before negative numbers, like C++ does.
 fn signed_hex(n: i32) -> String {
     match n < 0 {
         true => format!("-{:07x}", n.unsigned_abs()),

@@ -1,6 +1,7 @@
-//! PERCENTILE(x, p): the value below which the share `p` of the rows lies, in between two of them by the exact share.
+//! PERCENTILE(x, p): the value below which the share `p` of the rows lies, interpolated between two values by the exact
+//! share.
 //!
-//! Doris and MySQL's relatives interpolate in DOUBLE. DataFusion cuts the share to six digits.
+//! Doris and relatives of MySQL interpolate in DOUBLE. DataFusion truncates the share to six digits.
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use super::args::counted;
 use super::sorted::Sorted;
 use crate::type_text::Sql;
 
-/// PERCENTILE, also as `PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY x)`.
+/// Returns PERCENTILE, also as `PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY x)`.
 pub(super) fn function() -> Arc<AggregateUDF> {
     let signature = Signature::user_defined(Volatility::Immutable);
     let aliases = vec!["percentile".to_owned(), "quantile_cont".to_owned(), "percentile_reservoir".to_owned()];
@@ -37,7 +38,7 @@ struct Percentile {
     aliases: Vec<String>,
 }
 
-/// A share from 0 to 1 as it is written: three times 0.6 is 1.8, which it is not for a DOUBLE.
+/// A share from 0 to 1 as the exact fraction that is written: three times 0.6 is 1.8, but not in a DOUBLE.
 #[derive(Debug, Clone, Copy)]
 struct Share {
     part: u128,
@@ -45,7 +46,7 @@ struct Share {
 }
 
 impl Share {
-    /// The shortest decimal number that is this DOUBLE; beyond 18 places it is cut off.
+    /// Takes the shortest decimal number that reads back as this DOUBLE, cut to 18 places.
     fn new(share: f64) -> Option<Self> {
         if !(0.0..=1.0).contains(&share) {
             return None;
@@ -58,14 +59,15 @@ impl Share {
         Some(Share { part, of })
     }
 
-    /// The number of the value below the share of the values up to `last`, and how far the share is behind that.
+    /// Returns the number of the value at or below the share, where `last` is the number of the last value, and the
+    /// share's distance from it as a fraction.
     fn place(self, last: usize) -> (usize, f64) {
         let place = last as u128 * self.part;
         ((place / self.of) as usize, (place % self.of) as f64 / self.of as f64)
     }
 }
 
-/// The share, from the first value on; `None` where it is NULL.
+/// Returns the constant share of a call; `None` if it is NULL.
 fn share(args: &AccumulatorArgs) -> Result<Option<Share>> {
     let constant = args.exprs[1].evaluate(&RecordBatch::new_empty(Arc::new(Schema::empty())));
     let Ok(ColumnarValue::Scalar(ScalarValue::Float64(share))) = constant else {
@@ -148,7 +150,7 @@ fn list_type() -> DataType {
     DataType::List(list_field())
 }
 
-/// The value at the share of the values, whose order is lost.
+/// Returns the value at the share of unsorted values, whose order is destroyed.
 fn percentile(values: &mut [f64], share: Option<Share>) -> Option<f64> {
     let (below, part) = share?.place(values.len().checked_sub(1)?);
     let (_, low, rest) = values.select_nth_unstable_by(below, f64::total_cmp);
@@ -156,10 +158,10 @@ fn percentile(values: &mut [f64], share: Option<Share>) -> Option<f64> {
     Some(between(low, rest.iter().copied().min_by(f64::total_cmp), part))
 }
 
-/// The value at a share of values that lie in their order; of none there is none.
+/// Returns the value at a share of sorted values; `None` if there are no values.
 ///
 /// # Errors
-/// The share is none from 0 to 1.
+/// `Execution` if the share is not from 0 to 1.
 pub(super) fn of_sorted(values: &[f64], share: f64) -> Result<Option<f64>> {
     let Some(exact) = Share::new(share) else {
         return exec_err!("percentile: the share must be a constant from 0 to 1, found {share}");
@@ -168,7 +170,7 @@ pub(super) fn of_sorted(values: &[f64], share: f64) -> Result<Option<f64>> {
     Ok(place.map(|(below, part)| between(values[below], values.get(below + 1).copied(), part)))
 }
 
-/// The value so far behind `low` towards the next one.
+/// Interpolates from `low` towards the next value by `part`.
 fn between(low: f64, high: Option<f64>, part: f64) -> f64 {
     match high {
         Some(high) if part > 0.0 && high != low => low + (high - low) * part,
@@ -263,7 +265,7 @@ impl Accumulator for Frame {
 struct Many {
     share: Option<Share>,
     values: Vec<Vec<f64>>,
-    /// Of the values of all groups.
+    /// The bytes of the values of all groups.
     bytes: usize,
 }
 

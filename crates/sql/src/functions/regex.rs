@@ -57,17 +57,18 @@ pub const DEFS: &[Def] = &[
     }),
 ];
 
-/// Compiled patterns of a column, compiled again only when the text changes.
+/// The compiled patterns of a column; a pattern is compiled only when its text differs from that of the row before.
 struct Patterns {
     column: Col<StringViewArray>,
     last: Option<(String, Option<Regex>)>,
     failure: Option<String>,
-    /// A point is a line end, too.
+    /// Whether a point matches line ends, too.
     points_are_all: bool,
 }
 
 impl Patterns {
-    /// The pattern of row `i`, None for NULL and for what does not compile, which is kept as the call's error.
+    /// Returns the pattern of row `i`; `None` for NULL, and for a text that does not compile, whose error is kept as
+    /// the call's error.
     fn at(&mut self, i: usize) -> Option<&Regex> {
         let text = self.column.at(i)?;
         if self.last.as_ref().is_none_or(|(last, _)| last != text) {
@@ -86,7 +87,7 @@ impl Patterns {
     }
 }
 
-/// Runs `f` with the patterns of argument `k`; a bad pattern fails the call.
+/// Runs `f` with the patterns of argument `k`; an invalid pattern fails the call.
 fn each(a: &Args, k: usize, f: impl FnOnce(&mut Patterns) -> Result<ArrayRef>) -> Result<ArrayRef> {
     with(a, Patterns { column: a.text(k)?, last: None, failure: None, points_are_all: false }, f)
 }
@@ -99,7 +100,7 @@ fn with(a: &Args, mut patterns: Patterns, f: impl FnOnce(&mut Patterns) -> Resul
     }
 }
 
-/// Group `n` of the first match; no match gives the empty text, NULL for the `_or_null` form.
+/// Returns group `n` of the first match; without a match the empty text, or NULL in the `_or_null` form.
 fn regexp_extract(a: &Args) -> Result<ArrayRef> {
     let (s, group) = (a.text(0)?, a.int(2)?);
     let or_null = a.name.ends_with("_or_null");
@@ -117,7 +118,7 @@ fn regexp_extract(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// First group of every match as `['a','b']`, the text that Doris returns.
+/// Returns the first group of every match as `['a','b']`, the text that Doris returns.
 fn regexp_extract_all(a: &Args) -> Result<ArrayRef> {
     let s = a.text(0)?;
     each(a, 1, |patterns| {
@@ -136,7 +137,7 @@ fn regexp_extract_all(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// `\1` to the crate's `${1}`; `$` has no meaning of its own.
+/// Translates `\1` to the crate's `${1}`; `$` has no special meaning in the text.
 fn replacement(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars();
@@ -154,7 +155,8 @@ fn replacement(text: &str) -> String {
     out
 }
 
-/// The options of a replacement, of which one is known: what no escape is stands for itself, as it does here anyway.
+/// Checks the options of a replacement. The only known one says that an invalid escape stands for itself, which holds
+/// here anyway.
 fn check_options(a: &Args, k: usize) -> Result<()> {
     let options = a.text(k)?;
     match options.array.iter().flatten().find(|option| !option.eq_ignore_ascii_case("ignore_invalid_escape")) {
@@ -163,8 +165,8 @@ fn check_options(a: &Args, k: usize) -> Result<()> {
     }
 }
 
-/// `SPLIT_BY_REGEXP(text, pattern [, count])`: what lies between the matches, in at most so many parts. A match of nothing ends the
-/// search; an empty pattern parts characters.
+/// `SPLIT_BY_REGEXP(text, pattern [, count])`: the parts between the matches, at most `count` of them. An empty match
+/// ends the search; an empty pattern splits into characters.
 fn split_by_regexp(a: &Args) -> Result<ArrayRef> {
     let s = a.text(0)?;
     let count = a.has(2).then(|| a.int(2)).transpose()?;
@@ -197,7 +199,7 @@ fn split_by_regexp(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// Bytes of a text that need not be counted beforehand.
+/// Size up to which a result's length is not computed in advance.
 const SURELY_SHORT: usize = 1 << 20;
 
 fn regexp_replace(a: &Args, limit: usize) -> Result<ArrayRef> {
@@ -226,7 +228,7 @@ fn regexp_replace(a: &Args, limit: usize) -> Result<ArrayRef> {
             }
             let pattern = patterns.at(i)?;
             let with = constant.clone().unwrap_or_else(|| replacement(text));
-            // As long as it can become; where that is much, as long as it does.
+            // The upper bound of the length; if that is much, the exact length.
             let longest = |times: usize| s.len() * (1 + with.matches('$').count()) + times.saturating_mul(with.len());
             if longest(s.len() + 1) > SURELY_SHORT {
                 a.ask(longest(pattern.find_iter(s).count()))?;
@@ -237,10 +239,11 @@ fn regexp_replace(a: &Args, limit: usize) -> Result<ArrayRef> {
     })
 }
 
-/// A pattern `^P.*$` whose match is replaced by pieces of what `P` found.
+/// A pattern `^P.*$` whose match is replaced by pieces of the groups of `P`.
 ///
-/// In a text of one line `.*$` takes whatever is behind a match of `P`, so it need not be looked for: the whole text is
-/// replaced if `P` is found, and the groups are those of `P` alone. Finding them then costs by the length of what `P` takes.
+/// In a text of one line, `.*$` matches everything after a match of `P`, so it need not be searched: the whole text is
+/// replaced if `P` is found, and the groups are those of `P` alone. The cost of finding them depends only on the length
+/// of the match of `P`.
 struct Start {
     pattern: Regex,
     pieces: Vec<Piece>,
@@ -252,16 +255,17 @@ enum Piece {
 }
 
 impl Start {
-    /// `None` if pattern or replacement (in the crate's spelling, see [`replacement`]) is of another kind.
+    /// Recognizes pattern and replacement (in the crate's spelling, see [`replacement`]); `None` if they have another
+    /// form.
     fn of(pattern: &str, with: &str) -> Option<Self> {
         let start = pattern.strip_suffix(".*$").filter(|p| p.starts_with('^'))?;
         let escapes = start.len() - start.trim_end_matches('\\').len();
-        // Alternatives may end anywhere, flags change what '.', '^' and '$' mean.
+        // Alternatives may end anywhere, and flags change the meaning of '.', '^' and '$'.
         let plain = !start.contains('|') && !start.replace("(?:", "(").contains("(?");
         if escapes % 2 == 1 || !plain {
             return None;
         }
-        // The pattern as it stands must be one: the error is told by whoever compiles it.
+        // The whole pattern has to compile: its error is reported by the code that compiles it.
         Regex::new(pattern).ok()?;
         let pattern = Regex::new(start).ok()?;
         let mut pieces = Vec::new();

@@ -1,8 +1,8 @@
-//! Calls with a syntax of their own, turned into plain calls before planning.
+//! Rewrites of calls with a syntax of their own into plain calls, before planning.
 //!
 //! `DATE_ADD(d, INTERVAL n DAY)`, `d + INTERVAL n DAY`, `TIMESTAMPDIFF(DAY, a, b)`, `EXTRACT(DAY FROM d)`,
 //! `GROUP_CONCAT(x ORDER BY y SEPARATOR ';')`, `doc->'$.a'`, `TRIM(LEADING 'x' FROM s)`, `POSITION(a IN b)`,
-//! `COUNT_IF(c)` and the like: the planner knows them not or plans them with other meanings.
+//! `COUNT_IF(c)` and similar calls: the planner does not know them, or plans them with other meanings.
 
 use std::ops::ControlFlow;
 
@@ -21,7 +21,7 @@ use super::datetime::zone::Zone;
 use super::ordered::{IN_ORDER, UNLESS_EMPTY};
 use super::string::OVERLAY;
 
-/// The separator where none is given, Doris's since 4.0 and MySQL's.
+/// The separator if none is given: Doris's since 4.0, and MySQL's.
 const GROUP_CONCAT_SEPARATOR: &str = ",";
 
 /// Rewrites the calls in a statement, a query or an expression, innermost first.
@@ -36,12 +36,12 @@ fn text(s: &str) -> Expr {
     Expr::Value(Value::SingleQuotedString(s.to_owned()).into())
 }
 
-/// Leaves a placeholder behind.
+/// Takes an expression and leaves a placeholder.
 fn take(expr: &mut Expr) -> Expr {
     std::mem::replace(expr, Expr::Value(Value::Null.into()))
 }
 
-/// The expression is an interval: of the planner's kind, or one with a unit that only the charter knows.
+/// Whether the expression is an interval: one that the planner knows, or one with a unit that only the charter knows.
 fn is_interval(expr: &Expr) -> bool {
     match expr {
         Expr::Interval(_) => true,
@@ -50,7 +50,7 @@ fn is_interval(expr: &Expr) -> bool {
     }
 }
 
-/// Amount and unit of an interval that names one unit, which may be a compound such as DAY_HOUR.
+/// Returns amount and unit of an interval that names one unit, which may be a compound such as DAY_HOUR.
 fn interval(expr: &mut Expr) -> Option<(Expr, Expr)> {
     match expr {
         Expr::Interval(Interval { value, leading_field: Some(unit), last_field: None, .. }) => {
@@ -68,8 +68,8 @@ fn interval(expr: &mut Expr) -> Option<(Expr, Expr)> {
     }
 }
 
-/// Marks a constant text without a time of day as a DATE, so that what is added to it is one: the type of a result
-/// must not hang on whether an argument is a constant, since planning turns more and more into constants.
+/// Marks a constant text without a time of day as a DATE, so that a sum with it is a DATE: the type of a result must
+/// not depend on whether an argument is a constant, since planning turns more and more expressions into constants.
 fn mark_date(expr: &mut Expr) {
     let Expr::Value(value) = &*expr else { return };
     let (Value::SingleQuotedString(s) | Value::DoubleQuotedString(s)) = &value.value else { return };
@@ -78,14 +78,14 @@ fn mark_date(expr: &mut Expr) {
     }
 }
 
-/// `TIME '...'` as the text that TIME values are elsewhere: the planner's type for times of day holds no others. What is no
-/// TIME is left for the planner to refuse.
+/// Turns `TIME '...'` into the text that TIME values are elsewhere: the planner's type for times of day has no room for
+/// others. A text that is no TIME is left for the planner to refuse.
 fn time_literal(literal: &Value) -> Option<Expr> {
     let (Value::SingleQuotedString(s) | Value::DoubleQuotedString(s)) = literal else { return None };
     parse_time(s.as_bytes(), Zone::Fixed(0)).map(|_| call("time", vec![text(s)]))
 }
 
-/// The expression is a TIME.
+/// Whether the expression is a TIME.
 fn is_time(expr: &Expr) -> bool {
     match expr {
         Expr::Nested(inner) => is_time(inner),
@@ -95,7 +95,8 @@ fn is_time(expr: &Expr) -> bool {
         }
         Expr::Function(function) => match name_of(function).as_deref() {
             Some("time" | "maketime" | "sec_to_time" | "timediff" | "curtime" | "current_time" | "utc_time") => true,
-            // What [`moved`] makes of a TIME; of a DATETIME they are one.
+            // [`moved`] turns a TIME plus an interval into this call, which is a TIME; over a DATETIME it is a
+            // DATETIME.
             Some("addtime" | "subtime") => match &function.args {
                 FunctionArguments::List(list) => {
                     matches!(list.args.first(), Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(of))) if is_time(of))
@@ -108,8 +109,8 @@ fn is_time(expr: &Expr) -> bool {
     }
 }
 
-/// TIME values are compared as spans, with one another and with constants: as text 100:00:00 is less than 20:00:00, and
-/// -01:00:00 than -02:00:00.
+/// Compares TIME values as durations, with one another and with constants: as texts, 100:00:00 would be less than
+/// 20:00:00, and -01:00:00 less than -02:00:00.
 fn compare_times(parts: &mut [&mut Expr]) {
     let is_null = |part: &Expr| matches!(part, Expr::Value(value) if value.value == Value::Null);
     let is_constant = |part: &Expr| {
@@ -126,7 +127,7 @@ fn compare_times(parts: &mut [&mut Expr]) {
     }
 }
 
-/// `date` with an interval added or taken away, as `name`, DATE_ADD or DATE_SUB, does. A TIME stays one.
+/// Adds or subtracts an interval by the function `name`, DATE_ADD or DATE_SUB. A TIME stays one.
 fn moved(name: &str, date: &mut Expr, amount: Expr, unit: Expr) -> Expr {
     let seconds = match &unit {
         Expr::Value(value) => match &value.value {
@@ -152,7 +153,7 @@ fn moved(name: &str, date: &mut Expr, amount: Expr, unit: Expr) -> Expr {
     }
 }
 
-/// Casts the literal of a whole number to the narrowest type that holds it.
+/// Casts the literal of an integer to the narrowest type that holds it.
 fn narrow_literal(literal: &mut Expr) {
     let digits = match &*literal {
         Expr::Value(value) => Some(value.value.to_string()),
@@ -172,7 +173,7 @@ fn narrow_literal(literal: &mut Expr) {
     }
 }
 
-/// The expression is a constant in the text already.
+/// Whether the expression is a constant in the text itself.
 fn is_literal(expr: &Expr) -> bool {
     match expr {
         Expr::Value(value) => !matches!(value.value, Value::Placeholder(_)),
@@ -188,7 +189,7 @@ fn unit_name(field: &DateTimeField) -> String {
     }
 }
 
-/// Rewrites one call whose arguments are rewritten already.
+/// Rewrites one call whose arguments have been rewritten.
 pub fn rewrite_call(expr: &mut Expr) {
     let new = match expr {
         Expr::BinaryOp { left, op: op @ (BinaryOperator::Plus | BinaryOperator::Minus), right } => {
@@ -196,7 +197,7 @@ pub fn rewrite_call(expr: &mut Expr) {
             let (date, span) = match (is_interval(left), is_interval(right)) {
                 (false, true) => (left, right),
                 (true, false) if name == "date_add" => (right, left),
-                // An interval with an interval is left to the planner.
+                // The planner handles an interval plus an interval.
                 _ => return,
             };
             let Some((amount, unit)) = interval(span) else { return };
@@ -273,7 +274,7 @@ pub fn rewrite_call(expr: &mut Expr) {
     *expr = new;
 }
 
-/// Unqualified lower-case name.
+/// Returns the name in lower case, if it is unqualified.
 fn name_of(function: &Function) -> Option<String> {
     match function.name.0.as_slice() {
         [part] => Some(part.as_ident()?.value.to_ascii_lowercase()),
@@ -292,9 +293,9 @@ fn push(list: &mut FunctionArgumentList, e: Expr) {
     list.args.push(FunctionArg::Unnamed(FunctionArgExpr::Expr(e)));
 }
 
-/// GROUP_CONCAT(DISTINCT x ORDER BY x), which the planner takes only while `x` needs no cast to text: the distinct
-/// values are collected as they are and joined afterwards. In any other order all are collected, and of equal ones the
-/// first stays. Over a window the planner forgets the ORDER BY inside of the call.
+/// Rewrites GROUP_CONCAT(DISTINCT x ORDER BY x), which the planner takes only while `x` needs no cast to text: the
+/// distinct values are collected as they are and joined afterwards. With any other order, all values are collected, and
+/// the first of equal ones stays. Over a window, the planner ignores the ORDER BY inside the call.
 fn ordered_group_concat(function: &mut Function) -> Option<Expr> {
     let FunctionArguments::List(list) = &mut function.args else {
         return None;
@@ -334,7 +335,7 @@ fn ordered_group_concat(function: &mut Function) -> Option<Expr> {
     Some(call("array_to_string", vec![call(UNLESS_EMPTY, vec![values]), separator]))
 }
 
-/// ARRAY_AGG(x ORDER BY k) over a window: rows of `x` and `k` are collected and sorted afterwards.
+/// Rewrites ARRAY_AGG(x ORDER BY k) over a window: rows of `x` and `k` are collected and sorted afterwards.
 fn ordered_over(function: &mut Function) -> Option<Expr> {
     let FunctionArguments::List(list) = &mut function.args else {
         return None;
@@ -361,8 +362,8 @@ fn ordered_over(function: &mut Function) -> Option<Expr> {
     Some(call(IN_ORDER, vec![Expr::Function(function.clone()), text(&how)]))
 }
 
-/// RETENTION(c1, c2, ...): whether a row fulfils the first condition, and for each other one whether rows fulfil it and
-/// the first. NULL of no rows.
+/// Rewrites RETENTION(c1, c2, ...): whether a row fulfils the first condition, and for each other condition whether
+/// rows fulfil it and the first. NULL for no rows.
 fn retention(function: &mut Function) -> Option<Expr> {
     let FunctionArguments::List(list) = &mut function.args else {
         return None;
@@ -387,7 +388,7 @@ fn retention(function: &mut Function) -> Option<Expr> {
     Some(call("if", vec![no_rows, Expr::Value(Value::Null.into()), all]))
 }
 
-/// Changes a call in place, or gives the expression that takes its place.
+/// Changes a call in place, or returns the expression that replaces it.
 fn rewrite_function(function: &mut Function) -> Option<Expr> {
     let name = name_of(function)?;
     let FunctionArguments::List(list) = &mut function.args else {
@@ -403,7 +404,7 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
             }
             mark_date(arg_mut(list, 0)?);
         }
-        // The period is an interval; StarRocks' boundary is a bare word.
+        // The period is an interval; StarRocks's boundary is a bare word.
         "date_floor" | "date_ceil" | "time_slice" if list.args.len() >= 2 => {
             if is_interval(arg_mut(list, 1)?) {
                 let (amount, unit) = interval(arg_mut(list, 1)?)?;
@@ -414,14 +415,14 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
                 *arg_mut(list, 3)? = text(&boundary.value.clone());
             }
         }
-        // A literal has the narrowest type that holds it.
+        // A literal gets the narrowest type that holds it.
         "bit_count" | "decode_as_varchar" if list.args.len() == 1 => narrow_literal(arg_mut(list, 0)?),
         "lcm" if list.args.len() == 2 => {
             narrow_literal(arg_mut(list, 0)?);
             narrow_literal(arg_mut(list, 1)?);
         }
         "date_format" if list.args.len() == 2 && is_time(arg_mut(list, 0)?) => rename(function, "time_format"),
-        // With digits that are no constant in the text the scale of a decimal stays as it is.
+        // If the digits are no constant in the text, a decimal keeps its scale.
         "round" | "dround" | "round_bankers" | "truncate" | "trunc" | "floor" | "dfloor" | "ceil" | "dceil"
         | "ceiling"
             if list.args.len() == 2 && !is_literal(arg_mut(list, 1)?) =>
@@ -487,7 +488,7 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
                 None if list.args.len() == 1 => push(list, text(GROUP_CONCAT_SEPARATOR)),
                 None => {}
             }
-            // Nothing is joined by NULL.
+            // Joining with a NULL separator gives NULL.
             if let [_, FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(separator)))] = list.args.as_slice()
                 && separator.value == Value::Null
             {
@@ -506,7 +507,7 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
             let values = ordered.unwrap_or_else(|| Expr::Function(function.clone()));
             return Some(call("to_json", vec![call(UNLESS_EMPTY, vec![values])]));
         }
-        // Keys and values are collected side by side: different ones of each would no longer belong together.
+        // Keys and values are collected side by side: with DISTINCT on each, they would not belong together.
         "json_objectagg" if list.args.len() == 2 && list.duplicate_treatment.is_none() => {
             rename(function, "array_agg");
             let of = |k: usize| -> Option<Expr> {
@@ -519,7 +520,7 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
         }
         "retention" if !list.args.is_empty() => return retention(function),
         "grouping_id" => rename(function, "grouping"),
-        // Those of three arrays and more.
+        // Calls with three arrays and more.
         "array_union" | "array_intersect" if list.args.len() > 2 => {
             let mut arrays = Vec::with_capacity(list.args.len());
             for k in 0..list.args.len() {
@@ -527,7 +528,7 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
             }
             return arrays.into_iter().reduce(|left, right| call(&name, vec![left, right]));
         }
-        // The names of fields in Doris.
+        // The names that fields have in Doris.
         "struct" | "row" if !list.args.is_empty() => {
             let mut fields = Vec::with_capacity(2 * list.args.len());
             for k in 0..list.args.len() {
@@ -536,13 +537,13 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
             }
             return Some(call("named_struct", fields));
         }
-        // The set of the members of sets of one member.
+        // The union of sets with one member each.
         "bitmap_agg" if list.args.len() == 1 => {
             let member = take(arg_mut(list, 0)?);
             *arg_mut(list, 0)? = call("to_bitmap", vec![member]);
             rename(function, "bitmap_union");
         }
-        // Whether the condition holds for one row; NULL of no row that says.
+        // Whether the condition holds for exactly one row; NULL if it is NULL for all rows.
         "bool_xor" | "boolxor_agg" if list.args.len() == 1 => {
             let condition = take(arg_mut(list, 0)?);
             let number = |n: &str| Expr::Value(Value::Number(n.into(), false).into());

@@ -1,4 +1,4 @@
-//! Finding text in text, and splitting it into arrays.
+//! Searches for text in text, and splitting of text into arrays.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub const DEFS: &[Def] = &[
     def("field", &[], (2, MANY), Ret::Int, field),
     def("interval", &[], (2, MANY), Ret::Int, interval),
     def("find_in_set", &[], (2, 2), Ret::Int, find_in_set),
-    // Of texts as of bytes.
+    // These compare bytes, which is the same for texts.
     def("starts_with", &[], (2, 2), Ret::Bool, |a| pair(a, <[u8]>::starts_with)),
     def("ends_with", &[], (2, 2), Ret::Bool, |a| pair(a, <[u8]>::ends_with)),
     def("null_or_empty", &[], (1, 1), Ret::Bool, |a| {
@@ -39,7 +39,7 @@ fn pair(a: &Args, f: impl Fn(&[u8], &[u8]) -> bool) -> Result<ArrayRef> {
     a.bools(|i| Some(f(s.at(i)?, t.at(i)?)))
 }
 
-/// Position of a text in another, counted in characters from 1, 0 if it is not there.
+/// Returns the position of a text in another, counted in characters from 1, or 0 if it does not occur.
 fn find(a: &Args, hay: usize, needle: usize) -> Result<ArrayRef> {
     if is_bytes(a.data_type(hay)) || is_bytes(a.data_type(needle)) {
         return super::bytes::find(a, hay, needle);
@@ -54,7 +54,7 @@ fn find(a: &Args, hay: usize, needle: usize) -> Result<ArrayRef> {
         };
         let Some(skip) = from.checked_sub(1).and_then(|skip| usize::try_from(skip).ok()) else { return Some(0) };
         if needle.is_empty() {
-            // Doris compares the place with the bytes.
+            // Doris compares the position with the number of bytes.
             return Some(if skip == 0 || skip < hay.len() { from } else { 0 });
         }
         if skip > char_count(hay) {
@@ -65,8 +65,8 @@ fn find(a: &Args, hay: usize, needle: usize) -> Result<ArrayRef> {
     })
 }
 
-/// INTERVAL(x, a, b, ...): how many of the numbers, which grow, are not above x, found by halving; -1 for NULL, and a NULL among
-/// the numbers is above nothing.
+/// INTERVAL(x, a, b, ...): the number of arguments, which must ascend, that are not above x, found by binary search; -1
+/// for NULL. A NULL among the numbers is above nothing.
 fn interval(a: &Args) -> Result<ArrayRef> {
     let columns = (0..a.len()).map(|k| a.double(k)).collect::<Result<Vec<_>>>()?;
     a.ints(|i| {
@@ -83,8 +83,8 @@ fn interval(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// FIELD: as numbers if all arguments are numbers, else as text. A NULL is found nowhere; the word itself is at 0, any other one at
-/// NULL.
+/// FIELD: compares as numbers if all arguments are numbers, else as text. As the first argument, the literal NULL
+/// gives 0, any other NULL gives NULL.
 fn field(a: &Args) -> Result<ArrayRef> {
     if *a.data_type(0) == DataType::Null {
         return a.ints(|_| Some(0));
@@ -120,7 +120,7 @@ fn count_substrings(a: &Args) -> Result<ArrayRef> {
     a.ints(|i| {
         let (mut s, part) = (s.at(i)?, part.at(i)?);
         if let Some(from) = &from {
-            // Counted in characters from 1; nothing is found before the first one.
+            // Positions are counted in characters from 1; before the first one nothing is found.
             match usize::try_from(from.at(i)?).ok().and_then(|from| from.checked_sub(1)) {
                 Some(skip) => s = &s[char_at(s, skip)..],
                 None => return Some(0),
@@ -130,12 +130,12 @@ fn count_substrings(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// ARRAY of text.
+/// Returns the type ARRAY of text.
 pub fn text_list(_: &datafusion::logical_expr::ReturnFieldArgs) -> Result<DataType> {
     Ok(DataType::List(Arc::new(Field::new_list_field(DataType::Utf8View, true))))
 }
 
-/// A column of text lists; `f` appends the row's values and says whether there is a list.
+/// Builds a column of text lists; `f` appends the row's values and returns whether there is a list.
 pub fn text_lists(a: &Args, mut f: impl FnMut(usize, &mut StringViewBuilder) -> Option<()>) -> Result<ArrayRef> {
     let mut builder = ListBuilder::new(StringViewBuilder::new());
     for i in 0..a.rows {
@@ -147,7 +147,7 @@ pub fn text_lists(a: &Args, mut f: impl FnMut(usize, &mut StringViewBuilder) -> 
     Ok(Arc::new(builder.finish()))
 }
 
-/// Parts of a text; without a delimiter its characters.
+/// Splits a text; without a delimiter, into its characters.
 fn split_by_string(a: &Args) -> Result<ArrayRef> {
     let s = a.text(0)?;
     let delimiter = if a.has(1) { Some(a.text(1)?) } else { None };
@@ -166,7 +166,7 @@ fn split_by_string(a: &Args) -> Result<ArrayRef> {
             let mut buffer = [0; 4];
             s.chars().for_each(|c| out.append_value(c.encode_utf8(&mut buffer)));
         } else if s.is_empty() {
-            // Doris: nothing splits into nothing.
+            // Doris: an empty text splits into no parts.
         } else if limit > 0 {
             s.splitn(limit as usize, delimiter).for_each(|p| out.append_value(p));
         } else {

@@ -1,7 +1,8 @@
-//! SEQUENCE_MATCH and SEQUENCE_COUNT: whether, and how often, rows in the order of their times fit a pattern.
+//! SEQUENCE_MATCH and SEQUENCE_COUNT: whether, and how often, rows in the order of their times match a pattern.
 //!
-//! A pattern is made of `(?n)`, a row for which condition n holds; `.`, any row; `.*`, any number of rows; and `(?t>=60)`, a
-//! distance in seconds from the row before. Rows for which no condition holds are not there. As in Doris, a distance may be
+//! A pattern consists of `(?n)`, a row for which condition n holds; `.`, any row; `.*`, any number of rows; and
+//! `(?t>=60)`, a distance in seconds from the row before. Rows for which no condition holds are ignored. As in Doris, a
+//! distance may be reached by leaving out rows in between.
 //! reached by leaving out rows in between.
 
 use arrow::array::AsArray;
@@ -13,10 +14,10 @@ use super::func::DATETIME;
 use super::funnel::{constant, in_time};
 use crate::type_text::Sql;
 
-/// Most conditions.
+/// The largest number of conditions.
 const CONDITIONS_MAX: usize = 32;
 
-/// Most steps in which a pattern is looked for.
+/// The largest number of steps of a search.
 const STEPS_MAX: usize = 1_000_000;
 
 /// Functions of this file.
@@ -61,7 +62,7 @@ fn takes(name: &'static str, types: &[DataType]) -> Result<Vec<DataType>> {
     Ok([DataType::Utf8View, DATETIME].into_iter().chain(conditions).collect())
 }
 
-/// A part of a pattern.
+/// An element of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Part {
     /// A row for which this condition holds, counted from 0.
@@ -94,13 +95,13 @@ impl Comparison {
         }
     }
 
-    /// Whether a longer distance can hold where this one does not.
+    /// Whether the comparison can hold for a longer distance if it does not hold for this one.
     fn may_hold_later(self) -> bool {
         matches!(self, Comparison::AtLeast | Comparison::More | Comparison::Equal)
     }
 }
 
-/// A pattern, behind any number of rows.
+/// Parses a pattern, which may be preceded by any number of rows.
 fn parse(name: &str, pattern: &str, conditions: usize) -> Result<Vec<Part>> {
     let mut parts = vec![Part::Any];
     let mut rest = pattern;
@@ -163,7 +164,7 @@ fn parse(name: &str, pattern: &str, conditions: usize) -> Result<Vec<Part>> {
 /// A row: its time in seconds, and a bit for each condition that holds.
 type Event = (i64, u32);
 
-/// How often the rows fit, or whether they do; `None` of no rows.
+/// Returns the number of matches, or whether there is one if `once`; `None` if there are no rows.
 fn found(rows: &Rows<'_>, once: bool) -> Result<Option<i64>> {
     let patterns = rows.columns[0].as_string_view();
     let Some(pattern) = constant(rows.name, "pattern", patterns.iter().flatten())? else { return Ok(None) };
@@ -196,9 +197,9 @@ fn found(rows: &Rows<'_>, once: bool) -> Result<Option<i64>> {
     Ok(Some(count))
 }
 
-/// Whether a pattern without distances fits, by the set of its parts that may be next.
+/// Whether a pattern without distances matches, found by tracking the set of its parts that may come next.
 fn fits(parts: &[Part], events: &[Event]) -> bool {
-    // The places between rows: what stands there, and whether rows may be left out before it.
+    // The places between rows: the part that follows, and whether rows may be left out before it.
     let mut places: Vec<(Option<Part>, bool)> = vec![(None, false)];
     for part in parts {
         let last = places.len() - 1;
@@ -231,10 +232,10 @@ fn fits(parts: &[Part], events: &[Event]) -> bool {
     open[last]
 }
 
-/// The row behind those that a pattern fits from a row on; `None` where it does not.
+/// Returns the row after those that the pattern matches from a row on; `None` if it does not match.
 fn fit(name: &str, parts: &[Part], events: &[Event], from: usize) -> Result<Option<usize>> {
     let (mut part, mut at, mut base, mut steps) = (0, from, from, 0);
-    // Where to go on with the row behind, should the rest not fit.
+    // Points to return to, and continue with the next row, if the rest does not match.
     let mut tries: Vec<(usize, usize, usize)> = Vec::new();
     while part < parts.len() && at < events.len() {
         steps += 1;
@@ -279,7 +280,7 @@ fn fit(name: &str, parts: &[Part], events: &[Event], from: usize) -> Result<Opti
             }
         }
     }
-    // What no row has to follow fits the end.
+    // Parts that need no further row match at the end.
     while let Some(rest) = parts.get(part) {
         match rest {
             Part::Any

@@ -1,7 +1,7 @@
-//! Functions of HLL and BITMAP values, which are the bytes of `dipper_base::sketch`.
+//! Functions of HLL and BITMAP values, which are encoded as in `dipper_base::sketch`.
 //!
-//! What NULL gives is Doris's: functions that make or count sets take it for the empty set, so that they fill columns
-//! that cannot be NULL; BITMAP_OR leaves it out; all others give NULL.
+//! NULL is treated like in Doris: functions that make or count sets take it for the empty set, so that they can fill
+//! NOT NULL columns; BITMAP_OR leaves it out; all others return NULL.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -144,7 +144,7 @@ pub const DEFS: &[Def] = &[
     def("bitmap_and_not_count", &["bitmap_andnot_count"], (2, 2), Ret::Int, |a| counted(a, NOT)),
 ];
 
-/// A sketch or set that becomes bytes.
+/// A sketch or set that can be encoded as bytes.
 trait Bytes {
     fn bytes(self) -> Vec<u8>;
 }
@@ -189,14 +189,14 @@ fn bools(a: &Args, f: impl FnMut(usize) -> Result<Option<bool>>) -> Result<Array
     Ok(Arc::new((0..a.rows).map(f).collect::<Result<BooleanArray>>()?))
 }
 
-/// Bytes in argument `k`; numbers and text are no sets.
+/// Returns the bytes in argument `k`; numbers and text are refused.
 fn sets(a: &Args, k: usize) -> Result<Col<BinaryViewArray>> {
     let raw = a.raw(k);
     check_set(a.name, raw.array.data_type())?;
     Ok(Col { array: lenient_cast(&raw.array, &DataType::BinaryView)?.as_binary_view().clone(), one: raw.one })
 }
 
-/// The type is one of bytes, or that of a bare NULL.
+/// Checks that the type is one of bytes, or that of a bare NULL.
 pub fn check_set(name: &str, data_type: &DataType) -> Result<()> {
     if data_type.is_binary() || data_type.is_null() {
         return Ok(());
@@ -207,7 +207,7 @@ pub fn check_set(name: &str, data_type: &DataType) -> Result<()> {
     )
 }
 
-/// A column of bitmaps. A constant is read once.
+/// A column of bitmaps. A constant is decoded once.
 struct Maps {
     values: Col<BinaryViewArray>,
     constant: Option<RoaringTreemap>,
@@ -231,14 +231,15 @@ impl Maps {
     }
 }
 
-/// The sketch of one value, or of none.
+/// Returns the sketch of one value, or of none.
 fn hll_of(value: Option<&[u8]>) -> HyperLogLog {
     let mut sketch = HyperLogLog::new(HLL_PRECISION);
     value.into_iter().for_each(|v| sketch.add(hash_bytes(v)));
     sketch
 }
 
-/// Argument `k` as numbers from 0 to 2^64 - 1: NULL is None, what is no such number Some(None).
+/// Returns argument `k` as numbers from 0 to 2^64 - 1: `None` for NULL, `Some(None)` for a value that is no number in
+/// this range.
 fn unsigned(a: &Args, k: usize) -> Result<Unsigned> {
     let raw = a.raw(k);
     Ok(match raw.array.data_type() {
@@ -268,19 +269,19 @@ impl Unsigned {
     }
 }
 
-/// TO_BITMAP: the set of one number. NULL and what is no number from 0 to 2^64 - 1 give the empty set.
+/// TO_BITMAP: the set of one number. NULL, and a value that is no number from 0 to 2^64 - 1, give the empty set.
 fn to_bitmap(a: &Args) -> Result<ArrayRef> {
     let members = unsigned(a, 0)?;
     made(a, |i| Some(AtMostOne(members.at(i).flatten())))
 }
 
-/// Numbers with commas between them, blanks around them; None if one is no number from 0 to 2^64 - 1.
+/// Reads numbers with commas between them and blanks around them; `None` if one is no number from 0 to 2^64 - 1.
 fn from_string(s: &str) -> Option<RoaringTreemap> {
     let parts = s.split(',').filter(|part| !part.is_empty());
     parts.map(|part| part.trim().parse::<u64>().ok()).collect::<Option<Vec<u64>>>().map(set_of)
 }
 
-/// BITMAP_FROM_ARRAY: NULL if a member is negative; members that are NULL do not count.
+/// BITMAP_FROM_ARRAY: NULL if a member is negative; members that are NULL are ignored.
 fn from_array(a: &Args) -> Result<ArrayRef> {
     let raw = a.raw(0);
     if raw.array.data_type().is_null() {
@@ -312,7 +313,7 @@ fn to_string(a: &Args) -> Result<ArrayRef> {
     Ok(Arc::new((0..a.rows).map(text).collect::<Result<StringViewArray>>()?))
 }
 
-/// BITMAP_TO_ARRAY: an array of BIGINT; members of 2^63 and more show as negative numbers, as in Doris.
+/// BITMAP_TO_ARRAY: an array of BIGINT; members from 2^63 on appear as negative numbers, as in Doris.
 fn to_array(a: &Args) -> Result<ArrayRef> {
     let maps = Maps::of(a, 0)?;
     let mut lists = ListBuilder::new(Int64Array::builder(a.rows));
@@ -322,14 +323,14 @@ fn to_array(a: &Args) -> Result<ArrayRef> {
     Ok(Arc::new(lists.finish()))
 }
 
-/// A set that is made of each row's; NULL of NULL.
+/// Builds a set from each row's set; NULL for NULL.
 fn parts(a: &Args, f: impl Fn(RoaringTreemap, usize) -> Option<RoaringTreemap>) -> Result<ArrayRef> {
     let maps = Maps::of(a, 0)?;
     let sets = (0..a.rows).map(|i| Ok(maps.at(i)?.and_then(|set| f(set.into_owned(), i)).map(Bytes::bytes)));
     Ok(Arc::new(sets.collect::<Result<BinaryViewArray>>()?))
 }
 
-/// A member of a set, as BIGINT.
+/// Returns a member of a set, as BIGINT.
 fn one(a: &Args, f: impl Fn(&RoaringTreemap) -> Option<u64>) -> Result<ArrayRef> {
     let maps = Maps::of(a, 0)?;
     ints(a, |i| Ok(maps.at(i)?.and_then(|m| f(&m)).map(|member| member as i64)))
@@ -340,11 +341,11 @@ fn both(a: &Args, f: impl Fn(&RoaringTreemap, &RoaringTreemap) -> bool) -> Resul
     bools(a, |i| Ok(x.at(i)?.zip(y.at(i)?).map(|(x, y)| f(&x, &y))))
 }
 
-/// How two sets become one.
+/// An operation that combines two sets.
 #[derive(Clone, Copy)]
 struct Operation {
     apply: fn(&mut RoaringTreemap, &RoaringTreemap),
-    /// NULL is left out; else it makes the result NULL.
+    /// Whether NULL is left out; else it makes the result NULL.
     skips_null: bool,
 }
 
@@ -354,7 +355,7 @@ const XOR: Operation = Operation { apply: exclude, skips_null: false };
 const NOT: Operation = Operation { apply: |x, y| *x -= y, skips_null: false };
 
 impl Operation {
-    /// Row `i` of all arguments.
+    /// Combines row `i` of all arguments.
     fn of(self, columns: &[Maps], i: usize) -> Result<Option<RoaringTreemap>> {
         let mut result: Option<RoaringTreemap> = None;
         for column in columns {
@@ -379,7 +380,7 @@ fn combined(a: &Args, operation: Operation) -> Result<ArrayRef> {
     Ok(Arc::new(sets.collect::<Result<BinaryViewArray>>()?))
 }
 
-/// Members of the combined set; 0 where that is NULL.
+/// Returns the number of members of the combined set; 0 if that is NULL.
 fn counted(a: &Args, operation: Operation) -> Result<ArrayRef> {
     let columns = columns(a)?;
     ints(a, |i| Ok(Some(operation.of(&columns, i)?.map_or(0, |set| set.len() as i64))))

@@ -1,6 +1,6 @@
-//! Aggregates over HLL and BITMAP values: unions, intersections and how many members they have.
+//! Aggregates over HLL and BITMAP values: unions, intersections and the numbers of their members.
 //!
-//! Rows that are NULL do not count; without rows the result is the empty set, or 0.
+//! Rows that are NULL are ignored; without rows the result is the empty set, or 0.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -26,21 +26,21 @@ use super::moving::moving;
 use super::sketch::check_set;
 use crate::metadata::TYPE_KEY;
 
-/// HLL_UNION: the sketch of all members of sketches.
+/// Returns HLL_UNION: the union of sketches.
 pub fn hll_union() -> Arc<AggregateUDF> {
     static FUNCTION: LazyLock<Arc<AggregateUDF>> =
         LazyLock::new(|| udaf("hll_union", &["hll_raw_agg"], Work::HllUnion, false));
     Arc::clone(&FUNCTION)
 }
 
-/// BITMAP_UNION: the set of all members of sets.
+/// Returns BITMAP_UNION: the union of sets.
 pub fn bitmap_union() -> Arc<AggregateUDF> {
     static FUNCTION: LazyLock<Arc<AggregateUDF>> =
         LazyLock::new(|| udaf("bitmap_union", &[], Work::BitmapUnion, false));
     Arc::clone(&FUNCTION)
 }
 
-/// BITMAP_UNION_COUNT: how many members sets have together.
+/// Returns BITMAP_UNION_COUNT: the number of members of the union of sets.
 pub(super) fn bitmap_union_count() -> Arc<AggregateUDF> {
     udaf("bitmap_union_count", &["orthogonal_bitmap_union_count"], Work::BitmapUnion, true)
 }
@@ -48,7 +48,7 @@ pub(super) fn bitmap_union_count() -> Arc<AggregateUDF> {
 /// Registers the aggregates of this file.
 ///
 /// # Errors
-/// Those of the registry, if it refuses functions.
+/// The registry's error if it refuses a function.
 pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     let all = [
         hll_union(),
@@ -65,13 +65,13 @@ pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     Ok(())
 }
 
-/// What is done with the argument.
+/// The way in which values are combined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Work {
     HllUnion,
     BitmapUnion,
     BitmapIntersect,
-    /// Members of an odd number of sets.
+    /// The members that are in an odd number of sets.
     BitmapXor,
     /// Integers become members of a set.
     Integers,
@@ -88,7 +88,7 @@ struct SketchAggregate {
     name: &'static str,
     aliases: Vec<String>,
     work: Work,
-    /// The result is the number of members, not the set.
+    /// Whether the result is the number of members, not the set.
     counts: bool,
     signature: Signature,
 }
@@ -139,7 +139,7 @@ impl AggregateUDFImpl for SketchAggregate {
         Ok(if self.counts { DataType::Int64 } else { DataType::BinaryView })
     }
 
-    /// Says which set it is, so that COUNT(DISTINCT) of the result knows a BITMAP.
+    /// Sets the SQL type of the set, by which COUNT(DISTINCT) of the result recognizes a BITMAP.
     fn return_field(&self, _: &[FieldRef]) -> Result<FieldRef> {
         if self.counts {
             return Ok(Arc::new(Field::new(self.name, DataType::Int64, true)));
@@ -174,24 +174,24 @@ impl AggregateUDFImpl for SketchAggregate {
     }
 }
 
-/// How many members the sets of a moving frame have together. Members of small sets are counted when they come and when they
-/// go; large sets are put together anew.
+/// The number of members of the union of the sets of a moving frame. Members of small sets are counted when they enter
+/// and when they leave; large sets are united from scratch.
 #[derive(Debug)]
 struct Members {
     members: HashMap<u64, u64, RandomState>,
-    /// The union of the large sets; none where members themselves come.
+    /// The union of the large sets; `None` where rows are members, not sets.
     large: Option<Box<dyn Accumulator>>,
     large_rows: usize,
-    /// Members of the rows that come or go.
+    /// The members of the rows that enter or leave.
     found: Vec<u64>,
 }
 
 impl Members {
-    /// Finds the members of rows. Gives those that are large sets.
+    /// Collects the members of rows into `found`. Returns the rows that are large sets.
     fn find(&mut self, column: &ArrayRef) -> Result<Option<ArrayRef>> {
         self.found.clear();
         if self.large.is_none() {
-            // Negative numbers are members above 2^63, so that they count too.
+            // Negative numbers are members above 2^63, so that they are counted, too.
             self.found.extend(to_int("bitmap_union_int", column)?.iter().flatten().map(|v| v as u64));
             return Ok(None);
         }
@@ -277,9 +277,9 @@ impl Accumulator for Members {
 enum Set {
     Hll(HyperLogLog),
     Union(BitmapUnion),
-    /// None until a first set is there.
+    /// `None` until there is a first set.
     Intersection(Option<RoaringTreemap>),
-    /// None until a first set is there.
+    /// `None` until there is a first set.
     Difference(Option<RoaringTreemap>),
 }
 
@@ -318,7 +318,7 @@ impl State {
         Ok(())
     }
 
-    /// NULL for an intersection of nothing.
+    /// Returns the set as bytes; NULL for an intersection of no sets.
     fn bytes(&mut self) -> ScalarValue {
         let bytes = match &mut self.set {
             Set::Hll(sketch) => Some(sketch.to_bytes()),
@@ -349,7 +349,7 @@ impl Accumulator for State {
     fn update_batch(&mut self, columns: &[ArrayRef]) -> Result<()> {
         match &mut self.set {
             Set::Union(set) if self.integers => {
-                // Negative numbers are members above 2^63, so that they count too.
+                // Negative numbers are members above 2^63, so that they are counted, too.
                 to_int("bitmap_union_int", &columns[0])?.iter().flatten().for_each(|v| set.insert(v as u64));
                 Ok(())
             }

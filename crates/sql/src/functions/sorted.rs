@@ -1,7 +1,8 @@
-//! Values in their order, of which some come and some go: what a moving frame needs for its median.
+//! A sorted list of values with insertion and removal, which a moving frame needs for its median.
 //!
-//! They lie in blocks of some hundred. To find the place of a value, or the value at a place, takes a look at each block, and
-//! a change moves the values of one. So frames of a million rows cost a microsecond or two for each row that comes or goes.
+//! The values lie in blocks of some hundreds. Finding a value, or the value at a position, looks at each block, and a
+//! change moves the values of one block. So frames of a million rows cost a microsecond or two per row that enters or
+//! leaves.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -17,10 +18,10 @@ use datafusion::logical_expr::{Accumulator, AggregateUDF};
 
 use super::moving::Maker;
 
-/// Values of a block; one of twice as many is cut in two.
+/// The number of values of a block; a block of twice as many is split in two.
 const BLOCK: usize = 512;
 
-/// Values in the order of `compare`, which tells all values apart that are not the same.
+/// Values in the order of `compare`, which must distinguish all values that are not the same.
 pub(super) struct Sorted<T> {
     blocks: Vec<Vec<T>>,
     len: usize,
@@ -42,7 +43,7 @@ impl<T: Copy> Sorted<T> {
         self.len
     }
 
-    /// The first block that does not end below the value.
+    /// Returns the first block that does not end below the value.
     fn block_of(&self, value: &T) -> usize {
         let is_below = |block: &Vec<T>| block.last().is_some_and(|last| (self.compare)(last, value).is_lt());
         self.blocks.partition_point(is_below)
@@ -64,7 +65,7 @@ impl<T: Copy> Sorted<T> {
         }
     }
 
-    /// Takes out one value that is the same. False if there is none.
+    /// Removes one value that is equal; returns false if there is none.
     pub(super) fn remove(&mut self, value: &T) -> bool {
         let (at, compare) = (self.block_of(value), self.compare);
         let Some(block) = self.blocks.get_mut(at) else { return false };
@@ -84,7 +85,7 @@ impl<T: Copy> Sorted<T> {
         true
     }
 
-    /// The value that so many others are before.
+    /// Returns the value at a position, counted from 0.
     pub(super) fn get(&self, mut place: usize) -> Option<T> {
         for block in &self.blocks {
             match block.get(place) {
@@ -95,14 +96,14 @@ impl<T: Copy> Sorted<T> {
         None
     }
 
-    /// Bytes that the values take.
+    /// Returns the bytes that the values occupy.
     pub(super) fn size(&self) -> usize {
         let blocks = self.blocks.iter().map(|block| block.capacity() * size_of::<T>() + size_of::<Vec<T>>());
         blocks.sum()
     }
 }
 
-/// The accumulator of MEDIAN over moving frames; `None` for numbers of other types.
+/// Returns the accumulator of MEDIAN over moving frames; `None` for types that are not handled here.
 pub(super) fn median_frame(function: &Arc<AggregateUDF>, args: &AccumulatorArgs) -> Option<Box<dyn Accumulator>> {
     let data_type = args.expr_fields[0].data_type().clone();
     let maker = Maker::new(function, args);
@@ -118,7 +119,7 @@ pub(super) fn median_frame(function: &Arc<AggregateUDF>, args: &AccumulatorArgs)
     })
 }
 
-/// MEDIAN over moving frames of numbers of one type: that of the one or two values in the middle.
+/// MEDIAN over moving frames of numbers of one type: the value in the middle, or the median of the two values there.
 struct MedianFrame<T: ArrowPrimitiveType> {
     sorted: Sorted<T::Native>,
     data_type: DataType,
@@ -132,7 +133,7 @@ impl<T: ArrowPrimitiveType> fmt::Debug for MedianFrame<T> {
 }
 
 impl<T: ArrowPrimitiveType> MedianFrame<T> {
-    /// `maker` makes the aggregate of rows that do not move.
+    /// Creates an empty frame; `maker` makes the aggregate of rows that do not move.
     fn new(data_type: DataType, maker: Maker) -> Self {
         MedianFrame { sorted: Sorted::new(|a, b| a.compare(*b)), data_type, maker }
     }
@@ -186,7 +187,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// Ten thousand steps that grow, shrink, or stay about as many.
+        /// Ten thousand steps, during which the list grows, shrinks, or stays about as long.
         #[test]
         fn values_are_where_a_sorted_list_has_them(seed: u64, range in 1..5_000_u64, growing in 1..10_u64) {
             let mut state = seed | 1;

@@ -1,4 +1,4 @@
-//! STR_TO_MAP: pairs written in a text.
+//! STR_TO_MAP: maps from pairs that are written in a text.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::func::{Def, Ret, def};
 /// Functions of this file.
 pub const DEFS: &[Def] = &[def("str_to_map", &[], (1, 3), Ret::By(text_map), str_to_map)];
 
-/// MAP of text to text, as a column of a table has it.
+/// Returns the type MAP of text to text, as a table's column has it.
 fn text_map(_: &ReturnFieldArgs) -> Result<DataType> {
     let parts = Fields::from(vec![
         Field::new("keys", DataType::Utf8View, false),
@@ -23,7 +23,7 @@ fn text_map(_: &ReturnFieldArgs) -> Result<DataType> {
     Ok(DataType::Map(Arc::new(Field::new("entries", DataType::Struct(parts), false)), false))
 }
 
-/// The pairs of a text; an empty delimiter parts characters.
+/// Splits a text into pairs; an empty delimiter splits it into characters.
 fn pairs<'a>(text: &'a str, delimiter: &'a str) -> Vec<&'a str> {
     if text.is_empty() {
         return vec![text];
@@ -32,7 +32,7 @@ fn pairs<'a>(text: &'a str, delimiter: &'a str) -> Vec<&'a str> {
         return text.char_indices().map(|(at, c)| &text[at..at + c.len_utf8()]).collect();
     }
     let (mut pairs, mut rest) = (Vec::new(), text);
-    // Behind the last delimiter there is a pair only where there is something.
+    // After the last delimiter there is a pair only if there is text.
     while !rest.is_empty() {
         let (pair, behind) = rest.split_once(delimiter).unwrap_or((rest, ""));
         pairs.push(pair);
@@ -41,7 +41,7 @@ fn pairs<'a>(text: &'a str, delimiter: &'a str) -> Vec<&'a str> {
     pairs
 }
 
-/// Key and value; a pair without a delimiter has no value.
+/// Splits a pair into key and value; a pair without a delimiter has no value.
 fn parts<'a>(pair: &'a str, delimiter: &str) -> (&'a str, Option<&'a str>) {
     if delimiter.is_empty() && !pair.is_empty() {
         let (key, value) = pair.split_at(pair.chars().next().map_or(0, char::len_utf8));
@@ -53,7 +53,7 @@ fn parts<'a>(pair: &'a str, delimiter: &str) -> (&'a str, Option<&'a str>) {
     }
 }
 
-/// `STR_TO_MAP(text [, between pairs [, between key and value]])`: of equal keys the last one counts.
+/// `STR_TO_MAP(text [, between pairs [, between key and value]])`: the last of equal keys counts.
 fn str_to_map(a: &Args) -> Result<ArrayRef> {
     let texts = a.text(0)?;
     let between_pairs = a.has(1).then(|| a.text(1)).transpose()?;

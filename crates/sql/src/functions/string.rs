@@ -1,5 +1,5 @@
-//! Text: parts, padding, joining. Positions and lengths count characters from 1, LENGTH counts bytes; those of BINARY are
-//! in [`bytes`].
+//! Functions of text: parts, padding, joining. Positions and lengths count characters from 1, LENGTH counts bytes;
+//! functions of BINARY are in [`bytes`].
 
 mod placeholders;
 
@@ -14,7 +14,7 @@ use super::args::{Args, Col, to_text_of};
 use super::bytes::{self, takes_bytes, text_type};
 use super::func::{Def, MANY, Ret, def};
 
-/// Longest text a function makes, in bytes, as MySQL's max_allowed_packet: longer results are NULL.
+/// The longest text that a function makes, in bytes, like MySQL's max_allowed_packet: longer results are NULL.
 pub const TEXT_BYTES_MAX: usize = 16 << 20;
 
 /// Functions of this file.
@@ -74,7 +74,7 @@ pub const DEFS: &[Def] = &[
     def("strcmp", &[], (2, 2), Ret::Int, strcmp),
 ];
 
-/// The bytes of the argument, `times` each.
+/// Returns `times` the number of bytes of the argument.
 fn byte_count(a: &Args, times: i64) -> Result<ArrayRef> {
     match takes_bytes(a) {
         true => of_bytes(a, |s| s.len() as i64 * times),
@@ -87,7 +87,7 @@ fn of_bytes(a: &Args, f: impl Fn(&[u8]) -> i64) -> Result<ArrayRef> {
     a.ints(|i| s.at(i).map(&f))
 }
 
-/// The code of the first byte.
+/// Returns the code of the first byte.
 fn first_byte(a: &Args) -> Result<ArrayRef> {
     of_bytes(a, |s| s.first().copied().unwrap_or(0).into())
 }
@@ -105,12 +105,12 @@ fn mapped(a: &Args, f: impl Fn(&str, &mut String)) -> Result<ArrayRef> {
     })
 }
 
-/// Characters of a text: every byte that does not continue one.
+/// Counts the characters of a text: every byte that does not continue a character.
 pub fn char_count(s: &str) -> usize {
     s.bytes().filter(|b| (*b as i8) >= -0x40).count()
 }
 
-/// Byte position of character `n`, counted from 0, or the end.
+/// Returns the byte position of character `n`, counted from 0, or the end.
 pub fn char_at(s: &str, n: usize) -> usize {
     if s.is_ascii() {
         return n.min(s.len());
@@ -118,7 +118,7 @@ pub fn char_at(s: &str, n: usize) -> usize {
     s.char_indices().nth(n).map_or(s.len(), |(at, _)| at)
 }
 
-/// Case changes character by character: one without a single counterpart, such as the German sharp s, stays.
+/// Changes the case of one character: a character without a single counterpart, such as the German sharp s, stays.
 fn upper(c: char) -> char {
     let mut mapped = c.to_uppercase();
     if mapped.len() == 1 { mapped.next().unwrap_or(c) } else { c }
@@ -178,7 +178,7 @@ impl Texts {
         Ok(Texts { lists, values })
     }
 
-    /// The values of a row that are not NULL; none of a NULL array.
+    /// Returns the values of a row that are not NULL; none for a NULL array.
     fn row(&self, i: usize) -> impl Iterator<Item = &str> + Clone {
         let row = super::array::span(&self.lists, i).unwrap_or_default();
         row.filter(|k| !self.values.is_null(*k)).map(|k| self.values.value(k))
@@ -202,7 +202,7 @@ fn left(a: &Args) -> Result<ArrayRef> {
     a.slices(&s, |i, s| n.at(i).map(|n| 0..char_at(s, n.max(0) as usize)))
 }
 
-/// The last `n` characters; for a negative `n` everything from character |n| on, as Doris has it.
+/// Returns the last `n` characters; for a negative `n`, everything from character |n| on, as in Doris.
 fn right(a: &Args) -> Result<ArrayRef> {
     if takes_bytes(a) {
         return bytes::right(a);
@@ -219,7 +219,7 @@ fn right(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// Bytes of the characters from `pos` (1 is the first, -1 the last), at most `len` of them.
+/// Returns the byte range of the characters from `pos` (1 is the first, -1 the last), at most `len` of them.
 fn substring_range(s: &str, pos: i64, len: i64) -> Range<usize> {
     if pos == 0 || len <= 0 {
         return 0..0;
@@ -267,7 +267,7 @@ fn substring_index(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// Field `n` of a text, from the end if negative; NULL if there is none.
+/// Returns field `n` of a text, from the end if negative; NULL if there is none.
 fn split_part(a: &Args) -> Result<ArrayRef> {
     let (s, delimiter, n) = (a.text(0)?, a.text(1)?, a.int(2)?);
     a.slices(&s, |i, s| {
@@ -301,7 +301,7 @@ fn initcap(s: &str, out: &mut String) {
             continue;
         }
         out.extend(first.to_uppercase());
-        // A word in whole, since a sigma at its end is another small letter.
+        // The word is converted as a whole, since a sigma at its end has another small letter.
         out.extend(part.to_lowercase().chars().skip(first.to_lowercase().count()));
     }
 }
@@ -332,7 +332,7 @@ fn quote(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// TRIM of a text, blanks by default: whole repetitions of it go, not any of its characters.
+/// TRIM of a text, blanks by default: removes whole repetitions of the text, not its single characters.
 fn trim(a: &Args, front: bool, back: bool) -> Result<ArrayRef> {
     if takes_bytes(a) {
         return bytes::trim(a, front, back);
@@ -358,7 +358,7 @@ fn trim(a: &Args, front: bool, back: bool) -> Result<ArrayRef> {
     })
 }
 
-/// TRIM_IN: any of the characters go.
+/// TRIM_IN: removes any of the characters.
 fn trim_in(a: &Args, front: bool, back: bool) -> Result<ArrayRef> {
     let s = a.text(0)?;
     let what = if a.has(1) { Some(a.text(1)?) } else { None };
@@ -398,7 +398,7 @@ fn pad(a: &Args, front: bool) -> Result<ArrayRef> {
         }
         let missing = len - have;
         if fill.is_empty() {
-            // Nothing to pad with: MySQL gives the empty text.
+            // There is nothing to pad with: MySQL returns the empty text.
             return Some(());
         }
         if len > TEXT_BYTES_MAX {
@@ -448,7 +448,7 @@ fn space(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// Bytes of a text that need not be counted beforehand.
+/// Size up to which a result's length is not computed in advance.
 const SURELY_SHORT: usize = 1 << 20;
 
 fn replace(a: &Args) -> Result<ArrayRef> {
@@ -462,7 +462,7 @@ fn replace(a: &Args) -> Result<ArrayRef> {
             out.push_str(s);
             return Some(());
         }
-        // As long as it can become; where that is much, as long as it does.
+        // The upper bound of the length; if that is much, the exact length.
         let longest = |times: usize| s.len() + times.saturating_mul(to.len());
         if longest(s.len() / from.len()) > SURELY_SHORT {
             a.ask(longest(s.matches(from).count()))?;
@@ -478,10 +478,10 @@ fn replace(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// Name of the function behind `OVERLAY(s PLACING new FROM start)`. (Not a name of SQL.)
+/// Name of the function behind `OVERLAY(s PLACING new FROM start)`. (It is no name in SQL.)
 pub const OVERLAY: &str = "dipper_overlay";
 
-/// `s`, `start` and `new`, which replaces as many characters as it has.
+/// Takes `s`, `start` and `new`, which replaces as many characters as it has.
 fn overlay(a: &Args) -> Result<ArrayRef> {
     let (s, start, new) = (a.text(0)?, a.int(1)?, a.text(2)?);
     a.texts(|i, out| {
@@ -503,7 +503,7 @@ fn overlay(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// REPLACE_EMPTY: as REPLACE, but the empty text is found in front of every character and at the end.
+/// REPLACE_EMPTY: like REPLACE, but the empty text is found before every character and at the end.
 fn replace_empty(a: &Args) -> Result<ArrayRef> {
     let (s, from, to) = (a.text(0)?, a.text(1)?, a.text(2)?);
     a.texts(|i, out| {
@@ -524,7 +524,7 @@ fn replace_empty(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// INSERT(s, pos, len, new): `len` characters from `pos` replaced by `new`; a position outside changes nothing.
+/// INSERT(s, pos, len, new): replaces `len` characters from `pos` by `new`; a position outside changes nothing.
 fn insert(a: &Args) -> Result<ArrayRef> {
     if takes_bytes(a) {
         return bytes::insert(a);
@@ -540,7 +540,7 @@ fn insert(a: &Args) -> Result<ArrayRef> {
         let start = char_at(s, pos as usize - 1);
         out.push_str(&s[..start]);
         out.push_str(new);
-        // A length below 0 or beyond the end takes the rest.
+        // A negative length, or one beyond the end, takes the rest.
         if len >= 0 && len < count - pos + 1 {
             out.push_str(&s[start + char_at(&s[start..], len as usize)..]);
         }
@@ -612,7 +612,7 @@ fn elt(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// Appends digits with a comma before every third of the whole part.
+/// Appends digits with a comma before every third digit of the whole part.
 pub fn write_grouped(out: &mut String, plain: &str) {
     let (sign, digits) = match plain.strip_prefix('-') {
         Some(digits) => ("-", digits),
@@ -629,7 +629,7 @@ pub fn write_grouped(out: &mut String, plain: &str) {
     out.push_str(fraction);
 }
 
-/// Appends a number with `digits` decimals, rounded half away from zero on its decimal digits.
+/// Appends a number with `digits` decimals, rounded half away from zero by its decimal digits.
 fn write_fixed(out: &mut String, text: &str, value: f64, digits: usize) {
     let mut plain = String::new();
     match super::math::round_text(text, digits) {
@@ -664,8 +664,8 @@ fn money_format(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// SOUNDEX: the first letter, then the codes of the consonants behind it, four characters in all. Neighbours of one code count
-/// once, also with h or w between them; a vowel between them parts them.
+/// SOUNDEX: the first letter, followed by the codes of the consonants after it, four characters in all. Neighbours with
+/// the same code count once, also with h or w between them; a vowel between them separates them.
 fn soundex(a: &Args) -> Result<ArrayRef> {
     let code = |c: char| match c.to_ascii_uppercase() {
         'B' | 'F' | 'P' | 'V' => '1',

@@ -1,10 +1,10 @@
 //! DataFusion's scalar functions that statements may call.
 //!
-//! A function of DataFusion is registered only if [`TAKEN`] names it, and only under the names that stand there. A name stands
-//! there because Doris, StarRocks or MySQL have it, and because what the function does with NULL, with the ends of its types
-//! and with memory is what dipper's own functions do. DataFusion has some 120 names more, most of them other names of what
-//! dipper has made itself: whoever called `list_repeat` would have got a function without bounds beside `array_repeat` with
-//! bounds. Statements do not know these names (error 1305).
+//! A function of DataFusion is registered only if [`TAKEN`] names it, and only under the names that are listed there. A
+//! name is listed because Doris, StarRocks or MySQL have it, and because the function treats NULL, the limits of its
+//! types and memory like dipper's own functions do. DataFusion has some 120 more names, most of them aliases of
+//! functions that dipper defines itself: a call of `list_repeat` would get a function without limits beside
+//! `array_repeat` with limits. Statements do not know these names (error 1305).
 
 use std::sync::Arc;
 
@@ -12,22 +12,22 @@ use datafusion::logical_expr::ScalarUDF;
 
 use super::bounded;
 
-/// What a call asks of the statement's memory.
+/// The memory that a call reserves from the statement's.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asks {
-    /// The bytes of its arguments, as many times as there are rows: the result is put together anew from them.
+    /// The bytes of its arguments times the number of rows: the result consists of copies of them.
     Arguments,
-    /// Nothing: the result is of a fixed size, or holds its arguments as they are.
+    /// Nothing: the result is of a fixed size, or contains its arguments unchanged.
     Nothing,
-    /// The charter has put its own function in this one's place ([`crate::charter::install`]).
+    /// The charter replaces this function by its own ([`crate::charter::install`]).
     InCharter,
 }
 
 /// A function of DataFusion that statements may call.
 struct Taken {
-    /// DataFusion's name, which is a name of SQL, too.
+    /// DataFusion's name, which is a name in SQL, too.
     name: &'static str,
-    /// The other names of SQL.
+    /// The other names in SQL.
     aliases: &'static [&'static str],
     asks: Asks,
     /// The reason why statements may call the function.
@@ -59,7 +59,7 @@ const TAKEN: [Taken; 17] = [
     taken("uuid", &[], Asks::Nothing, "Doris, MySQL"),
 ];
 
-/// Those of DataFusion's functions that statements may call, under the names that they may be called by.
+/// Returns those of DataFusion's functions that statements may call, under the names by which they may be called.
 pub(crate) fn of(functions: impl IntoIterator<Item = Arc<ScalarUDF>>) -> Vec<Arc<ScalarUDF>> {
     let known = |function: Arc<ScalarUDF>| {
         let taken = TAKEN.iter().find(|taken| taken.name == function.name())?;
@@ -72,24 +72,25 @@ pub(crate) fn of(functions: impl IntoIterator<Item = Arc<ScalarUDF>>) -> Vec<Arc
     functions.into_iter().filter_map(known).collect()
 }
 
-/// Whether an aggregate of DataFusion can be called, itself or under a name that [`super::register_all`] gives to another one.
-/// Systems of dipper's users have NTH_VALUE over windows only, where another function is behind it.
+/// Whether an aggregate of DataFusion can be called, by itself or under a name that [`super::register_all`] gives to
+/// another function. The systems that dipper's users know have NTH_VALUE over windows only, where it is another
+/// function.
 pub(crate) fn is_taken_aggregate(name: &str) -> bool {
     name != "nth_value"
 }
 
-/// A function of DataFusion as the reference lists it.
+/// A function of DataFusion, for the reference.
 #[derive(Debug, Clone)]
 pub struct TakenOver {
-    /// Name in lower case.
+    /// The name in lower case.
     pub name: &'static str,
-    /// Other names of the same function.
+    /// The other names of the function.
     pub aliases: &'static [&'static str],
-    /// Whose name it is.
+    /// The systems that have the name.
     pub because: &'static str,
 }
 
-/// The functions of DataFusion that statements may call, ordered by name.
+/// Returns the functions of DataFusion that statements may call, ordered by name.
 pub fn taken_over() -> Vec<TakenOver> {
     TAKEN.iter().map(|t| TakenOver { name: t.name, aliases: t.aliases, because: t.because }).collect()
 }

@@ -1,6 +1,8 @@
-//! Short texts as whole numbers that sort alike: Doris's plans have these functions, and so do its users.
+//! Short texts encoded as integers that sort like the texts. Doris's plans have these functions, and so do statements
+//! of its users.
 //!
-//! From the highest bit on a number has a 0, the bytes of the text, zeros, and in its lowest seven bits their count.
+//! From the highest bit on, a number consists of a 0, the bytes of the text, zeros, and the number of bytes in the
+//! lowest seven bits.
 
 use std::sync::Arc;
 
@@ -33,7 +35,7 @@ pub const DEFS: &[Def] = &[
     def("decode_as_varchar", &[], (1, 1), Ret::Bytes, decode),
 ];
 
-/// The texts as numbers of `width` bytes.
+/// Encodes the texts as numbers of `width` bytes.
 fn encode(a: &Args, width: usize) -> Result<Vec<Option<i128>>> {
     let texts = a.bytes(0)?;
     let code = |text: &[u8]| {
@@ -43,7 +45,7 @@ fn encode(a: &Args, width: usize) -> Result<Vec<Option<i128>>> {
         let mut bytes = [0; 16];
         bytes[..text.len()].copy_from_slice(text);
         let bits = u128::from_be_bytes(bytes) >> (8 * (16 - width));
-        // The count stands one bit higher before the shift makes room for the sign.
+        // The count is placed one bit higher, before the shift makes room for the sign.
         Ok(((bits | (text.len() as u128) << 1) >> 1) as i128)
     };
     (0..a.rows).map(|i| texts.at(i).map(code).transpose()).collect()

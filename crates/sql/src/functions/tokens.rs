@@ -1,16 +1,18 @@
-//! Texts cut into the tokens of full-text search, as Doris's parsers cut them: english, basic, unicode and standard, none.
+//! Tokenization of texts for full-text search, equal to that of Doris's parsers: english, basic, unicode and standard,
+//! none.
 //!
-//! The parsers chinese, ik and icu need dictionaries, which are not here.
+//! The parsers chinese, ik and icu need dictionaries, which are not included.
 
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 use unicode_segmentation::UnicodeSegmentation;
 
-/// The key under which the field of a column says by what properties its inverted index cuts texts, as a JSON object.
+/// The key under which the field of a column carries the properties of its inverted index, as a JSON object; they
+/// define how texts are tokenized.
 pub const ANALYZER_KEY: &str = "dipper.analyzer";
 
-/// Longest token in bytes; what follows is a token of its own.
+/// The longest token in bytes; the rest becomes a token of its own.
 const TOKEN_BYTES_MAX: usize = 255;
 
 /// Words that the parsers unicode and standard leave out.
@@ -19,28 +21,28 @@ const STOP_WORDS: [&str; 33] = [
     "on", "or", "such", "that", "the", "their", "then", "there", "these", "they", "this", "to", "was", "will", "with",
 ];
 
-/// How texts are cut.
+/// The rule by which texts are split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Parser {
     /// The text is one token.
     None,
-    /// Letters and digits of ASCII.
+    /// Runs of ASCII letters and digits.
     English,
-    /// Letters and digits of ASCII, and each Chinese character.
+    /// Runs of ASCII letters and digits, and each Chinese character.
     Basic,
-    /// Words as UAX #29 bounds them.
+    /// Words with the boundaries of UAX #29.
     Standard,
 }
 
-/// A parser with what it does before and afterwards.
+/// A parser with the steps before and after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Analyzer {
     parser: Parser,
     lower_case: bool,
     stop_words: bool,
-    /// Characters that are replaced before texts are cut, and by what.
+    /// Characters that are replaced before texts are split, and their replacement.
     replaced: Option<(String, String)>,
-    /// Positions are part of what TOKENIZE shows.
+    /// Whether TOKENIZE shows positions.
     pub positions: bool,
 }
 
@@ -49,10 +51,10 @@ impl Analyzer {
     pub(super) const NONE: Analyzer =
         Analyzer { parser: Parser::None, lower_case: true, stop_words: true, replaced: None, positions: false };
 
-    /// By the properties of an index; keys in lower case.
+    /// Creates the analyzer with the properties of an index; keys are in lower case.
     ///
     /// # Errors
-    /// The reason why there is no such analyzer.
+    /// The reason why there is no analyzer with these properties.
     pub(super) fn new(properties: &[(String, String)]) -> Result<Analyzer, String> {
         let get = |key: &str| properties.iter().rev().find(|(known, _)| known == key).map(|(_, value)| value.as_str());
         let name = ["analyzer", "built_in_analyzer", "parser"].into_iter().find_map(get).unwrap_or("none");
@@ -83,22 +85,22 @@ impl Analyzer {
         })
     }
 
-    /// By what [`described`] made of the properties.
+    /// Creates the analyzer from a description by [`described`].
     ///
     /// # Errors
-    /// The reason why there is no such analyzer.
+    /// The reason why there is no analyzer with these properties.
     pub(super) fn of_description(text: &str) -> Result<Analyzer, String> {
         let object: Map<String, Value> = serde_json::from_str(text).map_err(|e| e.to_string())?;
         let property = |(key, value): (String, Value)| (key, value.as_str().unwrap_or_default().to_owned());
         Analyzer::new(&object.into_iter().map(property).collect::<Vec<_>>())
     }
 
-    /// Whether a text is one token.
+    /// Whether a text stays one token.
     pub(super) fn keeps_whole(&self) -> bool {
         self.parser == Parser::None
     }
 
-    /// Hands the tokens of a text to `f`, in their order.
+    /// Calls `f` with the tokens of a text, in their order.
     pub(super) fn tokens(&self, text: &str, mut f: impl FnMut(&str)) {
         if self.parser == Parser::None {
             return f(text);
@@ -122,13 +124,13 @@ impl Analyzer {
     }
 }
 
-/// The properties of an index in the form of [`ANALYZER_KEY`].
+/// Returns the properties of an index in the form of [`ANALYZER_KEY`].
 pub fn described<'a>(properties: impl IntoIterator<Item = (&'a String, &'a String)>) -> String {
     let property = |(key, value): (&String, &String)| (key.to_ascii_lowercase(), Value::from(value.as_str()));
     Value::Object(properties.into_iter().map(property).collect()).to_string()
 }
 
-/// A token in pieces that are short enough.
+/// Splits a token into pieces that are short enough.
 fn pieces(mut token: &str, f: &mut impl FnMut(&str)) {
     while token.len() > TOKEN_BYTES_MAX {
         let end = token.floor_char_boundary(TOKEN_BYTES_MAX);
@@ -138,7 +140,7 @@ fn pieces(mut token: &str, f: &mut impl FnMut(&str)) {
     f(token);
 }
 
-/// Letters and digits of ASCII that stand together, and each Chinese character if `chinese`.
+/// Splits into runs of ASCII letters and digits, and each Chinese character if `chinese`.
 fn runs(text: &str, chinese: bool, mut f: impl FnMut(&str)) {
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
@@ -167,7 +169,7 @@ fn is_emoji(c: char) -> bool {
     matches!(u32::from(c), 0x1f000..=0x1faff | 0x2600..=0x27bf | 0x2b50 | 0x2b55)
 }
 
-/// Words as UAX #29 bounds them, ideographs one by one.
+/// Splits into words with the boundaries of UAX #29, each ideograph by itself.
 fn words(text: &str, mut f: impl FnMut(&str)) {
     let mut complex: Option<std::ops::Range<usize>> = None;
     for (at, part) in text.split_word_bound_indices() {

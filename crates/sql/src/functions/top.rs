@@ -1,7 +1,7 @@
-//! TOPN(x, n): the most frequent values and how often they occur, as JSON.
+//! TOPN(x, n): the most frequent values and the numbers of their occurrences, as JSON.
 //!
-//! The counts are exact, where Doris keeps `n * space_expand_rate` counters of a space-saving sketch: its third argument
-//! changes nothing here. Of values that are as frequent the smaller text comes first.
+//! The counts are exact, whereas Doris keeps `n * space_expand_rate` counters of a space-saving sketch: its third
+//! argument has no effect here. Of values that are equally frequent the smaller text comes first.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
@@ -22,7 +22,7 @@ use super::json::write_quoted;
 /// Registers the function.
 ///
 /// # Errors
-/// Those of the registry, if it refuses functions.
+/// The registry's error if it refuses a function.
 pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     let signature = Signature::user_defined(Volatility::Immutable);
     let function = Arc::new(AggregateUDF::new_from_impl(TopN { signature }));
@@ -79,7 +79,7 @@ impl AggregateUDFImpl for TopN {
     }
 }
 
-/// Notes how many values are wanted.
+/// Records the number of values that is asked for.
 fn note_wanted(wanted: &mut Option<i64>, column: &ArrayRef) -> Result<()> {
     for n in to_int("topn", column)?.iter() {
         match (n, *wanted) {
@@ -91,7 +91,7 @@ fn note_wanted(wanted: &mut Option<i64>, column: &ArrayRef) -> Result<()> {
     Ok(())
 }
 
-/// The first `n` values with their counts, as JSON.
+/// Prints the first `n` values with their counts, as JSON.
 fn shown<'a>(all: impl Iterator<Item = (&'a str, i64)>, n: i64) -> ScalarValue {
     let mut out = String::from("{");
     for (at, (value, count)) in all.take(usize::try_from(n).unwrap_or(usize::MAX)).enumerate() {
@@ -108,9 +108,9 @@ fn shown<'a>(all: impl Iterator<Item = (&'a str, i64)>, n: i64) -> ScalarValue {
 #[derive(Debug, Default)]
 struct Counts {
     counts: HashMap<Box<str>, i64>,
-    /// Bytes of the keys.
+    /// The bytes of the keys.
     bytes: usize,
-    /// How many values are wanted; `None` before the first row.
+    /// The number of values that is asked for; `None` before the first row.
     n: Option<i64>,
 }
 
@@ -174,16 +174,16 @@ impl Accumulator for Counts {
 struct Frame {
     counts: HashMap<Arc<str>, i64>,
     order: BTreeSet<(Reverse<i64>, Arc<str>)>,
-    /// Bytes of the values.
+    /// The bytes of the values.
     bytes: usize,
-    /// Rows, with those whose value is NULL.
+    /// The number of rows, including those whose value is NULL.
     rows: usize,
-    /// How many values are asked for, see [`Counts`].
+    /// The number of values that is asked for, see [`Counts`].
     n: Option<i64>,
 }
 
 impl Frame {
-    /// Counts a value once more, or once less.
+    /// Changes the count of a value by `by`, 1 or -1.
     fn change(&mut self, value: &str, by: i64) -> Result<()> {
         let (value, before) = match self.counts.get_key_value(value) {
             Some((value, count)) => (Arc::clone(value), *count),
@@ -227,7 +227,7 @@ impl Accumulator for Frame {
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
         match self.n {
-            // A frame without rows knows of no number.
+            // A frame without rows has no number of values.
             Some(n) if self.rows > 0 => Ok(shown(self.order.iter().map(|(count, value)| (&**value, count.0)), n)),
             _ => Ok(ScalarValue::Utf8View(None)),
         }
@@ -242,7 +242,7 @@ impl Accumulator for Frame {
     }
 
     fn size(&self) -> usize {
-        // Twice: in both, a text with its counts of holders.
+        // Counted for both collections, with the two reference counts of each text.
         let entry = size_of::<(Reverse<i64>, Arc<str>)>() + size_of::<(Arc<str>, i64)>() + 16;
         size_of::<Self>() + self.bytes + self.counts.capacity() * entry
     }

@@ -39,10 +39,11 @@ fn unicode_normalize(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// NFKC_Casefold: compatible forms, without case and without what is ignored by default.
+/// NFKC_Casefold: compatible forms, without case and without ignorable characters.
 fn case_folded(text: &str) -> String {
     let mut text = text.to_string();
-    // Folding may leave what is composed anew, and that what is folded anew.
+    // Folding can make characters that compose, and composing characters that fold, so this is repeated until nothing
+    // changes.
     loop {
         let shown = text.chars().filter(|c| !is_ignorable(*c));
         let next: String = shown.nfkd().default_case_fold().nfkc().collect();

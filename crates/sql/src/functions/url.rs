@@ -1,4 +1,4 @@
-//! URLs.
+//! Functions of URLs.
 
 use arrow::array::ArrayRef;
 use datafusion::common::{Result, exec_err};
@@ -10,7 +10,7 @@ use super::func::{Def, Ret, def};
 pub const DEFS: &[Def] = &[
     def("parse_url", &[], (2, 3), Ret::Text, parse_url),
     def("extract_url_parameter", &[], (2, 2), Ret::Text, extract_url_parameter),
-    // StarRocks', which is NULL where there is no such parameter.
+    // The function of StarRocks, which returns NULL if there is no such parameter.
     def("url_extract_parameter", &[], (2, 2), Ret::Text, |a| {
         let (urls, names) = (a.text(0)?, a.text(1)?);
         a.texts(|i, out| {
@@ -53,7 +53,7 @@ struct Url<'a> {
 }
 
 impl<'a> Url<'a> {
-    /// None without a protocol.
+    /// Parses a URL; `None` if it has no protocol.
     fn parse(s: &'a str) -> Option<Url<'a>> {
         let s = s.trim();
         let (protocol, rest) = s.split_once("://")?;
@@ -79,7 +79,7 @@ impl<'a> Url<'a> {
     }
 }
 
-/// Value of a parameter of a query, as written.
+/// Returns the value of a parameter of a query, as written.
 fn parameter<'a>(query: &'a str, name: &str) -> Option<&'a str> {
     query.split('&').find_map(|pair| {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -133,7 +133,7 @@ fn extract_url_parameter(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// What stands between the question mark and the fragment.
+/// Returns the text between the question mark and the fragment.
 fn query_of(url: &str) -> &str {
     url.split_once('?').map_or("", |(_, q)| q.split('#').next().unwrap_or(""))
 }
@@ -147,14 +147,15 @@ fn domain(a: &Args, bare: bool) -> Result<ArrayRef> {
     })
 }
 
-/// The host of a URL as ClickHouse and Doris find it for its domains: one with a point and something behind it; else none.
+/// Returns the host of a URL like ClickHouse and Doris do for their domain functions: it must have a point with text
+/// after it; else empty.
 fn domain_host(url: &str) -> &str {
     let restricted = |c: char| " \t<>%{}|\\^~[];=&".contains(c);
     let mut rest = url;
     if let Some(behind) = url.strip_prefix("//") {
         rest = behind;
     } else {
-        // A scheme has at most 16 characters; its first one is not looked at.
+        // A scheme has at most 16 characters; its first one is not checked.
         let mut scheme = url.char_indices().skip(1).take_while(|(at, _)| *at < 16);
         let end = scheme.find(|(_, c)| !c.is_ascii_alphanumeric() && !".-+".contains(*c));
         match end {
@@ -168,7 +169,7 @@ fn domain_host(url: &str) -> &str {
         return "";
     }
     let authority = &rest[..end];
-    // What an @ follows is a user, but a point in it counts, too.
+    // The part before an @ is the user, but a point in it counts, too.
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     match authority.rfind('.') {
         Some(point) if !host.is_empty() && point + 1 < authority.len() => host,
@@ -176,7 +177,7 @@ fn domain_host(url: &str) -> &str {
     }
 }
 
-/// What stands behind the last point of a host; nothing of an IPv4 address.
+/// Returns the part after the last point of a host; empty for an IPv4 address.
 fn top_level_domain(url: &str) -> &str {
     match domain_host(url).rsplit_once('.') {
         Some((_, last)) if !last.starts_with(|c: char| c.is_ascii_digit()) => last,
@@ -202,7 +203,7 @@ fn url_encode(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// `%41` and `+` decoded; NULL if a `%` stands alone or the bytes are no UTF-8.
+/// Decodes `%41` and `+`; NULL if a `%` is not followed by two digits or the bytes are no UTF-8.
 fn url_decode(a: &Args) -> Result<ArrayRef> {
     let s = a.text(0)?;
     a.texts(|i, out| {

@@ -1,4 +1,4 @@
-//! UUIDs, whose 16 bytes as a LARGEINT begin with the lowest one.
+//! UUIDs. As a LARGEINT, their 16 bytes begin with the lowest one.
 
 use std::fmt::Write;
 
@@ -39,14 +39,14 @@ pub const DEFS: &[Def] = &[
 
 const LARGE: Ret = Ret::By(|_| Ok(LARGEINT));
 
-/// Characters of a UUID.
+/// The number of characters of a UUID.
 const WITH_HYPHENS: usize = 36;
 const WITHOUT_HYPHENS: usize = 32;
-/// Places of the hyphens.
+/// The positions of the hyphens.
 const HYPHENS: [usize; 4] = [8, 13, 18, 23];
 
-/// The bytes of 32 hexadecimal digits, which may have hyphens; `at_hyphen` says what else may stand at their places and counts for
-/// nothing.
+/// Returns the bytes of 32 hexadecimal digits, which may have hyphens; `at_hyphen` tells which other characters may
+/// stand at their positions, where they are ignored.
 fn bytes_of(text: &str, at_hyphen: fn(char) -> bool) -> Option<[u8; 16]> {
     let digits: Vec<u8> = match text.len() {
         WITHOUT_HYPHENS => text.bytes().collect(),

@@ -1,4 +1,4 @@
-//! Whole numbers up to LARGEINT: bits, DIV, and arithmetic that fails where the result leaves its type.
+//! Integers up to LARGEINT: bits, DIV, and arithmetic that fails if the result leaves its type.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::charter::checked::out_of_range;
 /// LARGEINT's Arrow type.
 pub const LARGEINT: DataType = DataType::Decimal256(39, 0);
 
-/// Functions of this file that have names in SQL.
+/// The functions of this file that have names in SQL.
 pub const DEFS: &[Def] = &[
     BIT_AND,
     BIT_OR,
@@ -63,11 +63,11 @@ pub struct Operators {
     pub subtract: Arc<ScalarUDF>,
     /// `*` of LARGEINT.
     pub multiply: Arc<ScalarUDF>,
-    /// A decimal, which Arrow computes with more digits than its type has.
+    /// The check that a decimal has no more digits than its type: Arrow computes with more.
     pub within_precision: Arc<ScalarUDF>,
-    /// `*` of decimals of many digits.
+    /// `*` of decimals with many digits.
     pub decimal_multiply: Arc<ScalarUDF>,
-    /// `/` of decimals of many digits.
+    /// `/` of decimals with many digits.
     pub decimal_divide: Arc<ScalarUDF>,
 }
 
@@ -91,21 +91,21 @@ impl Default for Operators {
     }
 }
 
-/// LARGEINT beside what BIGINT does not hold, else BIGINT.
+/// Returns LARGEINT if an argument's type exceeds BIGINT, else BIGINT.
 fn wide_type(args: &ReturnFieldArgs) -> Result<DataType> {
     let is_wide = |t: &DataType| *t == DataType::UInt64 || *t == LARGEINT;
     Ok(if args.arg_fields.iter().any(|f| is_wide(f.data_type())) { LARGEINT } else { DataType::Int64 })
 }
 
-/// BIGINT of what INT holds, else LARGEINT.
+/// Returns BIGINT if both arguments fit into INT, else LARGEINT.
 fn lcm_type(args: &ReturnFieldArgs) -> Result<DataType> {
-    // Not by values: what is a constant is known only when the plan is simplified.
+    // The values are not considered: which arguments are constants is known only when the plan is simplified.
     let is_narrow =
         |k: usize| matches!(args.arg_fields[k].data_type(), DataType::Int8 | DataType::Int16 | DataType::Int32);
     Ok(if is_narrow(0) && is_narrow(1) { DataType::Int64 } else { LARGEINT })
 }
 
-/// The greatest common divisor of two numbers, 0 of zeros.
+/// Returns the greatest common divisor of two numbers, 0 for two zeros.
 fn divisor(x: i128, y: i128) -> u128 {
     let (mut divisor, mut rest) = (x.unsigned_abs(), y.unsigned_abs());
     while rest != 0 {
@@ -114,7 +114,7 @@ fn divisor(x: i128, y: i128) -> u128 {
     divisor
 }
 
-/// The greatest common divisor; NULL where its type does not hold it, as that of the least number and 0.
+/// GCD: NULL if its type does not hold the result, as for the smallest number and 0.
 fn gcd(a: &Args) -> Result<ArrayRef> {
     let (x, y) = (wholes(a, 0)?, wholes(a, 1)?);
     let narrow = a.ret != LARGEINT;
@@ -125,7 +125,7 @@ fn gcd(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// The least common multiple; NULL where LARGEINT does not hold one.
+/// LCM: NULL if LARGEINT does not hold the result.
 fn lcm(a: &Args) -> Result<ArrayRef> {
     let (x, y) = (wholes(a, 0)?, wholes(a, 1)?);
     made(a, |i| {
@@ -135,7 +135,7 @@ fn lcm(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// MySQL's 1690.
+/// Returns MySQL's error 1690.
 fn beyond(a: &Args, type_name: &str) -> DataFusionError {
     let written = match a.name {
         "bitand" => "&",
@@ -152,14 +152,14 @@ fn beyond(a: &Args, type_name: &str) -> DataFusionError {
     out_of_range(format!("{type_name} value is out of range in '{written}'"))
 }
 
-/// An argument as whole numbers.
+/// An argument as integers.
 pub struct Wholes {
     values: Vec<Option<i128>>,
     one: bool,
 }
 
 impl Wholes {
-    /// The number of row `i`, None for NULL.
+    /// Returns the number of row `i`, `None` for NULL.
     pub fn at(&self, i: usize) -> Option<i128> {
         self.values[if self.one { 0 } else { i }]
     }
@@ -168,15 +168,15 @@ impl Wholes {
 /// 2^127.
 const LARGEINT_END: f64 = (1_u128 << 127) as f64;
 
-/// The whole part, `None` for what LARGEINT does not hold.
+/// Returns the whole part; `None` if LARGEINT does not hold it.
 pub fn truncated(v: f64) -> Option<i128> {
     (-LARGEINT_END..LARGEINT_END).contains(&v).then_some(v as i128)
 }
 
-/// Argument `k` as whole numbers, fractions cut off; text that is no number is NULL.
+/// Returns argument `k` as integers, with fractions truncated; text that is no number is NULL.
 ///
 /// # Errors
-/// A number that LARGEINT does not hold (1690).
+/// 1690 if LARGEINT does not hold a number.
 pub fn wholes(a: &Args, k: usize) -> Result<Wholes> {
     let raw = a.raw(k);
     let too_large = || beyond(a, "LARGEINT");
@@ -206,7 +206,7 @@ pub fn wholes(a: &Args, k: usize) -> Result<Wholes> {
     Ok(Wholes { values, one: raw.one })
 }
 
-/// The bits of a number: 64 of what BIGINT or its unsigned form holds, else 128.
+/// Returns the bits of a number: 64 bits if BIGINT or its unsigned form holds it, else 128.
 pub fn pattern(v: i128) -> u128 {
     match i64::try_from(v) {
         Ok(v) => v.cast_unsigned().into(),
@@ -214,7 +214,7 @@ pub fn pattern(v: i128) -> u128 {
     }
 }
 
-/// Results of the announced type.
+/// Builds a column of the announced type.
 fn made(a: &Args, f: impl Fn(usize) -> Result<Option<i128>>) -> Result<ArrayRef> {
     if a.ret == LARGEINT {
         let value = |i| f(i).map(|v| v.map(i256::from_i128));
@@ -225,7 +225,7 @@ fn made(a: &Args, f: impl Fn(usize) -> Result<Option<i128>>) -> Result<ArrayRef>
     Ok(Arc::new((0..a.rows).map(value).collect::<Result<Int64Array>>()?))
 }
 
-/// A LARGEINT result.
+/// Builds a LARGEINT result.
 pub fn large(a: &Args, f: impl Fn(usize) -> Result<Option<i128>>) -> Result<ArrayRef> {
     debug_assert_eq!(a.ret, LARGEINT);
     made(a, f)
@@ -236,7 +236,7 @@ fn bits(a: &Args, f: impl Fn(i128, i128) -> i128) -> Result<ArrayRef> {
     made(a, |i| Ok(x.at(i).zip(y.at(i)).map(|(x, y)| f(x, y))))
 }
 
-/// Shifts 64 bits as an unsigned number; 64 places or more leave 0.
+/// Shifts 64 bits as an unsigned number; shifts by 64 places or more give 0.
 fn shift(a: &Args, f: impl Fn(u64, u32) -> u64) -> Result<ArrayRef> {
     let (x, places) = (wholes(a, 0)?, wholes(a, 1)?);
     made(a, |i| {
@@ -249,7 +249,7 @@ fn shift(a: &Args, f: impl Fn(u64, u32) -> u64) -> Result<ArrayRef> {
     })
 }
 
-/// The whole part of a quotient of whole numbers, fractions of both cut off; of a zero divisor NULL.
+/// Returns the whole part of the quotient of two numbers, whose fractions are truncated first; NULL for a zero divisor.
 fn int_div(a: &Args) -> Result<ArrayRef> {
     let type_name = if a.ret == LARGEINT { "LARGEINT" } else { "BIGINT" };
     let (x, y) = (wholes(a, 0)?, wholes(a, 1)?);
@@ -269,7 +269,7 @@ fn scale(t: &DataType) -> i8 {
     }
 }
 
-/// Argument `k`, a number that is no float, with `scale` digits behind the point.
+/// Returns argument `k`, a number that is no float, with `scale` digits after the point.
 fn digits(a: &Args, k: usize, scale: i8) -> Result<Col<Decimal256Array>> {
     let raw = a.raw(k);
     let array = lenient_cast(&raw.array, &DataType::Decimal256(76, scale))?;
@@ -279,7 +279,7 @@ fn digits(a: &Args, k: usize, scale: i8) -> Result<Col<Decimal256Array>> {
     Ok(Col { array: array.as_primitive::<Decimal256Type>().clone(), one: raw.one })
 }
 
-/// `+`, `-` or `*` from left to right, of integers one of which is LARGEINT.
+/// Computes `+`, `-` or `*` from left to right, over integers one of which is LARGEINT.
 fn arithmetic(a: &Args, f: impl Fn(i256, i256) -> Option<i256>) -> Result<ArrayRef> {
     let columns = (0..a.len()).map(|k| digits(a, k, 0)).collect::<Result<Vec<_>>>()?;
     made(a, |i| {
@@ -296,14 +296,14 @@ fn arithmetic(a: &Args, f: impl Fn(i256, i256) -> Option<i256>) -> Result<ArrayR
     })
 }
 
-/// The argument, if all of it has as many digits as its type.
+/// Returns the argument, if all of its values have at most as many digits as their type.
 fn within_precision(a: &Args) -> Result<ArrayRef> {
     let array = a.full(0)?;
     let fits = match array.data_type() {
         DataType::Decimal128(p, _) => {
             let numbers = array.as_primitive::<Decimal128Type>();
             let end = 10_i128.pow(u32::from(*p));
-            // Arrow's check takes five times as long as this one, but leaves out what is behind NULLs.
+            // Arrow's check takes five times as long as this one, but ignores the values under NULLs.
             match numbers.values().iter().all(|v| -end < *v && *v < end) {
                 true => Ok(()),
                 false => numbers.validate_decimal_precision(*p),

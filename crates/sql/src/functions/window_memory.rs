@@ -1,8 +1,8 @@
-//! What the results of a window hold, from the budget of memory.
+//! Charging of the results of window functions to the memory budget.
 //!
-//! `array_agg(k) OVER (ORDER BY k)` gives each row all values before: results grow with the square of the rows, all within
-//! one turn of the operator. Accumulators know nothing of the statement that they work for, so whoever runs a window says
-//! on this thread whose memory their results take.
+//! `array_agg(k) OVER (ORDER BY k)` gives each row all values before it: results grow with the square of the rows,
+//! within one call of the operator. Accumulators know nothing of the statement that they work for, so the code that
+//! runs a window sets, for its thread, the reservation from which the results are charged.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ thread_local! {
     static WINDOW: RefCell<Option<Arc<MemoryReservation>>> = const { RefCell::new(None) };
 }
 
-/// Does `work`. Accumulators that are made meanwhile take what their results hold from `memory`; with `None` they are those
-/// of no window.
+/// Runs `work`. Accumulators that are made meanwhile charge the bytes of their results to `memory`; with `None` they
+/// charge nothing.
 pub fn with_window_memory<R>(memory: Option<&Arc<MemoryReservation>>, work: impl FnOnce() -> R) -> R {
-    /// Puts back what was there, also if `work` panics.
+    /// Restores the previous value, also if `work` panics.
     struct Before(Option<Arc<MemoryReservation>>);
     impl Drop for Before {
         fn drop(&mut self) {
@@ -32,7 +32,7 @@ pub fn with_window_memory<R>(memory: Option<&Arc<MemoryReservation>>, work: impl
     work()
 }
 
-/// The accumulator itself, or, inside of a window, one that asks for memory for each of its results.
+/// Returns the accumulator itself, or, inside a window, one that reserves memory for each of its results.
 pub(super) fn charged(accumulator: Box<dyn Accumulator>) -> Box<dyn Accumulator> {
     match WINDOW.with_borrow(Clone::clone) {
         Some(memory) => Box::new(Charged { accumulator, memory }),
@@ -46,7 +46,7 @@ struct Charged {
     memory: Arc<MemoryReservation>,
 }
 
-/// Bytes of a value besides its place in a row.
+/// Returns the bytes of a value besides its slot in a row.
 fn weight(value: &ScalarValue) -> usize {
     let weigh = |array: &dyn Array| array.to_data().get_slice_memory_size().unwrap_or(0);
     match value {
@@ -83,7 +83,7 @@ impl Accumulator for Charged {
         let value = self.accumulator.evaluate()?;
         match weight(&value) {
             0 => {}
-            // The rows' values are put into one column afterwards.
+            // The values of the rows are copied into one column afterwards.
             bytes => self.memory.try_grow(2 * bytes)?,
         }
         Ok(value)

@@ -33,7 +33,7 @@ fn read64(b: &[u8], at: usize) -> u64 {
     read32(b, at) | read32(b, at + 4) << 32
 }
 
-/// The product's halves, one over the other.
+/// XORs the two halves of the product.
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     product as u64 ^ (product >> 64) as u64
@@ -50,14 +50,14 @@ fn avalanche_of_xxh64(h: u64) -> u64 {
     h ^ h >> 32
 }
 
-/// 16 bytes of input with 16 of the secret.
+/// Mixes 16 bytes of input with 16 bytes of the secret.
 fn mix(b: &[u8], at: usize, secret: usize, seed: u64) -> u64 {
     let low = read64(b, at) ^ read64(&SECRET, secret).wrapping_add(seed);
     let high = read64(b, at + 8) ^ read64(&SECRET, secret + 8).wrapping_sub(seed);
     fold(low, high)
 }
 
-/// The hash of a text.
+/// Returns the hash of some bytes.
 pub fn xxh3_64(b: &[u8], seed: u64) -> u64 {
     let s = |at: usize| read64(&SECRET, at);
     let length = b.len();
@@ -106,7 +106,7 @@ pub fn xxh3_64(b: &[u8], seed: u64) -> u64 {
     }
 }
 
-/// More than 240 bytes: stripes of 64, eight lanes wide.
+/// Hashes more than 240 bytes: stripes of 64 bytes, eight lanes wide.
 fn long(b: &[u8], seed: u64) -> u64 {
     const STRIPE: usize = 64;
     const BLOCK: usize = STRIPE * (SECRET.len() - STRIPE) / 8;
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn every_length_has_its_published_way() {
-        // The first two are the examples of Doris' manual.
+        // The first two are the examples of Doris's manual.
         assert_eq!(xxh3_64(b"hello", 0) as i64, -7_685_981_735_718_036_227);
         assert_eq!(xxh3_64(b"world", xxh3_64(b"hello", 0)) as i64, 7_001_965_798_170_371_843);
         let bytes: Vec<u8> = (0..3000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();

@@ -67,14 +67,14 @@ pub enum Unit {
     Months(i64),
     /// A number of microseconds.
     Micros(i64),
-    /// Several fields in one text, as in `'1:30' MINUTE_SECOND`: microseconds of each field, months for YEAR_MONTH.
+    /// Several fields in one text, as in `'1:30' MINUTE_SECOND`: the microseconds of each field.
     Fields(&'static [i64]),
     /// YEAR_MONTH.
     YearMonth,
 }
 
 impl Unit {
-    /// The unit of a name such as `day`, `days`, `sql_tsi_day`, `day_hour`.
+    /// Parses the name of a unit, such as `day`, `days`, `sql_tsi_day`, `day_hour`.
     pub fn parse(name: &str) -> Option<Unit> {
         const H: i64 = 3600 * SECOND_MICROS;
         const M: i64 = 60 * SECOND_MICROS;
@@ -108,7 +108,7 @@ impl Unit {
         })
     }
 
-    /// Whole days or longer: a DATE stays a DATE.
+    /// Whether the unit consists of whole days or months, so that a DATE stays a DATE.
     pub fn keeps_date(self) -> bool {
         match self {
             Unit::Months(_) | Unit::YearMonth => true,
@@ -118,7 +118,7 @@ impl Unit {
     }
 }
 
-/// Months later, on the last day of the month if the day does not exist there.
+/// Adds months; the result is the last day of the month if the day does not exist there.
 pub fn add_months(micros: i64, months: i64) -> Option<i64> {
     let mut p = split_micros(micros);
     let total = i64::from(p.year).checked_mul(12)?.checked_add(i64::from(p.month) - 1)?.checked_add(months)?;
@@ -134,14 +134,14 @@ pub fn add_micros(micros: i64, n: i64, each: i64) -> Option<i64> {
     in_range(micros.checked_add(n.checked_mul(each)?)?)
 }
 
-/// The numbers in a text such as `-1 02:30`, with the sign applied to each.
+/// Returns the numbers in a text such as `-1 02:30`, each with the sign.
 fn fields(text: &str) -> Vec<i64> {
     let negative = text.trim_start().starts_with('-');
     let numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|p| !p.is_empty());
     numbers.map(|p| p.parse::<i64>().unwrap_or(i64::MAX) * if negative { -1 } else { 1 }).collect()
 }
 
-/// `value` compound units after a moment.
+/// Adds a number of compound units, given as text, to a moment.
 fn add_fields(micros: i64, unit: Unit, text: &str, sign: i64) -> Option<i64> {
     let values = fields(text);
     match unit {
@@ -157,7 +157,7 @@ fn add_fields(micros: i64, unit: Unit, text: &str, sign: i64) -> Option<i64> {
             if values.is_empty() || values.len() > each.len() {
                 return None;
             }
-            // Missing fields are the leading ones.
+            // If fields are missing, they are the leading ones.
             let each = &each[each.len() - values.len()..];
             values
                 .iter()
@@ -169,7 +169,7 @@ fn add_fields(micros: i64, unit: Unit, text: &str, sign: i64) -> Option<i64> {
     }
 }
 
-/// How much to add, row by row.
+/// The amounts to add, row by row.
 enum Amount {
     Ints(Col<arrow::array::Int64Array>),
     Doubles(Col<arrow::array::Float64Array>),
@@ -179,7 +179,7 @@ enum Amount {
 impl Amount {
     fn of(a: &Args, k: usize, unit: Unit) -> Result<Amount> {
         Ok(match unit {
-            // Only seconds have a fraction: 1.5 SECOND is 1,500,000 microseconds, 1.5 DAY is 2 days.
+            // Only seconds take a fraction: 1.5 SECOND is 1,500,000 microseconds, 1.5 DAY is 2 days.
             Unit::Micros(SECOND_MICROS) if !a.data_type(k).is_integer() => Amount::Doubles(a.double(k)?),
             Unit::Months(_) | Unit::Micros(_) => Amount::Ints(a.int(k)?),
             Unit::Fields(_) | Unit::YearMonth => Amount::Texts(a.text(k)?),
@@ -200,7 +200,7 @@ impl Amount {
     }
 }
 
-/// The constant unit in argument `k`.
+/// Returns the constant unit in argument `k`.
 fn unit_of(a: &Args, k: usize) -> Result<Unit> {
     let text = a.text(k)?;
     let name = if text.one { text.at(0) } else { None };
@@ -215,7 +215,7 @@ fn unit_of(a: &Args, k: usize) -> Result<Unit> {
     }
 }
 
-/// The value is a DATE. Texts count as DATETIME: [`super::super::rewrite_calls`] marks those that are dates.
+/// Whether argument `k` is a DATE. Texts count as DATETIME: [`super::super::rewrite_calls`] marks those that are dates.
 pub fn is_date(args: &ReturnFieldArgs, k: usize) -> bool {
     args.arg_fields[k].data_type() == &DataType::Date32
 }
@@ -232,7 +232,7 @@ fn add_type(args: &ReturnFieldArgs) -> Result<DataType> {
     let keeps = if args.arg_fields.len() == 3 {
         scalar_unit(args, 2).is_some_and(Unit::keeps_date)
     } else {
-        // How long an interval is may be known only after planning.
+        // The length of an interval may be known only after planning.
         !matches!(args.arg_fields[1].data_type(), DataType::Interval(_))
     };
     Ok(date_or_datetime(keeps && is_date(args, 0)))
@@ -258,7 +258,7 @@ fn addtime_type(args: &ReturnFieldArgs) -> Result<DataType> {
     })
 }
 
-/// The announced type decides whether a moment is given as DATE or DATETIME.
+/// Builds a column of moments, as DATE or DATETIME depending on the announced type.
 pub fn moments(a: &Args, mut f: impl FnMut(usize) -> Option<i64>) -> Result<ArrayRef> {
     if a.ret == DataType::Date32 {
         a.dates(|i| f(i).map(|us| us.div_euclid(DAY_MICROS) as i32))
@@ -291,7 +291,7 @@ fn timestampadd(a: &Args) -> Result<ArrayRef> {
     moments(a, |i| amount.add(i, x.at(i)?, unit, 1))
 }
 
-/// Unit and direction of `hours_add`, `days_sub`, `years_diff`.
+/// Returns the unit and the sign of `hours_add`, `days_sub`, `years_diff`.
 fn named_unit(name: &str) -> Option<(Unit, i64)> {
     let (unit, kind) = name.split_once('_')?;
     Some((Unit::parse(unit)?, if kind == "sub" { -1 } else { 1 }))
@@ -305,7 +305,7 @@ fn named_add(a: &Args) -> Result<ArrayRef> {
     moments(a, |i| amount.add(i, x.at(i)?, unit, sign))
 }
 
-/// Whole units from `from` to `to`, cut towards zero.
+/// Returns the number of whole units from `from` to `to`, truncated towards zero.
 pub fn difference(unit: Unit, from: i64, to: i64) -> Option<i64> {
     match unit {
         Unit::Micros(each) => Some((to - from) / each),
@@ -325,7 +325,7 @@ pub fn difference(unit: Unit, from: i64, to: i64) -> Option<i64> {
     }
 }
 
-/// The constant unit in argument `k`, which is no compound one.
+/// Returns the constant unit in argument `k`, which must not be a compound one.
 pub fn simple_unit(a: &Args, k: usize) -> Result<Unit> {
     let unit = unit_of(a, k)?;
     if matches!(unit, Unit::Fields(_) | Unit::YearMonth) {
@@ -353,7 +353,7 @@ fn datediff(a: &Args) -> Result<ArrayRef> {
     a.ints(|i| Some(to.at(i)?.div_euclid(DAY_MICROS) - from.at(i)?.div_euclid(DAY_MICROS)))
 }
 
-/// Text with a date in it counts as a moment, other text as a TIME.
+/// Returns moments and times in microseconds: text that contains a date is a moment, other text a TIME.
 fn moment_or_time(a: &Args, k: usize) -> Result<Vec<Option<i64>>> {
     if matches!(a.data_type(k), DataType::Timestamp(..) | DataType::Date32) {
         let x = a.datetime(k)?;
@@ -394,7 +394,7 @@ fn addtime(a: &Args, sign: i64) -> Result<ArrayRef> {
 }
 
 fn date_trunc(a: &Args) -> Result<ArrayRef> {
-    // Doris writes date_trunc(x, 'day'), PostgreSQL and DataFusion the other way round.
+    // Doris writes date_trunc(x, 'day'); PostgreSQL and DataFusion have the arguments in the other order.
     let is_unit = |k: usize| a.raw(k).one && a.text(k).is_ok_and(|t| t.at(0).and_then(Unit::parse).is_some());
     let (x, unit) = if is_unit(0) && !is_unit(1) { (1, 0) } else { (0, 1) };
     let unit = unit_of(a, unit)?;
@@ -433,7 +433,7 @@ fn timestamp(a: &Args) -> Result<ArrayRef> {
 
 fn from_days(a: &Args) -> Result<ArrayRef> {
     let n = a.int(0)?;
-    // Below day 366 lies the year 0, for which MySQL gives the zero date: here NULL.
+    // Days below 366 lie in the year 0, for which MySQL returns the zero date: NULL here.
     a.dates(|i| n.at(i).filter(|n| (366..EPOCH_DAY + 2_932_897).contains(n)).map(|n| (n - EPOCH_DAY) as i32))
 }
 
@@ -465,7 +465,7 @@ fn maketime(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// Months since the year 0 of a period `YYMM` or `YYYYMM`.
+/// Returns the months since the year 0 of a period `YYMM` or `YYYYMM`.
 fn period_months(period: i64) -> Option<i64> {
     let (year, month) = (period / 100, period % 100);
     if period <= 0 || !(1..=12).contains(&month) || year > 9999 {

@@ -22,7 +22,8 @@ pub const DEFS: &[Def] = &[
     def("str_to_datetime", &[], (2, 2), Ret::DateTime, str_to_date),
 ];
 
-/// Doris also takes three Java patterns where MySQL wants `%` specifiers.
+/// Translates the three Java patterns that Doris accepts in place of `%` specifiers; other formats are returned as they
+/// are.
 pub fn known_pattern(format: &str) -> &str {
     match format {
         "yyyyMMdd" => "%Y%m%d",
@@ -42,7 +43,7 @@ fn ordinal(day: i32) -> &'static str {
     }
 }
 
-/// Appends a moment under a MySQL format; `hours` may be above 23 for a TIME. None if a date is wanted and missing.
+/// Appends a moment in a MySQL format; `hours` may be above 23 for a TIME. `None` if a date is needed and missing.
 fn write_format(out: &mut String, format: &str, p: &Parts, days: Option<i64>, hours: i64) -> Option<()> {
     let mut rest = format;
     while let Some(at) = rest.find('%') {
@@ -95,7 +96,7 @@ fn write_format(out: &mut String, format: &str, p: &Parts, days: Option<i64>, ho
     Some(())
 }
 
-/// Appends a DATETIME, in microseconds, under a MySQL format.
+/// Appends a DATETIME, given in microseconds, in a MySQL format.
 pub fn format_moment(out: &mut String, format: &str, micros: i64) -> Option<()> {
     let p = split_micros(micros);
     write_format(out, format, &p, Some(micros.div_euclid(DAY_MICROS)), p.hour.into())
@@ -104,7 +105,7 @@ pub fn format_moment(out: &mut String, format: &str, micros: i64) -> Option<()> 
 fn date_format(a: &Args) -> Result<ArrayRef> {
     let (x, format) = (a.datetime(0)?, a.text(1)?);
     a.texts(|i, out| {
-        // An empty format has no value, in MySQL as in Doris.
+        // An empty format gives NULL, in MySQL as in Doris.
         let format = format.at(i).filter(|f| !f.is_empty())?;
         format_moment(out, known_pattern(format), x.at(i)?)
     })
@@ -130,7 +131,7 @@ fn time_format(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// A constant format without a time of day makes a DATE.
+/// Returns DATE for a constant format without a time of day, else DATETIME.
 fn str_to_date_type(args: &ReturnFieldArgs) -> Result<DataType> {
     let format = args.scalar_arguments[1].and_then(|s| s.try_as_str().flatten());
     let time_specs = ["%f", "%H", "%h", "%I", "%i", "%k", "%l", "%p", "%r", "%S", "%s", "%T"];
@@ -167,7 +168,7 @@ impl Reader<'_> {
     }
 }
 
-/// What STR_TO_DATE has found so far.
+/// The fields that STR_TO_DATE has read so far.
 #[derive(Default)]
 struct Found {
     parts: Parts,
@@ -192,7 +193,7 @@ impl Found {
                 continue;
             }
             if from.rest.is_empty() {
-                // Text may end before the format does; the missing fields stay 0.
+                // The text may end before the format does; the missing fields stay 0.
                 return Some(());
             }
             if c != '%' {
@@ -269,7 +270,8 @@ impl Found {
             let sunday_first = mode % 2 == 0;
             let start = if sunday_first { (weekday(first) + 1) % 7 } else { weekday(first) };
             let wanted = if sunday_first { (weekday_wanted + 1) % 7 } else { weekday_wanted };
-            // Week 1 begins in the year (Sunday first) or has four of its days (Monday first).
+            // Week 1 is the first that begins in the year (Sunday first), or that has four days of the year (Monday
+            // first).
             let skip = if sunday_first { start != 0 } else { start >= 4 };
             first - start + if skip { 7 } else { 0 } + (week - 1) * 7 + wanted
         } else {
@@ -280,7 +282,7 @@ impl Found {
     }
 }
 
-/// Reads a text as STR_TO_DATE does; what follows the part that the format describes is ignored.
+/// Reads a text like STR_TO_DATE; text after the part that the format describes is ignored.
 pub fn read_moment(text: &str, format: &str) -> Option<i64> {
     let mut found = Found::default();
     found.read(known_pattern(format), &mut Reader { rest: text.trim_start() })?;

@@ -1,4 +1,4 @@
-//! Fields of the moments that are so many seconds behind the beginning of 1970.
+//! Fields of moments that are given as seconds since the beginning of 1970.
 
 use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Decimal128Type};
@@ -18,13 +18,13 @@ pub const DEFS: &[Def] = &[
         fields(a, |seconds| split_micros(zone.to_local(seconds * SECOND_MICROS)).hour.into())
     })
     .with_volatility(Volatility::Stable),
-    // Doris leaves the zone out of these.
+    // Doris ignores the zone for these.
     def("minute_from_unixtime", &[], (1, 1), Ret::Int, |a| fields(a, |seconds| seconds / 60 % 60)),
     def("second_from_unixtime", &[], (1, 1), Ret::Int, |a| fields(a, |seconds| seconds % 60)),
     def("microsecond_from_unixtime", &[], (1, 1), Ret::Int, microsecond),
 ];
 
-/// The last second of the year 9999.
+/// The largest number of seconds that is accepted: 9999-12-31 07:59:59 UTC.
 const SECONDS_MAX: i64 = 253_402_243_199;
 
 fn checked(a: &Args, seconds: i64) -> Result<()> {

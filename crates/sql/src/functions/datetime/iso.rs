@@ -1,4 +1,4 @@
-//! Dates as ISO 8601 writes them, with weeks and days of the year.
+//! Dates in the notations of ISO 8601, with weeks and days of the year.
 
 use std::fmt::Write;
 
@@ -20,7 +20,7 @@ pub const DEFS: &[Def] = &[
     def("to_iso8601", &[], (1, 1), Ret::Text, to_iso8601),
 ];
 
-/// A DATE as its day, anything else as a moment with microseconds.
+/// Prints a DATE as a day, anything else as a moment with microseconds.
 fn to_iso8601(a: &Args) -> Result<ArrayRef> {
     let x = a.datetime(0)?;
     let day_only = *a.data_type(0) == DataType::Date32;
@@ -34,12 +34,12 @@ fn to_iso8601(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// So many digits, and nothing else.
+/// Reads a number that consists of exactly these digits.
 fn number(digits: &[u8]) -> Option<i32> {
     digits.iter().all(u8::is_ascii_digit).then(|| digits.iter().fold(0, |v, b| v * 10 + i32::from(b - b'0')))
 }
 
-/// Days since 1970-01-01 of a year, a month, a day, a day of a year, a week or a day of a week.
+/// Returns the days since 1970-01-01 of a year, a month, a day, a day of a year, a week or a day of a week.
 fn day_of(text: &str) -> Option<i64> {
     let (year, rest) = text.as_bytes().split_at_checked(4)?;
     let year = number(year)?;
@@ -50,7 +50,7 @@ fn day_of(text: &str) -> Option<i64> {
         [b'-', m1, m2] => day_number(year, number(&[m1, m2])?, 1),
         [b'-', d1, d2, d3] | [d1, d2, d3] => {
             let nth = number(&[d1, d2, d3])?;
-            // Day 0 is the one before the first, as in Doris.
+            // Day 0 is the day before the first, as in Doris.
             (nth <= 365 + i32::from(leap(year))).then_some(())?;
             Some(day_number(year, 1, 1)? + i64::from(nth) - 1)
         }
@@ -60,7 +60,7 @@ fn day_of(text: &str) -> Option<i64> {
     (0..=9999).contains(&civil(day).0).then_some(day)
 }
 
-/// The day of a week, 1 being Monday. Week 1 is the one with January 4.
+/// Returns a day of a week, Monday being day 1. Week 1 is the one that contains January 4.
 fn day_of_week(year: i32, week: i32, day: i32) -> Option<i64> {
     ((1..=53).contains(&week) && (1..=7).contains(&day)).then_some(())?;
     let fourth = day_number(year, 1, 4)?;

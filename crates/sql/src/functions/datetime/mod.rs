@@ -27,9 +27,9 @@ pub use zone::Zone;
 pub const SECOND_MICROS: i64 = 1_000_000;
 /// Microseconds of a day.
 pub const DAY_MICROS: i64 = 86_400 * SECOND_MICROS;
-/// Day number that MySQL gives 1970-01-01; day 1 is 0000-01-01.
+/// The day number that MySQL gives 1970-01-01; day 1 is 0000-01-01.
 pub const EPOCH_DAY: i64 = 719_528;
-/// First and last microsecond a DATETIME can have.
+/// The first microsecond that a DATETIME can have, the beginning of 0000-01-01.
 pub const MIN_MICROS: i64 = -EPOCH_DAY * DAY_MICROS;
 /// The last microsecond of the year 9999.
 pub const MAX_MICROS: i64 = 2_932_897 * DAY_MICROS - 1;
@@ -55,24 +55,24 @@ pub const WEEKDAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "
 /// The fields of a DATETIME.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parts {
-    /// 0 to 9999.
+    /// The year, 0 to 9999.
     pub year: i32,
-    /// 1 to 12.
+    /// The month, 1 to 12.
     pub month: i32,
-    /// 1 to 31.
+    /// The day of the month, 1 to 31.
     pub day: i32,
-    /// 0 to 23.
+    /// The hour, 0 to 23.
     pub hour: i32,
-    /// 0 to 59.
+    /// The minute, 0 to 59.
     pub minute: i32,
-    /// 0 to 59.
+    /// The second, 0 to 59.
     pub second: i32,
-    /// 0 to 999,999.
+    /// The microsecond, 0 to 999,999.
     pub micro: i32,
 }
 
 impl Parts {
-    /// Microseconds since 1970-01-01, None if a field is out of range or the day does not exist.
+    /// Returns the microseconds since 1970-01-01; `None` if a field is out of range or the day does not exist.
     pub fn to_micros(self) -> Option<i64> {
         let time_ok = (0..24).contains(&self.hour)
             && (0..60).contains(&self.minute)
@@ -87,7 +87,7 @@ impl Parts {
     }
 }
 
-/// Days since 1970-01-01, None if there is no such day.
+/// Returns the days since 1970-01-01; `None` if there is no such day.
 pub fn day_number(year: i32, month: i32, day: i32) -> Option<i64> {
     if !(0..=9999).contains(&year) || month < 1 || day < 1 {
         return None;
@@ -95,23 +95,23 @@ pub fn day_number(year: i32, month: i32, day: i32) -> Option<i64> {
     calendar::day_number(year.into(), month as u32, day as u32)
 }
 
-/// Year, month and day of a day number counted from 1970-01-01.
+/// Returns the year, month and day of a day number counted from 1970-01-01.
 pub fn civil(days: i64) -> (i32, i32, i32) {
     let (year, month, day) = calendar::civil_from_days(days);
     (year as i32, month as i32, day as i32)
 }
 
-/// February has 29 days.
+/// Whether February has 29 days.
 pub fn leap(year: i32) -> bool {
     calendar::is_leap(year.into())
 }
 
-/// Days of a month.
+/// Returns the number of days of a month.
 pub fn month_days(year: i32, month: i32) -> i32 {
     calendar::month_days(year.into(), month as u32) as i32
 }
 
-/// The fields of a DATETIME given in microseconds.
+/// Splits a DATETIME, given in microseconds, into its fields.
 pub fn split_micros(micros: i64) -> Parts {
     let (year, month, day) = civil(micros.div_euclid(DAY_MICROS));
     let rest = micros.rem_euclid(DAY_MICROS);
@@ -127,7 +127,7 @@ pub fn split_micros(micros: i64) -> Parts {
     }
 }
 
-/// The value if a DATETIME can hold it.
+/// Returns the value if a DATETIME can hold it.
 pub fn in_range(micros: i64) -> Option<i64> {
     (MIN_MICROS..=MAX_MICROS).contains(&micros).then_some(micros)
 }
@@ -141,16 +141,16 @@ pub fn format_datetime(out: &mut String, micros: i64) {
     }
 }
 
-/// The longest TIME, 838:59:59.
+/// The longest TIME, 838:59:59, in microseconds.
 const TIME_MICROS_MAX: i64 = 839 * 3600 * SECOND_MICROS - SECOND_MICROS;
 
-/// Appends a TIME as `[-]HH:MM:SS`, with six more digits if there is a fraction, held within MySQL's range of 838:59:59.
+/// Appends a TIME as `[-]HH:MM:SS`, with six more digits if there is a fraction, clamped to MySQL's range of 838:59:59.
 pub fn format_time(out: &mut String, micros: i64) {
     let micros = micros.clamp(-TIME_MICROS_MAX, TIME_MICROS_MAX);
     format_time_to(out, micros, if micros % SECOND_MICROS == 0 { 0 } else { 6 });
 }
 
-/// The same with so many digits of the fraction, 6 at most; the rest is cut.
+/// Appends a TIME like [`format_time`] with this many digits of the fraction, 6 at most; the rest is cut off.
 pub fn format_time_to(out: &mut String, micros: i64, digits: u32) {
     let micros = micros.clamp(-TIME_MICROS_MAX, TIME_MICROS_MAX);
     if micros < 0 {
@@ -164,14 +164,14 @@ pub fn format_time_to(out: &mut String, micros: i64, digits: u32) {
     }
 }
 
-/// Whether a function takes dates and times as they are, and makes no text of them by itself.
+/// Whether a function takes dates and times unconverted, and does not make text of them by itself.
 pub fn is_of_points(name: &str) -> bool {
     static NAMES: OnceLock<HashSet<&'static str>> = OnceLock::new();
     let names = || defs().into_iter().flat_map(|def| std::iter::once(def.name).chain(def.aliases.iter().copied()));
     NAMES.get_or_init(|| names().collect()).contains(name)
 }
 
-/// The functions of this family.
+/// Returns the functions of this family.
 pub fn defs() -> Vec<Def> {
     [parts::DEFS, arith::DEFS, round::DEFS, format::DEFS, zone::DEFS, iso::DEFS, instants::DEFS, patterns::DEFS]
         .concat()

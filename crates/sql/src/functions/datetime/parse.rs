@@ -1,20 +1,20 @@
-//! Text and numbers to DATETIME and TIME, by MySQL's rules for literals.
+//! Conversion of text and numbers to DATETIME and TIME, by MySQL's rules for literals.
 
 use super::zone::Zone;
 use super::{DAY_MICROS, Parts, SECOND_MICROS, in_range};
 
-/// A two-digit year: 70 to 99 are of the last century.
+/// Completes a two-digit year: 70 to 99 are in the 1900s, others in the 2000s.
 pub fn full_year(year: i32) -> i32 {
     if year < 70 { 2000 + year } else { 1900 + year }
 }
 
-/// Digits at the front of `s`, at most `most`, as a number, with their count.
+/// Reads up to `most` leading digits of `s` as a number; returns it with the number of digits.
 fn digits(s: &[u8], most: usize) -> (i32, usize) {
     let n = s.iter().take(most).take_while(|b| b.is_ascii_digit()).count();
     (s[..n].iter().fold(0, |v, b| v * 10 + i32::from(b - b'0')), n)
 }
 
-/// Up to six digits of a fraction of a second in microseconds, the seventh rounds; the rest must be digits.
+/// Reads up to six digits of a fraction of a second in microseconds; the seventh rounds. All bytes must be digits.
 fn fraction(s: &[u8]) -> Option<i64> {
     if !s.iter().all(u8::is_ascii_digit) {
         return None;
@@ -24,13 +24,13 @@ fn fraction(s: &[u8]) -> Option<i64> {
     Some(micros + i64::from(rounds_up(s)))
 }
 
-/// Whether the digits of a fraction behind the sixth make it one microsecond more.
+/// Whether the digits of a fraction after the sixth round it up by one microsecond.
 fn rounds_up(s: &[u8]) -> bool {
     s.get(6).is_some_and(|b| *b >= b'5')
 }
 
-/// The zone behind a time of day: `Z`, `UTC`, `+HH:MM`, `-HHMM` or a name such as `Asia/Shanghai`, perhaps behind
-/// blanks. `Some(None)` is no zone, `None` something else.
+/// Reads the zone after a time of day, perhaps after blanks: `Z`, `UTC`, `+HH:MM`, `-HHMM` or a name such as
+/// `Asia/Shanghai`. `Some(None)` if there is no zone, `None` if there is something else.
 pub fn zone_suffix(s: &[u8]) -> Option<Option<Zone>> {
     match s.trim_ascii_start() {
         b"" => Some(None),
@@ -45,7 +45,7 @@ pub fn zone_suffix(s: &[u8]) -> Option<Option<Zone>> {
             let seconds = h * 3600 + m * 60;
             Some(Some(Zone::Fixed(if *sign == b'-' { -seconds } else { seconds })))
         }
-        // Names are looked for among hundreds: not for whatever stands there.
+        // Looking up a name among hundreds is slow, so it is done only for text that may be one.
         name if name.contains(&b'/') || name.eq_ignore_ascii_case(b"Z") || name.eq_ignore_ascii_case(b"UTC") => {
             Zone::parse(std::str::from_utf8(name).ok()?).map(Some)
         }
@@ -53,26 +53,26 @@ pub fn zone_suffix(s: &[u8]) -> Option<Option<Zone>> {
     }
 }
 
-/// A date or time as it is written.
+/// A date or time in the form in which it is written.
 #[derive(Debug, Clone, Copy)]
 pub struct Written {
-    /// Microseconds since 1970-01-01 00:00:00, before the zone is looked at.
+    /// Microseconds since 1970-01-01 00:00:00, before the zone is applied.
     pub micros: i64,
-    /// No time of day was written.
+    /// Whether no time of day was written.
     pub is_date_only: bool,
-    /// The seventh digit of the fraction has made it one microsecond more.
+    /// Whether the seventh digit of the fraction rounded `micros` up by one.
     pub is_rounded_up: bool,
-    /// The zone behind it.
+    /// The zone that follows.
     pub zone: Option<Zone>,
 }
 
 impl Written {
-    /// Without a zone; None if a field is out of range or the day does not exist.
+    /// Builds a value without a zone; `None` if a field is out of range or the day does not exist.
     fn plain(p: Parts, is_date_only: bool) -> Option<Written> {
         Some(Written { micros: p.to_micros()?, is_date_only, is_rounded_up: false, zone: None })
     }
 
-    /// Microseconds in the zone `session`.
+    /// Returns the microseconds in the zone `session`; a value without a zone is taken as it is.
     pub fn in_zone(self, session: Zone) -> Option<i64> {
         match self.zone {
             Some(zone) => in_range(session.to_local(zone.to_utc(self.micros))),
@@ -81,22 +81,22 @@ impl Written {
     }
 }
 
-/// Reads a DATE or DATETIME as [`read`] does, in microseconds since 1970-01-01. A value with a zone behind it is moved to
-/// UTC.
+/// Reads a DATE or DATETIME like [`read`], in microseconds since 1970-01-01. A value that is followed by a zone is
+/// moved to UTC.
 pub fn parse_datetime(s: &[u8]) -> Option<i64> {
     parse_datetime_in(s, Zone::Fixed(0))
 }
 
-/// As [`parse_datetime`], but a value with a zone behind it is moved to `session`.
+/// Reads a DATE or DATETIME like [`parse_datetime`], but a value that is followed by a zone is moved to `session`.
 pub fn parse_datetime_in(s: &[u8], session: Zone) -> Option<i64> {
     read(s)?.in_zone(session)
 }
 
-/// Reads a DATE or DATETIME: `2024-02-29`, `2024-2-9 3:4:5.25`, `20240229`, `20240229030405`, `20240229T030405`, `24-02-29`,
-/// with `T` or blanks between day and time and any punctuation between fields.
+/// Reads a DATE or DATETIME: `2024-02-29`, `2024-2-9 3:4:5.25`, `20240229`, `20240229030405`, `20240229T030405`,
+/// `24-02-29`, with `T` or blanks between day and time and any punctuation between fields.
 ///
-/// Two-digit years are MySQL's (70 to 99 are the 1900s); more than six digits of a fraction are rounded. None if the text
-/// is something else or names no real day of the years 0 to 9999; zero dates are no real days.
+/// Two-digit years are MySQL's (70 to 99 are the 1900s); more than six digits of a fraction are rounded. `None` if the
+/// text is something else or names no real day of the years 0 to 9999; zero dates are no real days.
 pub fn read(s: &[u8]) -> Option<Written> {
     let s = s.trim_ascii();
     if let Some(p) = plain_parts(s) {
@@ -125,7 +125,7 @@ pub fn read(s: &[u8]) -> Option<Written> {
     time_of_day(&s[at + 1 + d..], Parts { year, month, day, ..Parts::default() })
 }
 
-/// The common shapes `YYYY-MM-DD` and `YYYY-MM-DD HH:MM:SS` without a search for separators.
+/// Reads the common forms `YYYY-MM-DD` and `YYYY-MM-DD HH:MM:SS` without a search for separators.
 fn plain_parts(s: &[u8]) -> Option<Parts> {
     let two = |at: usize| {
         let (a, b) = (s[at].wrapping_sub(b'0'), s[at + 1].wrapping_sub(b'0'));
@@ -144,7 +144,7 @@ fn plain_parts(s: &[u8]) -> Option<Parts> {
     Some(p)
 }
 
-/// The part after the day: nothing, or a blank or `T` and `HH[:MM[:SS[.ffffff]]][zone]`.
+/// Reads the part after the day: nothing, or a blank or `T` and `HH[:MM[:SS[.ffffff]]][zone]`.
 fn time_of_day(rest: &[u8], mut p: Parts) -> Option<Written> {
     let mut rest = match rest {
         [] => return Written::plain(p, true),
@@ -169,7 +169,7 @@ fn time_of_day(rest: &[u8], mut p: Parts) -> Option<Written> {
     fraction_and_zone(p, rest)
 }
 
-/// The end of a DATETIME: `[.ffffff][zone]`.
+/// Reads the end of a DATETIME: `[.ffffff][zone]`.
 fn fraction_and_zone(p: Parts, rest: &[u8]) -> Option<Written> {
     let (micros, is_rounded_up, rest) = match rest {
         [b'.', after @ ..] => {
@@ -178,12 +178,12 @@ fn fraction_and_zone(p: Parts, rest: &[u8]) -> Option<Written> {
         }
         _ => (0, false, rest),
     };
-    // A fraction that rounds up may end the year 9999.
+    // A fraction that rounds up may lead beyond the year 9999.
     let micros = in_range(p.to_micros()? + micros)?;
     Some(Written { micros, is_date_only: false, is_rounded_up, zone: zone_suffix(rest)? })
 }
 
-/// Digits only: 6, 8, 12 or 14 of them, perhaps a `T` inside and a fraction behind.
+/// Reads the forms without separators: 6, 8, 12 or 14 digits, perhaps with a `T` inside and a fraction at the end.
 fn read_compact(s: &[u8], run: usize) -> Option<Written> {
     let (date, time, rest) = match s.get(run) {
         Some(b'T' | b't') if run == 8 || run == 6 => {
@@ -216,7 +216,7 @@ fn read_compact(s: &[u8], run: usize) -> Option<Written> {
     fraction_and_zone(p, rest)
 }
 
-/// A number as DATETIME: `YYYYMMDD`, `YYMMDD`, `YYYYMMDDHHMMSS` or `YYMMDDHHMMSS`.
+/// Reads a number as DATETIME: `YYYYMMDD`, `YYMMDD`, `YYYYMMDDHHMMSS` or `YYMMDDHHMMSS`.
 pub fn datetime_from_number(v: i64) -> Option<i64> {
     let (date, time) = match v {
         101..=99_991_231 => (v, 0),
@@ -239,7 +239,7 @@ pub fn datetime_from_number(v: i64) -> Option<i64> {
     .to_micros()
 }
 
-/// Reads a TIME: `[-][D ]HH:MM[:SS[.ffffff]]`, `HHMMSS`; for a DATETIME its time of day in the zone `session`. In
+/// Reads a TIME: `[-][D ]HH:MM[:SS[.ffffff]]`, `HHMMSS`; for a DATETIME its time of day in the zone `session`. Returns
 /// microseconds.
 pub fn parse_time(s: &[u8], session: Zone) -> Option<i64> {
     let s = s.trim_ascii();

@@ -1,4 +1,4 @@
-//! One field of a date or time: YEAR() to MICROSECOND(), weeks, names, day and second numbers.
+//! Single fields of a date or time: YEAR() to MICROSECOND(), weeks, names, day numbers and second numbers.
 
 use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Time64MicrosecondType, TimeUnit};
@@ -12,7 +12,7 @@ use super::{
     month_days, split_micros,
 };
 
-/// The function by whose values TIMEs are compared.
+/// The function whose values are compared in place of TIMEs.
 pub const TIME_MICROS: &str = "dipper_time_micros";
 
 /// Functions of this file.
@@ -52,26 +52,27 @@ pub const DEFS: &[Def] = &[
     def("date_part", &["datepart"], (2, 2), Ret::By(date_part_type), date_part),
 ];
 
-/// Monday is 0.
+/// Returns the weekday of a day counted from 1970-01-01; Monday is 0.
 pub fn weekday(days: i64) -> i64 {
     (days + 3).rem_euclid(7)
 }
 
-/// Day number as MySQL counts: its year 0 has no leap day, so the days before March of that year lie one later.
+/// Returns MySQL's day number: its year 0 has no leap day, so the days before March of that year have a number one
+/// higher.
 fn mysql_day(days: i64) -> i64 {
     let day = days + EPOCH_DAY;
     day + i64::from(day < 60)
 }
 
-/// 1 to 366.
+/// Returns the day of the year, 1 to 366.
 pub fn day_of_year(p: &Parts) -> i32 {
     (1..p.month).map(|m| month_days(p.year, m)).sum::<i32>() + p.day
 }
 
-/// Year and week number of a day under one of MySQL's eight modes.
+/// Returns the year and week number of a day in one of MySQL's eight modes.
 ///
-/// Bit 0: weeks begin on Monday, else Sunday. Bit 1: weeks 1 to 53 with the year they belong to, else 0 to 53. Bit 2
-/// flips the rule for week 1 between "has four days of the year" and "begins in the year".
+/// Bit 0: weeks begin on Monday, else on Sunday. Bit 1: weeks 1 to 53 with the year that they belong to, else 0 to 53.
+/// Bit 2 flips the rule for week 1 between "has four days of the year" and "begins in the year".
 pub fn week(days: i64, mode: i64) -> (i64, i64) {
     let monday_first = mode & 1 != 0;
     let mut of_year = mode & 2 != 0;
@@ -125,7 +126,7 @@ fn weeks(a: &Args, f: impl Fn(i64, i64) -> i64) -> Result<ArrayRef> {
     })
 }
 
-/// TIME of every row in microseconds: of text by the rules of TIME literals, else the time of day.
+/// Returns the TIME of every row in microseconds: of text by the rules of TIME literals, else the time of day.
 pub fn times(a: &Args, k: usize) -> Result<Vec<Option<i64>>> {
     let raw = a.raw(k);
     let session = a.session_zone()?;
@@ -161,7 +162,7 @@ fn time_to_sec(a: &Args) -> Result<ArrayRef> {
     a.ints(|i| Some(x[i]? / SECOND_MICROS))
 }
 
-/// TIME(x), and with a number of digits behind it `CAST(x AS TIME(digits))`, which rounds.
+/// TIME(x), and with a number of digits as second argument `CAST(x AS TIME(digits))`, which rounds.
 fn time_text(a: &Args) -> Result<ArrayRef> {
     let x = times(a, 0)?;
     let digits = if a.has(1) { Some(a.int(1)?) } else { None };

@@ -9,7 +9,7 @@ use super::super::func::{Def, Ret, def};
 /// Functions of this file.
 pub const DEFS: &[Def] = &[def("get_format", &[], (2, 2), Ret::Text, get_format)];
 
-/// A kind of values with the formats of USA, JIS, ISO, EUR and INTERNAL.
+/// The formats of one kind of values, in the order of [`NAMES`].
 const KINDS: [(&str, [&str; 5]); 3] = [
     ("DATE", ["%m.%d.%Y", "%Y-%m-%d", "%Y-%m-%d", "%d.%m.%Y", "%Y%m%d"]),
     ("DATETIME", ["%Y-%m-%d %H.%i.%s", "%Y-%m-%d %H:%i:%s", "%Y-%m-%d %H:%i:%s", "%Y-%m-%d %H.%i.%s", "%Y%m%d%H%i%s"]),

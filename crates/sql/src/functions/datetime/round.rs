@@ -1,5 +1,5 @@
-//! Dates rounded to periods: YEAR_FLOOR to SECOND_CEIL, DATE_FLOOR, TIME_SLICE; the weekday before or after; and
-//! differences that are no whole units.
+//! Rounding of dates to periods: YEAR_FLOOR to SECOND_CEIL, DATE_FLOOR, TIME_SLICE; the next or previous weekday; and
+//! differences in fractions of units.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
@@ -30,7 +30,7 @@ pub const DEFS: &[Def] = &[
     def("minute_ceil", &[], (1, 3), Ret::DateTime, named),
     def("second_floor", &[], (1, 3), Ret::DateTime, named),
     def("second_ceil", &[], (1, 3), Ret::DateTime, named),
-    // `DATE_FLOOR(x, INTERVAL 5 MINUTE)` is `DATE_FLOOR(x, 5, 'minute')` by now.
+    // At this point `DATE_FLOOR(x, INTERVAL 5 MINUTE)` has become `DATE_FLOOR(x, 5, 'minute')`.
     def("date_floor", &[], (3, 3), Ret::By(interval_type), |a| by_interval(a, To::Floor)),
     def("date_ceil", &[], (3, 3), Ret::By(interval_type), |a| by_interval(a, To::Ceil)),
     def("time_slice", &[], (3, 4), Ret::By(interval_type), time_slice),
@@ -41,24 +41,24 @@ pub const DEFS: &[Def] = &[
     def("months_between", &[], (2, 3), Ret::Double, months_between),
 ];
 
-/// Which end of its period a moment becomes.
+/// The end of its period to which a moment is rounded.
 #[derive(Clone, Copy, PartialEq)]
 enum To {
     /// The start.
     Floor,
-    /// The end, unless the moment is a start itself.
+    /// The end, unless the moment is itself the start of a period.
     Ceil,
-    /// The end, in any case.
+    /// The end in any case.
     End,
 }
 
-/// 0001-01-01, a Monday, where periods begin unless the call says otherwise.
+/// Returns 0001-01-01, a Monday, where periods begin unless the call says otherwise.
 fn origin() -> i64 {
     day_number(1, 1, 1).unwrap_or_default() * DAY_MICROS
 }
 
-/// The end of the period of `n` units around `at`, periods being counted from `origin`; `None` for no period and for a
-/// result that is no DATETIME.
+/// Rounds `at` to the start or end of its period of `n` units; periods are counted from `origin`. `None` if `n` is not
+/// positive, or the result is no DATETIME.
 fn rounded(at: i64, n: i64, unit: Unit, origin: i64, to: To) -> Option<i64> {
     if n <= 0 {
         return None;
@@ -74,7 +74,7 @@ fn rounded(at: i64, n: i64, unit: Unit, origin: i64, to: To) -> Option<i64> {
             let (a, b) = (split_micros(origin), split_micros(at));
             let months = i64::from((b.year - a.year) * 12 + b.month - a.month);
             let k = months.div_euclid(n.checked_mul(each)?);
-            // The origin's day and time may lie behind those of the moment.
+            // The origin's day and time may be later in the unit than those of the moment.
             if nth(k)? > at { k - 1 } else { k }
         }
         Unit::Fields(_) | Unit::YearMonth => return None,
@@ -86,7 +86,7 @@ fn rounded(at: i64, n: i64, unit: Unit, origin: i64, to: To) -> Option<i64> {
     }
 }
 
-/// A DATE stays one, text is a DATETIME.
+/// Returns DATE for a DATE, and DATETIME for anything else, also for text.
 fn named_type(args: &ReturnFieldArgs) -> Result<DataType> {
     Ok(if is_date(args, 0) { DataType::Date32 } else { DATETIME })
 }
@@ -123,7 +123,7 @@ fn by_interval(a: &Args, to: To) -> Result<ArrayRef> {
     moments(a, |i| rounded(x.at(i)?, n.at(i)?, unit, origin(), to))
 }
 
-/// StarRocks' `TIME_SLICE(x, INTERVAL n unit [, FLOOR | CEIL])`: the start or the end of the slice.
+/// StarRocks's `TIME_SLICE(x, INTERVAL n unit [, FLOOR | CEIL])`: the start or the end of the slice.
 fn time_slice(a: &Args) -> Result<ArrayRef> {
     let boundary = a.has(3).then(|| a.text(3)).transpose()?;
     let to = match boundary.as_ref().and_then(|b| b.at(0)).map(str::to_ascii_lowercase).as_deref() {
@@ -134,7 +134,7 @@ fn time_slice(a: &Args) -> Result<ArrayRef> {
     by_interval(a, to)
 }
 
-/// The Monday of the week; the days of 1970 before the first Monday are the first day (Doris).
+/// Returns the Monday of the week; the days of 1970 before the first Monday give 1970-01-01 (Doris).
 fn to_monday(a: &Args) -> Result<ArrayRef> {
     let x = a.datetime(0)?;
     a.dates(|i| {
@@ -144,12 +144,12 @@ fn to_monday(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// The first such weekday after a date, or the last one before it.
+/// Returns the first day with the named weekday after a date, or the last one before it.
 fn named_day(a: &Args, sign: i64) -> Result<ArrayRef> {
     let (x, names) = (a.datetime(0)?, a.text(1)?);
     let wanted = |name: &str| {
         let name = name.trim();
-        // MO, MON, MONDAY.
+        // A weekday may be written as MO, MON or MONDAY.
         let is = |day: &str| {
             [2, 3, day.len()].contains(&name.len())
                 && day.get(..name.len()).is_some_and(|d| d.eq_ignore_ascii_case(name))
@@ -169,15 +169,15 @@ fn named_day(a: &Args, sign: i64) -> Result<ArrayRef> {
     })
 }
 
-/// StarRocks' `DATE_DIFF(unit, a, b)`: whole units from b to a.
+/// StarRocks's `DATE_DIFF(unit, a, b)`: the number of whole units from b to a.
 fn date_diff(a: &Args) -> Result<ArrayRef> {
     let unit = simple_unit(a, 0)?;
     let (to, from) = (a.datetime(1)?, a.datetime(2)?);
     a.ints(|i| difference(unit, from.at(i)?, to.at(i)?))
 }
 
-/// Months from the second date to the first: whole ones between equal days and between last days of months, else with a
-/// fraction of months of 31 days, rounded to 8 digits unless the third argument is false.
+/// Returns the months from the second date to the first: whole ones between equal days and between last days of months,
+/// else with a fraction of months of 31 days, rounded to 8 digits unless the third argument is false.
 fn months_between(a: &Args) -> Result<ArrayRef> {
     let (x, y) = (a.datetime(0)?, a.datetime(1)?);
     let round = a.has(2).then(|| a.bool(2)).transpose()?;

@@ -1,7 +1,7 @@
-//! The clock and time zones: NOW() and its kin, CONVERT_TZ, UNIX_TIMESTAMP, FROM_UNIXTIME.
+//! The clock and time zones: NOW() and its relatives, CONVERT_TZ, UNIX_TIMESTAMP, FROM_UNIXTIME.
 //!
-//! The clock is read once per statement by the planner and enters the plan as a constant. The session's zone is
-//! `datafusion.execution.time_zone`; without one, UTC.
+//! The planner reads the clock once per statement and puts it into the plan as a constant. The session's zone is
+//! `datafusion.execution.time_zone`; without one, it is UTC.
 
 use arrow::array::ArrayRef;
 use chrono::{DateTime, LocalResult, Offset, TimeZone};
@@ -49,7 +49,7 @@ pub const DEFS: &[Def] = &[
     def("convert_tz", &[], (3, 3), Ret::DateTime, convert_tz),
 ];
 
-/// A time zone as MySQL names it.
+/// A time zone in one of the forms that MySQL has.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Zone {
     /// Seconds east of UTC.
@@ -59,7 +59,7 @@ pub enum Zone {
 }
 
 impl Zone {
-    /// Reads `+08:00`, `Asia/Shanghai`, `UTC`, `Z`, `CST` (China, as in Doris); `SYSTEM` is UTC.
+    /// Parses `+08:00`, `Asia/Shanghai`, `UTC`, `Z`, `CST` (China, as in Doris); `SYSTEM` is UTC.
     pub fn parse(name: &str) -> Option<Zone> {
         let name = name.trim();
         if let Some(sign @ (b'+' | b'-')) = name.as_bytes().first() {
@@ -85,7 +85,7 @@ impl Zone {
         }
     }
 
-    /// The zone of the session; an error for a name nobody knows.
+    /// Returns the zone of the session; `Plan` error for an unknown name.
     pub fn of_session(config: &ConfigOptions) -> Result<Zone> {
         match &config.execution.time_zone {
             None => Ok(Zone::Fixed(0)),
@@ -96,7 +96,7 @@ impl Zone {
         }
     }
 
-    /// Local time of an instant, both in microseconds.
+    /// Returns the local time of an instant, both in microseconds.
     pub fn to_local(self, micros: i64) -> i64 {
         let seconds = match self {
             Zone::Fixed(seconds) => seconds,
@@ -108,8 +108,8 @@ impl Zone {
         micros + i64::from(seconds) * SECOND_MICROS
     }
 
-    /// Instant of a local time: the earlier one when clocks were put back, the first one after the gap when the
-    /// local time was skipped.
+    /// Returns the instant of a local time: the earlier one where clocks were put back, and the first one after the gap
+    /// where the local time was skipped.
     pub fn to_utc(self, micros: i64) -> i64 {
         let tz = match self {
             Zone::Fixed(seconds) => return micros - i64::from(seconds) * SECOND_MICROS,
@@ -121,7 +121,8 @@ impl Zone {
         let offset = match tz.offset_from_local_datetime(&local) {
             LocalResult::Single(offset) | LocalResult::Ambiguous(offset, _) => offset.fix().local_minus_utc(),
             LocalResult::None => {
-                // Inside a gap: with the offset of before, the instant lies behind the change; go back to the change.
+                // Inside a gap: with the offset from before the change, the instant lies after the change; go back to
+                // the change.
                 let day = chrono::TimeDelta::days(1);
                 let before = tz.offset_from_utc_datetime(&(local - day)).fix().local_minus_utc();
                 let (mut low, mut high) = (micros - DAY_MICROS, micros + DAY_MICROS);
@@ -140,7 +141,7 @@ impl Zone {
     }
 }
 
-/// A function of the clock, replaced by a constant while planning.
+/// Defines a function of the clock, which planning replaces by a constant.
 const fn clock(
     name: &'static str,
     aliases: &'static [&'static str],
@@ -184,7 +185,7 @@ fn local_now(info: &SimplifyContext) -> Result<i64> {
     Ok(Zone::of_session(info.config_options())?.to_local(utc_now(info)?))
 }
 
-/// Digits of the fraction asked for, 0 if none.
+/// Returns the number of fractional digits that is asked for, 0 if none is given.
 fn precision(args: &[Expr]) -> Result<u32> {
     let Some(arg) = args.first() else { return Ok(0) };
     let n = match arg {
@@ -213,7 +214,7 @@ fn unix_timestamp(a: &Args) -> Result<ArrayRef> {
         return not_planned(a);
     }
     let zone = Zone::of_session(a.config)?;
-    // With a format the text is read as by STR_TO_DATE.
+    // With a format, the text is read like STR_TO_DATE reads it.
     let seconds = |us: i64| zone.to_utc(us).div_euclid(SECOND_MICROS).max(0);
     if a.has(1) {
         let (text, format) = (a.text(0)?, a.text(1)?);
@@ -264,7 +265,7 @@ fn to_epoch(a: &Args, each: i64) -> Result<ArrayRef> {
     a.ints(|i| Some(zone.to_utc(x.at(i)?).div_euclid(each)))
 }
 
-/// The zone in a column of names, parsed anew only when the name changes.
+/// The zones of a column of names; a name is parsed only when it differs from that of the row before.
 struct Zones<'a> {
     names: &'a Col<arrow::array::StringViewArray>,
     last: Option<(String, Option<Zone>)>,

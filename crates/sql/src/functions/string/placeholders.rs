@@ -9,22 +9,23 @@ use datafusion::common::{Result, exec_err};
 use super::super::args::{Args, Col};
 use super::super::whole::{Wholes, wholes};
 
-/// The values of an argument. All of a call are of one kind: texts where one is a text, else doubles where one has a fraction.
+/// The values of an argument. All arguments of a call have one kind: texts if one is a text, else doubles if one has a
+/// fraction.
 enum Values {
     Whole(Wholes),
     Real(Col<Float64Array>, bool),
     Text(Col<StringViewArray>),
 }
 
-/// A value in its place.
+/// One value.
 enum Value<'a> {
     Whole(i128),
-    /// And whether it is a FLOAT.
+    /// A double, and whether it is a FLOAT.
     Real(f64, bool),
     Text(&'a str),
 }
 
-/// What goes wrong is said in words.
+/// The error is a message.
 type Filled<T> = std::result::Result<T, &'static str>;
 
 /// `FORMAT(pattern, value, ...)`.
@@ -73,7 +74,7 @@ pub fn format(a: &Args) -> Result<ArrayRef> {
     }
 }
 
-/// Appends the pattern with the values in their places.
+/// Appends the pattern with the values in place of the braces.
 fn fill(a: &Args, out: &mut String, pattern: &str, values: &[Value]) -> Filled<()> {
     let (mut rest, mut next, mut numbered) = (pattern, 0, false);
     while let Some(at) = rest.find(['{', '}']) {
@@ -112,7 +113,7 @@ fn fill(a: &Args, out: &mut String, pattern: &str, values: &[Value]) -> Filled<(
     Ok(())
 }
 
-/// How a value is shown.
+/// The format of a value.
 #[derive(Default)]
 struct Spec {
     fill: Option<char>,
@@ -128,7 +129,7 @@ struct Spec {
 const ALIGNS: [char; 3] = ['<', '>', '^'];
 
 impl Spec {
-    /// `[[fill]align][sign][#][0][width][.precision][kind]`.
+    /// Parses `[[fill]align][sign][#][0][width][.precision][kind]`.
     fn parse(text: &str) -> Filled<Spec> {
         let mut spec = Spec::default();
         let mut rest = text;
@@ -249,7 +250,7 @@ impl Spec {
         }
     }
 
-    /// Appends sign and digits, or a text, with what fills up the width.
+    /// Appends sign and digits, or a text, padded to the width.
     fn pad(&self, out: &mut String, front: &str, shown: &str, usual: char) {
         let missing = self.width.saturating_sub(front.len() + shown.chars().map(columns).sum::<usize>());
         let zeros = self.zeros && self.align.is_none();
@@ -268,7 +269,7 @@ impl Spec {
     }
 }
 
-/// The number at the front of a text, which goes on behind it.
+/// Takes the number at the front of a text; the text continues after it.
 fn number<'a>(text: &mut &'a str) -> Filled<Option<usize>> {
     let whole: &'a str = text;
     let end = whole.find(|c: char| !c.is_ascii_digit()).unwrap_or(whole.len());
@@ -280,7 +281,7 @@ fn number<'a>(text: &mut &'a str) -> Filled<Option<usize>> {
     }
 }
 
-/// Columns of a terminal that fmt counts for a character.
+/// Returns the number of terminal columns that fmt counts for a character.
 fn columns(c: char) -> usize {
     let wide = matches!(c,
         '\u{1100}'..='\u{115f}' | '\u{2329}' | '\u{232a}' | '\u{2e80}'..='\u{303e}' | '\u{3040}'..='\u{a4cf}'
@@ -290,14 +291,14 @@ fn columns(c: char) -> usize {
     1 + usize::from(wide)
 }
 
-/// An exponent with a sign and at least two digits.
+/// Writes an exponent with a sign and at least two digits.
 fn with_exponent(text: &str) -> String {
     let Some((digits, exponent)) = text.split_once('e') else { return text.to_string() };
     let exponent: i32 = exponent.parse().unwrap_or(0);
     format!("{digits}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs())
 }
 
-/// The fewest digits that read back.
+/// Returns the fewest digits that read back.
 fn shortest(size: f64, single: bool) -> String {
     let text = if single { format!("{:e}", size as f32) } else { format!("{size:e}") };
     let exponent: i32 = text.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or(0);
@@ -308,7 +309,7 @@ fn shortest(size: f64, single: bool) -> String {
     }
 }
 
-/// So many digits, without zeros at the end, with an exponent where there are more in front of the point.
+/// Returns `precision` digits without trailing zeros, with an exponent if there are more digits before the point.
 fn general(size: f64, precision: usize) -> String {
     let text = format!("{size:.*e}", precision - 1);
     let exponent: i64 = text.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or(0);
