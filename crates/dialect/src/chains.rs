@@ -1,10 +1,11 @@
 //! Long chains of operators as flat or balanced trees.
 //!
-//! `a OR b OR c ...` and `SELECT ... UNION ALL SELECT ...` are written flat, by programs, with thousands of members. The
-//! parser makes a tree of them that is as deep as they are many, and whatever walks, copies or drops it takes a stack and
-//! time that grow with its depth. So the tree is made over as soon as it is read. AND, OR, `||` and UNION give the same
-//! wherever the parentheses stand, and are balanced. `a + b - c ...` does not: rounding, types and errors follow from the
-//! order. Arithmetic becomes a call with all operands, which the planner takes as a loop from left to right.
+//! Programs write `a OR b OR c ...` and `SELECT ... UNION ALL SELECT ...` as flat lists of thousands of members. The
+//! parser turns them into a tree as deep as the number of members, and all code that walks, copies or drops it takes a
+//! stack and time that grow with the depth. So the tree is rebuilt as soon as it is read. AND, OR, `||` and UNION give
+//! the same result wherever the parentheses stand, and are balanced. `a + b - c ...` does not: rounding, types and
+//! errors follow from the order. Arithmetic becomes a call with all operands, which the planner runs as a loop from
+//! left to right.
 
 use std::collections::HashSet;
 use std::ptr;
@@ -15,20 +16,21 @@ use crate::error::SqlError;
 use crate::tree::call;
 use crate::walk::{self, Change};
 
-/// Chains of AND, OR, `||` and UNION that are shorter than this stay as they are.
+/// Chains of AND, OR, `||` and UNION with fewer members than this stay as they are.
 const CHAIN_MIN: usize = 16;
 
-/// Arithmetic of fewer operands stays as it is.
+/// Arithmetic with fewer operands than this stays as it is.
 pub const ARITHMETIC_MIN: usize = 32;
 
-/// The function that stands for a long chain of arithmetic. Its first argument is a text of one [sign](operator) for each
+/// The function that stands for a long chain of arithmetic. Its first argument is a text with one [sign](operator) per
 /// operator, the others are the operands.
 pub const CHAIN: &str = "dipper_chain";
 
-/// Operands of one call that have to be computed, and are all in memory at once then. Those behind them are in a call around.
+/// The largest number of operands of one call that have to be computed, because all of them are in memory at once.
+/// Further operands belong to another call around this one.
 const COMPUTED_MAX: usize = 256;
 
-/// Arithmetic operators, and the signs that they have among the arguments of [`CHAIN`].
+/// Arithmetic operators, and their signs in the first argument of [`CHAIN`].
 static SIGNS: [(char, BinaryOperator); 11] = [
     ('+', BinaryOperator::Plus),
     ('-', BinaryOperator::Minus),
@@ -43,31 +45,32 @@ static SIGNS: [(char, BinaryOperator); 11] = [
     ('>', BinaryOperator::PGBitwiseShiftRight),
 ];
 
-/// The sign of an arithmetic operator.
+/// Returns the sign of an arithmetic operator.
 fn sign(operator: &BinaryOperator) -> Option<char> {
     SIGNS.iter().find(|(_, known)| known == operator).map(|(sign, _)| *sign)
 }
 
-/// The operator that a sign stands for.
+/// Returns the operator that a sign stands for.
 pub fn operator(sign: char) -> Option<&'static BinaryOperator> {
     SIGNS.iter().find(|(known, _)| *known == sign).map(|(_, operator)| operator)
 }
 
 /// Balances the chains of a query.
 pub fn balance_query(query: &mut Query) {
-    // It cannot fail.
+    // This walk cannot fail.
     let _ = walk::change(query, &mut Balance::default());
 }
 
 /// Balances the chains of an expression.
 pub fn balance_expr(expr: &mut Expr) {
-    // It cannot fail.
+    // This walk cannot fail.
     let _ = walk::change_expr(expr, &mut Balance::default());
 }
 
 #[derive(Default)]
 struct Balance {
-    /// Queries that read themselves, if there is WITH RECURSIVE: the planner wants their two halves.
+    /// The queries of recursive common table expressions, if there is WITH RECURSIVE: the planner needs their two
+    /// halves as they are.
     recursive: HashSet<*const Query>,
 }
 
@@ -95,14 +98,14 @@ impl Change for Balance {
     }
 }
 
-/// Makes one call of a left spine of arithmetic.
+/// Turns a left spine of arithmetic into one call.
 fn flatten(expr: &mut Expr) {
     let mut length = 1;
     let mut at = &*expr;
     while let Expr::BinaryOp { left, op, right } = at
         && sign(op).is_some()
     {
-        // Points in time that are moved by intervals are planned by their own rules.
+        // Points in time with added intervals are planned by rules of their own.
         if is_interval(right) {
             return;
         }
@@ -155,7 +158,7 @@ fn is_interval(expr: &Expr) -> bool {
     }
 }
 
-/// Whether an operand takes no memory of its own: a column or a constant.
+/// Whether an operand takes no memory of its own: it is a column or a constant.
 fn is_plain(expr: &Expr) -> bool {
     match expr {
         Expr::Nested(inner) | Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr: inner } => {
@@ -165,7 +168,7 @@ fn is_plain(expr: &Expr) -> bool {
     }
 }
 
-/// Joins neighbours until one is left.
+/// Joins neighbours in pairs until one member is left.
 fn joined<T>(mut members: Vec<T>, join: impl Fn(T, T) -> T) -> Option<T> {
     while members.len() > 1 {
         let mut pairs = Vec::with_capacity(members.len().div_ceil(2));
@@ -215,7 +218,7 @@ pub fn balance(expr: &mut Expr, op: &BinaryOperator) {
     }
 }
 
-/// What stands between two members of a chain of UNION.
+/// Returns the quantifier of a UNION that can be part of a chain.
 fn union_of(body: &SetExpr) -> Option<SetQuantifier> {
     match body {
         SetExpr::SetOperation { op: SetOperator::Union, set_quantifier, .. } => match set_quantifier {
@@ -227,7 +230,7 @@ fn union_of(body: &SetExpr) -> Option<SetQuantifier> {
     }
 }
 
-/// Balances a left spine of UNION. Everything in front of the last one without ALL is made distinct by it.
+/// Balances a left spine of UNION. The last UNION without ALL makes everything before it distinct.
 fn balance_unions(body: &mut SetExpr) {
     let mut length = 1;
     let mut at = &*body;
@@ -241,7 +244,7 @@ fn balance_unions(body: &mut SetExpr) {
     let nothing =
         SetExpr::Values(sqlparser::ast::Values { explicit_row: false, value_keyword: false, rows: Vec::new() });
     let mut rest = std::mem::replace(body, nothing);
-    // From the last member to the first; distinct ones from the first that is seen without ALL on.
+    // Members from the last to the first; those from the first UNION without ALL on are distinct.
     let (mut all, mut distinct) = (Vec::new(), Vec::new());
     let mut is_distinct = false;
     loop {
@@ -302,7 +305,7 @@ mod tests {
         assert_eq!(query.to_string(), chain(" UNION ALL "));
         let query = read(&chain(" UNION "));
         assert_eq!(query.to_string(), chain(" UNION DISTINCT "));
-        // The last UNION without ALL makes what is in front of it distinct, and nothing behind it.
+        // The last UNION without ALL makes the members before it distinct, and none after it.
         let query = read(&format!("{} UNION SELECT 64 UNION ALL SELECT 65", chain(" UNION ALL ")));
         let expected = format!("{} UNION DISTINCT SELECT 64 UNION ALL SELECT 65", chain(" UNION DISTINCT "));
         assert_eq!(query.to_string(), expected);
@@ -314,7 +317,7 @@ mod tests {
         let sum = vec!["a"; 40].join(" + ");
         let flat = format!("SELECT dipper_chain('{}', {}) FROM t", "+".repeat(39), vec!["a"; 40].join(", "));
         assert_eq!(text(&format!("SELECT {sum} FROM t")), flat);
-        // From left to right, whatever binds tighter.
+        // Operators are applied from left to right; those that bind tighter are in their own operand.
         let mixed = format!("SELECT a * b{} FROM t", " + a - b".repeat(20));
         let flat = format!("SELECT dipper_chain('*{}', a, b{}) FROM t", "+-".repeat(20), ", a, b".repeat(20));
         assert_eq!(text(&mixed), flat);

@@ -1,4 +1,4 @@
-//! Errors of the dialect: what was wrong, where in the statement, and the MySQL code that says so to clients.
+//! Errors of the dialect: the message, the place in the statement, and the MySQL code for clients.
 
 use std::fmt;
 
@@ -12,37 +12,37 @@ pub const ER_PARSE_ERROR: u16 = 1064;
 pub struct SqlError {
     /// MySQL error number: 1064 syntax, 1054 unknown column, 1060 duplicate column, 1235 not supported, ...
     pub code: u16,
-    /// Five characters.
+    /// The SQLSTATE, five characters.
     pub sqlstate: &'static str,
-    /// What was expected and found, lower case, without position.
+    /// The message: what was expected and what was found, in lower case, without the position.
     pub message: String,
-    /// Where, when known.
+    /// The place of the error, if it is known.
     pub position: Option<Position>,
 }
 
 /// A place in the source text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Position {
-    /// Byte offset from the start of the source given to the parser.
+    /// The byte offset from the start of the source given to the parser.
     pub offset: usize,
-    /// Line, from 1.
+    /// The line, from 1.
     pub line: usize,
-    /// Column in characters, from 1.
+    /// The column in characters, from 1.
     pub column: usize,
-    /// The source line, shortened around the place when it is long.
+    /// The source line, shortened around the place if it is long.
     pub excerpt: String,
-    /// Characters of `excerpt` before the place.
+    /// The number of characters of `excerpt` before the place.
     pub excerpt_column: usize,
-    /// Characters to underline, at least 1.
+    /// The number of characters to underline, at least 1.
     pub width: usize,
 }
 
-/// Longest excerpt, in characters: fits a terminal with some indentation.
+/// The longest excerpt, in characters: it fits a terminal with some indentation.
 const EXCERPT_CHARS_MAX: usize = 100;
 
 impl Position {
-    /// The place at byte `offset` of `source`, `width` characters wide. `offset` is moved back to a character
-    /// boundary and to the end of the source if it lies behind it.
+    /// Creates the position of byte `offset` of `source`, `width` characters wide. `offset` is moved back to a
+    /// character boundary, and to the end of the source if it lies beyond.
     pub fn new(source: &str, offset: usize, width: usize) -> Position {
         let mut offset = offset.min(source.len());
         while !source.is_char_boundary(offset) {
@@ -61,7 +61,7 @@ impl Position {
             excerpt.push_str("...");
             excerpt_column += 3;
         }
-        // A tab would move the caret; a control character could move the terminal.
+        // A tab would move the caret, and a control character could move the terminal.
         excerpt.extend(text[first.min(last)..last].iter().map(|c| if c.is_control() { ' ' } else { *c }));
         let room = (last.saturating_sub(before)).max(1);
         if last < text.len() {
@@ -72,17 +72,17 @@ impl Position {
 }
 
 impl SqlError {
-    /// A syntax error (1064, 42000).
+    /// Creates a syntax error (1064, 42000).
     pub fn syntax(message: impl Into<String>, position: Option<Position>) -> SqlError {
         SqlError { code: ER_PARSE_ERROR, sqlstate: "42000", message: message.into(), position }
     }
 
-    /// Something that is understood but not supported (1235, 42000).
+    /// Creates an error for something that is understood but not supported (1235, 42000).
     pub fn unsupported(message: impl Into<String>, position: Option<Position>) -> SqlError {
         SqlError { code: 1235, sqlstate: "42000", message: message.into(), position }
     }
 
-    /// The source line and a caret under the place, two lines; empty when the place is not known.
+    /// Returns the source line and a caret under the place, as two lines; empty if the place is not known.
     pub fn caret(&self) -> String {
         match &self.position {
             None => String::new(),

@@ -1,10 +1,10 @@
-//! Rows made of the elements of arrays and maps, in FROM.
+//! Rows from the elements of arrays and maps, in FROM.
 //!
-//! Two spellings become one tree, `LATERAL (SELECT unnest(array) AS column) AS name`:
+//! Two spellings become the same tree, `LATERAL (SELECT unnest(array) AS column) AS name`:
 //!
-//! - Doris' and Hive's `LATERAL VIEW explode(array) name AS column`, with the functions of Doris' family
-//!   ("Table functions" in Doris' SQL manual): [`TABLE_FUNCTIONS`];
-//! - StarRocks' and the standard's `unnest(array, ...) AS name(column, ...)`.
+//! - the `LATERAL VIEW explode(array) name AS column` of Doris and Hive, with Doris's family of functions ("Table
+//!   functions" in Doris's SQL manual): [`TABLE_FUNCTIONS`];
+//! - the `unnest(array, ...) AS name(column, ...)` of StarRocks and the standard.
 
 use std::ops::ControlFlow;
 
@@ -18,7 +18,7 @@ use crate::error::SqlError;
 use crate::tree::{self, call, function_name};
 use crate::walk::{self, Change};
 
-/// What stands behind LATERAL VIEW, each also with `_outer` at its end: a row with NULLs where there are no elements.
+/// The functions of LATERAL VIEW. Each may also end with `_outer`: a row with NULLs where there are no elements.
 const TABLE_FUNCTIONS: &[&str] = &[
     "explode",
     "explode_bitmap",
@@ -32,13 +32,14 @@ const TABLE_FUNCTIONS: &[&str] = &[
     "posexplode",
 ];
 
-/// The elements of a JSON array as an array of text, or of JSON where the second argument is true. (Not a name of SQL.)
+/// The function that returns the elements of a JSON array as an array of text, or of JSON if the second argument is
+/// true. (It is no name in SQL.)
 pub const JSON_ELEMENTS: &str = "dipper_json_elements";
 
 /// Replaces both spellings everywhere in a query.
 ///
 /// # Errors
-/// A table function that is not known (1305), one with the wrong number of arguments or columns (1235).
+/// 1305 for a table function that does not exist, 1235 for one with the wrong number of arguments or columns.
 pub fn expand(query: &mut Query) -> Result<(), SqlError> {
     struct Expand {
         has_rows: bool,
@@ -70,7 +71,7 @@ pub fn expand(query: &mut Query) -> Result<(), SqlError> {
     if expand.has_rows && !has_engine_names(query) { name_rows(query) } else { Ok(()) }
 }
 
-/// The views become joins behind everything else in FROM: each sees what stands before it.
+/// Turns the views into joins after everything else in FROM: each sees the tables before it.
 fn views(select: &mut Select) -> Result<(), SqlError> {
     if select.lateral_views.is_empty() {
         return Ok(());
@@ -112,7 +113,7 @@ fn views(select: &mut Select) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// The alias of `(VALUES ...) t` that names no columns, and how many there are.
+/// Returns the alias of `(VALUES ...) t` that names no columns, and the number of columns.
 fn rows_without_names(factor: &mut TableFactor) -> Option<(&mut TableAlias, usize)> {
     let TableFactor::Derived { subquery, alias: Some(alias), .. } = factor else { return None };
     let ast::SetExpr::Values(values) = subquery.body.as_ref() else { return None };
@@ -120,7 +121,7 @@ fn rows_without_names(factor: &mut TableFactor) -> Option<(&mut TableAlias, usiz
     alias.columns.is_empty().then_some((alias, width))
 }
 
-/// Whether a query calls columns of rows as the engine does: `column1`, `column2`.
+/// Whether a query uses the engine's names of the columns of VALUES: `column1`, `column2`.
 fn has_engine_names(query: &mut Query) -> bool {
     let is = |name: &Ident| {
         let digits = name.value.get(6..).filter(|_| name.value.as_bytes()[..6].eq_ignore_ascii_case(b"column"));
@@ -137,7 +138,7 @@ fn has_engine_names(query: &mut Query) -> bool {
     found.is_break()
 }
 
-/// The columns of `(VALUES ...) t` are `column_0`, `column_1` and so on, as in MySQL.
+/// Names the columns of `(VALUES ...) t` `column_0`, `column_1` and so on, as in MySQL.
 fn name_rows(query: &mut Query) -> Result<(), SqlError> {
     struct Names;
     impl Change for Names {
@@ -152,10 +153,10 @@ fn name_rows(query: &mut Query) -> Result<(), SqlError> {
     walk::change(query, &mut Names)
 }
 
-/// Whose one column has its name, as in StarRocks.
+/// The function whose only column has the function's name, as in StarRocks.
 const SERIES: &str = "generate_series";
 
-/// `TABLE(f(x))` and `LATERAL f(x)` are `f(x)`.
+/// Turns `TABLE(f(x))` and `LATERAL f(x)` into `f(x)`.
 fn plain_call(factor: &mut TableFactor) {
     if let TableFactor::TableFunction { expr: AstExpr::Function(function), alias } = factor
         && function_name(function).as_deref() == Some(SERIES)
@@ -187,7 +188,7 @@ fn plain_call(factor: &mut TableFactor) {
     };
 }
 
-/// What `unnest(...)`, `unnest_bitmap(...)` and the functions of LATERAL VIEW in FROM become.
+/// Rewrites `unnest(...)`, `unnest_bitmap(...)` and the functions of LATERAL VIEW in FROM.
 fn unnested(factor: &mut TableFactor) -> Result<Option<TableFactor>, SqlError> {
     let TableFactor::Table { name, args: Some(args), alias, version: None, sample: None, .. } = factor else {
         return Ok(None);
@@ -218,7 +219,7 @@ fn expressions(function: &str, args: &[FunctionArg]) -> Result<Vec<AstExpr>, Sql
         .collect()
 }
 
-/// `[a, b]` as `array(a, b)`: DataFusion plans the elements of the former without the row outside.
+/// Turns `[a, b]` into `array(a, b)`: DataFusion plans the elements of the former without the outer row.
 fn arrays_as_calls(mut expr: AstExpr) -> AstExpr {
     let _ = visit_expressions_mut(&mut expr, |e| {
         if let AstExpr::Array(array) = e {
@@ -229,9 +230,9 @@ fn arrays_as_calls(mut expr: AstExpr) -> AstExpr {
     expr
 }
 
-/// The columns that a table function yields: names by default, and the elements of an array as a select item.
+/// Returns the columns of a table function: their default names, and the elements of an array as a select item.
 ///
-/// An array and a map are told apart by how many columns are `named`: nothing is known of types here.
+/// Arrays and maps are told apart by the number of columns that are `named`, because types are not known here.
 fn columns(function: &str, mut args: Vec<AstExpr>, named: usize) -> Result<Vec<(&'static str, AstExpr)>, SqlError> {
     let wanted = match function {
         "explode_split" => 2..=2,
@@ -279,7 +280,7 @@ fn columns(function: &str, mut args: Vec<AstExpr>, named: usize) -> Result<Vec<(
     })
 }
 
-/// `LATERAL (SELECT unnest(array) AS column, ...) AS name`.
+/// Builds `LATERAL (SELECT unnest(array) AS column, ...) AS name`.
 fn elements(
     function: &str,
     columns: Vec<(&'static str, AstExpr)>,

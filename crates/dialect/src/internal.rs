@@ -1,8 +1,8 @@
 //! Functions that only dipper itself calls.
 //!
-//! What a statement writes is read as calls of functions that have no name in SQL, such as the one behind a cast. Their names
-//! begin with [`PREFIX`]. They take arguments that the reader or the planner has made, so a statement that calls one of them
-//! by its name is told that there is no such function.
+//! The parser turns some syntax into calls of functions that have no name in SQL, such as the function behind a cast.
+//! Their names begin with [`PREFIX`]. They take arguments that the parser or the planner has made, so a statement that
+//! calls one of them by name gets the error that the function does not exist.
 
 use sqlparser::ast::{Expr, Query};
 use sqlparser::tokenizer::Token;
@@ -11,13 +11,13 @@ use crate::error::SqlError;
 use crate::tree::function_name;
 use crate::walk::{self, Look, Step};
 
-/// What the names of these functions begin with.
+/// The prefix of the names of these functions.
 pub const PREFIX: &str = "dipper_";
 
-/// What the names of temporary partitions begin with where a query reads them.
+/// The prefix of the names of temporary partitions that a query reads.
 pub const TEMPORARY: &str = "\u{2}";
 
-/// Whether a name is one of these functions'.
+/// Whether a name is that of one of these functions.
 pub fn is_internal(name: &str) -> bool {
     name.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
 }
@@ -45,7 +45,7 @@ impl Look for Calls {
 /// Refuses calls of these functions in a query as it was written.
 ///
 /// # Errors
-/// There is one (1305).
+/// 1305 if there is one.
 pub(crate) fn refuse_in_query(query: &Query) -> Step {
     walk::look(query, &mut Calls)
 }
@@ -53,7 +53,7 @@ pub(crate) fn refuse_in_query(query: &Query) -> Step {
 /// Refuses calls of these functions in an expression as it was written.
 ///
 /// # Errors
-/// There is one (1305).
+/// 1305 if there is one.
 pub(crate) fn refuse_in_expr(expr: &Expr) -> Step {
     walk::look_expr(expr, &mut Calls)
 }

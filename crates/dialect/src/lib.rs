@@ -1,10 +1,11 @@
-//! The SQL dialect as text: [`parser::parse`] turns statements into [`statement::Statement`]s. Queries inside of them are
-//! `sqlparser` trees.
+//! The SQL dialect as text: [`parser::parse`] turns statements into [`statement::Statement`]s. Queries inside
+//! statements are `sqlparser` trees.
 //!
-//! Invariants: a tree that comes out of the parser is no deeper than [`parser::DEPTH_MAX`], and its long chains of operators are
-//! balanced ([`chains`]); a printed definition reads back as what was printed.
+//! Invariants: a tree that comes out of the parser is no deeper than [`parser::DEPTH_MAX`], and its long chains of
+//! operators are balanced ([`chains`]); a printed definition reads back as the same definition.
 //!
-//! This crate must not know DataFusion, parquet and the store; of Arrow it knows the types of `dipper-base` only.
+//! Dependencies: this crate must not know DataFusion, Parquet and the store; of Arrow it knows only the types of
+//! `dipper-base`.
 
 pub mod chains;
 pub mod error;

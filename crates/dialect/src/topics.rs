@@ -1,12 +1,12 @@
 //! The topics of HELP about statements: the sections of the pages in `docs/reference/statements`.
 //!
-//! The pages are the one definition of the topics, so HELP, `dipper help sql` and the documentation cannot differ. A test
-//! runs the examples of the pages. [`topic_of`] names the topic of every statement that the parser knows, so a new kind of
-//! statement does not compile without one.
+//! The pages are the only definition of the topics, so HELP, `dipper help sql` and the documentation cannot differ. A
+//! test runs the examples of the pages. [`topic_of`] returns the topic of every statement that the parser knows, so a
+//! new kind of statement does not compile without one.
 
 use crate::statement::{AccessStatement, Assignment, Maintenance, ObjectKind, ShowKind, Statement, TableChange};
 
-/// The pages, in the order in which a reader meets them.
+/// The pages, in reading order.
 const PAGES: [&str; 9] = [
     include_str!("../../../docs/reference/statements/queries.md"),
     include_str!("../../../docs/reference/statements/rows.md"),
@@ -31,22 +31,22 @@ pub struct Topic {
 }
 
 impl Topic {
-    /// Syntax and prose, without the examples.
+    /// Returns syntax and prose, without the examples.
     pub fn description(&self) -> String {
         self.parts().0
     }
 
-    /// The SQL of the examples, without what the examples print.
+    /// Returns the SQL of the examples, without their output.
     pub fn example(&self) -> String {
         self.parts().1
     }
 
-    /// Description and examples.
+    /// Returns the description and the examples.
     fn parts(&self) -> (String, String) {
         let (mut description, mut example) = (Vec::new(), Vec::new());
-        // The language of the fence that is open, and whether its lines are shown.
+        // The language of the open fence, and whether its lines are shown.
         let mut fence: Option<(&str, bool)> = None;
-        // A block of text right behind an example is what the example prints.
+        // A block of text directly after an example is the example's output.
         let mut behind_example = false;
         for line in self.text.lines() {
             match (line.strip_prefix("```"), fence) {
@@ -69,12 +69,12 @@ impl Topic {
     }
 }
 
-/// All topics, in the order of the pages.
+/// Returns all topics, in the order of the pages.
 pub fn topics() -> Vec<Topic> {
     let mut all = Vec::new();
     for page in PAGES {
         let group = page.lines().next().and_then(|line| line.strip_prefix("# ")).unwrap_or_default();
-        // What stands before the first section introduces the page.
+        // The text before the first section introduces the page.
         for section in page.split("\n## ").skip(1) {
             let (name, text) = section.split_once('\n').unwrap_or((section, ""));
             all.push(Topic { group, name, text });
@@ -83,7 +83,7 @@ pub fn topics() -> Vec<Topic> {
     all
 }
 
-/// The name of the topic that explains a statement.
+/// Returns the name of the topic that explains a statement.
 pub fn topic_of(statement: &Statement) -> &'static str {
     match statement {
         Statement::Query(_) => "SELECT",
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn every_statement_has_a_topic() {
         let names: BTreeSet<&str> = topics().iter().map(|topic| topic.name).collect();
-        // The names that the three functions above can return, as they stand in this file.
+        // The names that the three functions above can return, as written in this file.
         let source = include_str!("topics.rs");
         let source =
             &source[source.find("pub fn topic_of").expect("a function")..source.find("mod tests").expect("tests")];

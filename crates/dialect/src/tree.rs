@@ -1,11 +1,11 @@
-//! Pieces of query trees: made, and looked at.
+//! Small parts of query trees: functions that build them and read them.
 
 use sqlparser::ast::{
     self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query, Select, SelectItem, SetExpr, TableAlias,
     TableWithJoins,
 };
 
-/// A call `name(args)`.
+/// Builds a call `name(args)`.
 pub fn call(name: &str, args: Vec<Expr>) -> Expr {
     Expr::Function(ast::Function {
         name: ast::ObjectName::from(vec![Ident::new(name)]),
@@ -23,7 +23,7 @@ pub fn call(name: &str, args: Vec<Expr>) -> Expr {
     })
 }
 
-/// The lower-case name of a function called without a schema.
+/// Returns the lower-case name of a function that is called without a schema.
 pub fn function_name(function: &ast::Function) -> Option<String> {
     match function.name.0.as_slice() {
         [part] => part.as_ident().map(|i| i.value.to_ascii_lowercase()),
@@ -31,12 +31,12 @@ pub fn function_name(function: &ast::Function) -> Option<String> {
     }
 }
 
-/// An alias without columns.
+/// Builds an alias without columns.
 pub fn alias(name: Ident) -> TableAlias {
     TableAlias { explicit: true, name, columns: Vec::new(), at: None }
 }
 
-/// `SELECT projection FROM from`.
+/// Builds `SELECT projection FROM from`.
 pub fn select(projection: Vec<SelectItem>, from: Vec<TableWithJoins>) -> Query {
     let select = Select {
         select_token: ast::helpers::attached_token::AttachedToken::empty(),

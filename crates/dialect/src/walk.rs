@@ -1,7 +1,7 @@
 //! Walks over query trees.
 //!
-//! `sqlparser`'s visitors are generic over the whole syntax: every visitor type compiles some thousand functions. Here
-//! there is one of each kind, and passes plug into it as trait objects.
+//! `sqlparser`'s visitors are generic over the whole syntax: each visitor type makes the compiler emit some thousand
+//! functions. Here there is one visitor of each kind, and passes plug into it as trait objects.
 
 use std::ops::ControlFlow;
 
@@ -12,70 +12,71 @@ use sqlparser::ast::{
 
 use crate::error::SqlError;
 
-/// What a pass answers at a node: go on, or end the walk with an error.
+/// The result of a pass at a node: go on, or end the walk with an error.
 pub type Step = Result<(), SqlError>;
 
-/// A pass that looks. Parents come before children, in order of the text except that WITH comes before the body.
+/// A pass that only reads. Parents come before children, in the order of the text, except that WITH comes before the
+/// body.
 pub trait Look {
-    /// A query, WITH and subqueries included.
+    /// Visits a query; WITH and subqueries are visited, too.
     fn query(&mut self, _: &Query) -> Step {
         Ok(())
     }
-    /// A SELECT.
+    /// Visits a SELECT.
     fn select(&mut self, _: &Select) -> Step {
         Ok(())
     }
-    /// A table, derived table or join in parentheses in FROM.
+    /// Visits a table, derived table or join in parentheses in FROM.
     fn table_factor(&mut self, _: &TableFactor) -> Step {
         Ok(())
     }
-    /// A literal.
+    /// Visits a literal.
     fn value(&mut self, _: &ValueWithSpan) -> Step {
         Ok(())
     }
-    /// An expression.
+    /// Visits an expression.
     fn expr(&mut self, _: &Expr) -> Step {
         Ok(())
     }
-    /// An expression, after its operands.
+    /// Visits an expression, after its operands.
     fn after_expr(&mut self, _: &Expr) -> Step {
         Ok(())
     }
 }
 
-/// A pass that changes: parents before children, or after them where the name says so.
+/// A pass that changes the tree. Parents come before children, or after them in methods whose name begins with `after`.
 pub trait Change {
-    /// A query, WITH and subqueries included.
+    /// Visits a query; WITH and subqueries are visited, too.
     fn query(&mut self, _: &mut Query) -> Step {
         Ok(())
     }
-    /// A query, after its parts.
+    /// Visits a query, after its parts.
     fn after_query(&mut self, _: &mut Query) -> Step {
         Ok(())
     }
-    /// A SELECT.
+    /// Visits a SELECT.
     fn select(&mut self, _: &mut Select) -> Step {
         Ok(())
     }
-    /// A table, derived table or join in parentheses in FROM.
+    /// Visits a table, derived table or join in parentheses in FROM.
     fn table_factor(&mut self, _: &mut TableFactor) -> Step {
         Ok(())
     }
-    /// A table, derived table or join in parentheses in FROM, after its parts.
+    /// Visits a table, derived table or join in parentheses in FROM, after its parts.
     fn after_table_factor(&mut self, _: &mut TableFactor) -> Step {
         Ok(())
     }
-    /// An expression.
+    /// Visits an expression.
     fn expr(&mut self, _: &mut Expr) -> Step {
         Ok(())
     }
-    /// An expression, after its operands.
+    /// Visits an expression, after its operands.
     fn after_expr(&mut self, _: &mut Expr) -> Step {
         Ok(())
     }
 }
 
-/// Runs a pass over a query.
+/// Runs a reading pass over a query.
 ///
 /// # Errors
 /// The first error of the pass, which ends the walk.
@@ -91,7 +92,7 @@ pub fn change(query: &mut Query, pass: &mut dyn Change) -> Step {
     finish(query.visit(&mut Changing(pass)))
 }
 
-/// [`change`] of one expression and what is in it.
+/// Runs a changing pass over one expression and its parts, like [`change`].
 ///
 /// # Errors
 /// The first error of the pass.
@@ -99,8 +100,8 @@ pub fn change_expr(expr: &mut Expr, pass: &mut dyn Change) -> Step {
     finish(expr.visit(&mut Changing(pass)))
 }
 
-/// The body of a query, and what ORDER BY sorts a SELECT by. Behind set operations it names their columns, which are those of
-/// no SELECT.
+/// Returns the body of a query, and the expressions by which ORDER BY sorts a SELECT. After set operations ORDER BY
+/// names their columns, which belong to no SELECT, so there are no expressions.
 pub fn body_and_order(query: &mut Query) -> (&mut SetExpr, Vec<&mut Expr>) {
     let order = match (&mut query.order_by, query.body.as_ref()) {
         (Some(OrderBy { kind: OrderByKind::Expressions(order), .. }), SetExpr::Select(_)) => {
@@ -111,7 +112,7 @@ pub fn body_and_order(query: &mut Query) -> (&mut SetExpr, Vec<&mut Expr>) {
     (&mut query.body, order)
 }
 
-/// [`look`] at one expression and what is in it.
+/// Runs a reading pass over one expression and its parts, like [`look`].
 ///
 /// # Errors
 /// The first error of the pass.
@@ -119,7 +120,7 @@ pub fn look_expr(expr: &Expr, pass: &mut dyn Look) -> Step {
     finish(expr.visit(&mut Looking(pass)))
 }
 
-/// [`change`] of any part of a query.
+/// Runs a changing pass over any part of a query, like [`change`].
 ///
 /// # Errors
 /// The first error of the pass.
@@ -127,7 +128,7 @@ pub fn change_node(node: &mut impl VisitMut, pass: &mut dyn Change) -> Step {
     finish(node.visit(&mut Changing(pass)))
 }
 
-/// Whether an expression, or one in it, is `wanted`.
+/// Whether `wanted` holds for an expression or one of its parts.
 pub fn any(expr: &Expr, wanted: fn(&Expr) -> bool) -> bool {
     struct Any {
         wanted: fn(&Expr) -> bool,

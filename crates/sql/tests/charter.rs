@@ -1,5 +1,5 @@
-//! The charter on a plain DataFusion session: tests/slt/charter/*.slt, and what slt cannot say (headers, types,
-//! warnings).
+//! Tests of the charter on a plain DataFusion session: tests/slt/charter/*.slt, and properties that slt cannot express
+//! (headers, types, warnings).
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -188,7 +188,7 @@ impl sqllogictest::AsyncDB for Session {
     }
 }
 
-/// On a stack as large as those that the engine plans on.
+/// Runs on a stack as large as those on which the engine plans.
 #[test]
 fn slt_files() {
     let run = || {
@@ -209,7 +209,7 @@ async fn run_slt_files() {
     for file in files {
         let records = sqllogictest::parse_file::<DefaultColumnType>(&file).unwrap();
         let mut runner = sqllogictest::Runner::new(|| async { Ok(Session::new()) });
-        // Every record runs, so that one report names all that is wrong in a file.
+        // All records run, so that one report names everything that is wrong in a file.
         for record in records {
             if let Err(e) = runner.run_async(record).await {
                 errors.push_str(&format!("{e}\n\n"));
@@ -333,8 +333,8 @@ async fn result_types() {
     }
 }
 
-/// The deepest statement that the parser lets through must be planned or refused, not overflow. The engine plans on
-/// its own big stacks; 16 MiB is what this needs at most.
+/// Checks that the deepest statement which the parser admits is planned or refused, without an overflow. The engine
+/// plans on its own big stacks; 16 MiB is the most that this needs.
 #[test]
 fn the_deepest_statements_plan() {
     let run = || {

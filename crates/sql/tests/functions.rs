@@ -87,7 +87,7 @@ impl AsyncDB for Session {
         let Some(Statement::Query(query)) = parsed.pop().map(|p| p.statement) else {
             return Err(failed("expected a query"));
         };
-        // In a block of its own: the context must not live across an await.
+        // A block of its own: the context must not live across an await.
         let prepared = {
             let context = Context { schemas: self, variables: self, parameters: None };
             prepare_query(&query, &context).map_err(failed)?
@@ -134,7 +134,8 @@ async fn functions_give_the_results_on_file() {
     assert!(failures.is_empty(), "{failures}");
 }
 
-/// The same expression over a column of many rows, constants beside it, gives what it gives for each constant.
+/// Checks that an expression over a column of many rows, with constants beside it, gives what it gives for each
+/// constant.
 #[tokio::test]
 async fn columns_and_constants_agree() {
     use arrow::array::{RecordBatch, StringArray};

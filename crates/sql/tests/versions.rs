@@ -1,4 +1,4 @@
-//! Which state of a table a query asks for.
+//! Tests of the state of a table that a query asks for.
 
 use dipper_dialect::parser::{ParseOptions, parse};
 use dipper_dialect::statement::Statement;

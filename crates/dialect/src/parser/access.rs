@@ -1,4 +1,4 @@
-//! CREATE, ALTER and DROP of users and roles, GRANT, REVOKE, SET PROPERTY.
+//! Reading of CREATE, ALTER and DROP of users and roles, GRANT, REVOKE, SET PROPERTY.
 
 use dipper_base::near;
 use dipper_base::policy::{PolicyChange, UNBOUNDED};
@@ -13,18 +13,18 @@ use crate::statement::{
     SecretText, Statement, UserName, privilege,
 };
 
-/// What may stand behind WITH of a user; the property that it sets has the same name.
+/// The limits after WITH of a user; the property that a limit sets has the same name.
 const LIMITS: [&str; 4] =
     ["MAX_QUERIES_PER_HOUR", "MAX_UPDATES_PER_HOUR", "MAX_CONNECTIONS_PER_HOUR", "MAX_USER_CONNECTIONS"];
 
-/// What MySQL's SHOW CREATE USER says of users of whom nothing is asked.
+/// The clauses in MySQL's SHOW CREATE USER that demand nothing.
 const NOTHING: [&[&str]; 3] = [
     &["REQUIRE", "NONE"],
     &["PASSWORD", "REUSE", "INTERVAL", "DEFAULT"],
     &["PASSWORD", "REQUIRE", "CURRENT", "DEFAULT"],
 ];
 
-/// `'u'@'h'`, `u@h`, `u`, `CURRENT_USER()`.
+/// Reads a user name: `'u'@'h'`, `u@h`, `u`, `CURRENT_USER()`.
 pub(super) fn user(c: &mut Cursor<'_>) -> Result<UserName, SqlError> {
     let position = c.position();
     let text = show::user(c)?;
@@ -44,7 +44,7 @@ pub(super) fn user(c: &mut Cursor<'_>) -> Result<UserName, SqlError> {
     Ok(UserName::Named { name, host })
 }
 
-/// A quoted or bare part at the start of `text`, and what follows it.
+/// Splits off a quoted or bare part at the start of `text`; also returns the rest.
 fn part(text: &str) -> Option<(String, &str)> {
     let quote = text.chars().next()?;
     if !matches!(quote, '\'' | '"' | '`') {
@@ -78,7 +78,7 @@ fn users(c: &mut Cursor<'_>) -> Result<Vec<UserName>, SqlError> {
     Ok(users)
 }
 
-/// A role: `'r'`, `r`, `'r'@'%'`.
+/// Reads a role: `'r'`, `r`, `'r'@'%'`.
 pub(super) fn role(c: &mut Cursor<'_>) -> Result<String, SqlError> {
     match user(c)? {
         UserName::Named { name, host } if host.as_deref().is_none_or(|h| h == "%") => Ok(name),
@@ -98,13 +98,13 @@ fn done(statement: AccessStatement) -> Result<Statement, SqlError> {
     Ok(Statement::Access(statement))
 }
 
-/// Behind CREATE USER.
+/// Reads the rest of CREATE USER.
 pub(super) fn create_user(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let if_exists = c.if_not_exists();
     done(AccessStatement::CreateUser(define(c, if_exists)?))
 }
 
-/// Behind ALTER USER.
+/// Reads the rest of ALTER USER.
 pub(super) fn alter_user(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let if_exists = c.if_exists();
     done(AccessStatement::AlterUser(define(c, if_exists)?))
@@ -143,7 +143,7 @@ fn define(c: &mut Cursor<'_>, if_exists: bool) -> Result<DefineUser, SqlError> {
     }
 }
 
-/// A limit, the first of them behind WITH; false where there is none.
+/// Reads a limit, which has WITH before the first one; returns false if there is none.
 fn limit(c: &mut Cursor<'_>, properties: &mut Properties) -> Result<bool, SqlError> {
     let with = c.accept_word("WITH");
     match c.accept_any(&LIMITS) {
@@ -156,7 +156,7 @@ fn limit(c: &mut Cursor<'_>, properties: &mut Properties) -> Result<bool, SqlErr
     }
 }
 
-/// A rule for passwords, in Doris's words or in MySQL's; false where there is none.
+/// Reads a rule for passwords, in Doris's words or in MySQL's; returns false if there is none.
 fn rule(c: &mut Cursor<'_>, policy: &mut PolicyChange) -> Result<bool, SqlError> {
     if c.accept_word("PASSWORD_HISTORY") || c.accept(&["PASSWORD", "HISTORY"]) {
         policy.history = Some(if c.accept_word("DEFAULT") { 0 } else { c.uint()? });
@@ -180,7 +180,7 @@ fn rule(c: &mut Cursor<'_>, policy: &mut PolicyChange) -> Result<bool, SqlError>
     Ok(true)
 }
 
-/// `n [DAY | HOUR | SECOND]`: days are meant where nothing follows.
+/// Reads `n [DAY | HOUR | SECOND]` as seconds; without a unit it is days.
 fn seconds(c: &mut Cursor<'_>) -> Result<u64, SqlError> {
     let from = c.index();
     let n = c.uint()?;
@@ -189,7 +189,7 @@ fn seconds(c: &mut Cursor<'_>) -> Result<u64, SqlError> {
         Some("HOUR") => 3_600,
         _ => 86_400,
     };
-    // A century is as good as for ever, and its end is still a time.
+    // A century is as good as forever, and its end can still be represented.
     match n.checked_mul(unit).filter(|seconds| *seconds <= 100 * 366 * 86_400) {
         Some(seconds) => Ok(seconds),
         None => {
@@ -199,7 +199,7 @@ fn seconds(c: &mut Cursor<'_>) -> Result<u64, SqlError> {
     }
 }
 
-/// `IDENTIFIED [WITH plugin] BY 'x' | BY PASSWORD '*hex' | AS '*hex'`.
+/// Reads `IDENTIFIED [WITH plugin] BY 'x' | BY PASSWORD '*hex' | AS '*hex'`.
 fn identified(c: &mut Cursor<'_>) -> Result<Option<Identified>, SqlError> {
     if !c.accept_word("IDENTIFIED") {
         return Ok(None);
@@ -237,20 +237,20 @@ fn identified(c: &mut Cursor<'_>) -> Result<Option<Identified>, SqlError> {
     if with { Ok(None) } else { Err(c.expected("BY 'password'")) }
 }
 
-/// Behind DROP USER.
+/// Reads the rest of DROP USER.
 pub(super) fn drop_user(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let if_exists = c.if_exists();
     done(AccessStatement::DropUser { users: users(c)?, if_exists })
 }
 
-/// Behind CREATE ROLE.
+/// Reads the rest of CREATE ROLE.
 pub(super) fn create_role(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let if_not_exists = c.if_not_exists();
     let names = roles(c)?;
     done(AccessStatement::CreateRole { names, if_not_exists, comment: c.comment()? })
 }
 
-/// Behind ALTER ROLE.
+/// Reads the rest of ALTER ROLE.
 pub(super) fn alter_role(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let name = role(c)?;
     match c.comment()? {
@@ -259,13 +259,13 @@ pub(super) fn alter_role(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     }
 }
 
-/// Behind DROP ROLE.
+/// Reads the rest of DROP ROLE.
 pub(super) fn drop_role(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let if_exists = c.if_exists();
     done(AccessStatement::DropRole { names: roles(c)?, if_exists })
 }
 
-/// Behind SET PROPERTY.
+/// Reads the rest of SET PROPERTY.
 pub(super) fn set_property(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let user = if c.accept_word("FOR") { Some(role(c)?) } else { None };
     let mut properties = Vec::new();
@@ -280,7 +280,7 @@ pub(super) fn set_property(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     }
 }
 
-/// GRANT and REVOKE.
+/// Reads GRANT and REVOKE.
 pub(super) fn grant(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let grants = c.accept_any(&["GRANT", "REVOKE"]) == Some("GRANT");
     let (word, other) = if grants { ("TO", "FROM") } else { ("FROM", "TO") };
@@ -340,7 +340,7 @@ pub(super) fn grant(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     done(if grants { AccessStatement::Grant(grant) } else { AccessStatement::Revoke(grant) })
 }
 
-/// Words up to a comma, ON or the word before the grantees, in upper case; `None` for a name in quotes.
+/// Reads words up to a comma, ON or the word before the grantees, in upper case; `None` for a quoted name.
 fn item(c: &mut Cursor<'_>, end: &str) -> Result<Option<String>, SqlError> {
     if c.at_string() || matches!(c.peek(), Token::Word(Word { quote_style: Some(_), .. })) {
         user(c)?;
@@ -366,7 +366,7 @@ fn item(c: &mut Cursor<'_>, end: &str) -> Result<Option<String>, SqlError> {
     Ok(Some(out))
 }
 
-/// Refuses what is no privilege, at its place.
+/// Refuses a word that is no privilege, at its place.
 fn privileges(c: &mut Cursor<'_>, items: &[Option<String>]) -> Result<(), SqlError> {
     for item in items {
         let known = item.as_deref().is_some_and(|name| privilege(name).is_some());
@@ -401,7 +401,7 @@ fn privileges(c: &mut Cursor<'_>, items: &[Option<String>]) -> Result<(), SqlErr
 }
 
 fn grantee(c: &mut Cursor<'_>) -> Result<GranteeName, SqlError> {
-    // `ROLE` may also be somebody's name: then nothing follows that could be one.
+    // `ROLE` may also be a user's name: then no name follows it.
     let named = |c: &Cursor<'_>| !matches!(c.token(c.index() + 1), Token::Comma | Token::EOF | Token::AtSign);
     if c.peek_words(&["ROLE"]) && named(c) {
         c.advance();
@@ -413,7 +413,7 @@ fn grantee(c: &mut Cursor<'_>) -> Result<GranteeName, SqlError> {
     user(c).map(GranteeName::User)
 }
 
-/// Behind ON.
+/// Reads the rest after ON.
 fn on(c: &mut Cursor<'_>) -> Result<GrantOn, SqlError> {
     for kind in ["RESOURCE", "WORKLOAD", "STORAGE", "COMPUTE", "CLUSTER", "STAGE", "FUNCTION", "PROCEDURE"] {
         if c.peek_words(&[kind]) && !matches!(c.token(c.index() + 1), Token::Period | Token::EOF) {

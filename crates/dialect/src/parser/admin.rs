@@ -1,4 +1,4 @@
-//! ANALYZE, ADMIN, BACKUP, RESTORE, RECOVER, CANCEL, CLEAN.
+//! Reading of ANALYZE, ADMIN, BACKUP, RESTORE, RECOVER, CANCEL, CLEAN.
 
 use sqlparser::tokenizer::Token;
 
@@ -29,7 +29,7 @@ pub(super) fn analyze(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         more.push(c.name()?);
     }
     if c.accept_word("PARTITION") || c.accept_word("PARTITIONS") {
-        // Statistics are those of all partitions.
+        // Statistics always cover all partitions.
         partitions::list(c)?;
     }
     let columns = if *c.peek() == Token::LParen { c.ident_list()? } else { Vec::new() };
@@ -51,7 +51,7 @@ pub(super) fn analyze(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     }
 }
 
-/// Behind WITH.
+/// Reads an option after WITH.
 fn analyze_option(c: &mut Cursor<'_>) -> Result<(), SqlError> {
     match c.accept_any(&[
         "SYNC",
@@ -90,7 +90,7 @@ fn analyze_option(c: &mut Cursor<'_>) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// `CHECK | OPTIMIZE | REPAIR [NO_WRITE_TO_BINLOG | LOCAL] TABLE t, ... [options]`.
+/// Reads `CHECK | OPTIMIZE | REPAIR [NO_WRITE_TO_BINLOG | LOCAL] TABLE t, ... [options]`.
 pub(super) fn maintain(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let (work, options) = match c.accept_any(&["CHECK", "OPTIMIZE", "REPAIR"]) {
         Some("CHECK") => (
@@ -118,7 +118,7 @@ pub(super) fn maintain(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     Ok(Statement::Maintain { work, tables })
 }
 
-/// `DROP [EXPIRED] STATS t [(columns)]`, at STATS.
+/// Reads `DROP [EXPIRED] STATS t [(columns)]`, from STATS on.
 pub(super) fn drop_stats(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     if c.peek_words(&["EXPIRED"]) {
         return Err(c.unsupported("no statistics expire: they are kept with the rows"));
@@ -174,7 +174,8 @@ pub(super) fn admin(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     ))
 }
 
-/// `BACKUP [GLOBAL] SNAPSHOT name TO repository [[ON|EXCLUDE] (tables)] [PROPERTIES (..)]`, and RESTORE with FROM.
+/// Reads `BACKUP [GLOBAL] SNAPSHOT name TO repository [[ON|EXCLUDE] (tables)] [PROPERTIES (..)]`, and RESTORE with
+/// FROM.
 pub(super) fn snapshot(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let restore = c.accept_word("RESTORE");
     if !restore {
@@ -208,7 +209,7 @@ pub(super) fn snapshot(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
 
 pub(super) fn recover(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["RECOVER"])?;
-    // Of several that had the same name the number says which.
+    // The number selects one of several that had the same name.
     let number = |c: &mut Cursor<'_>| match c.peek() {
         Token::Number(..) => c.uint().map(drop),
         _ => Ok(()),

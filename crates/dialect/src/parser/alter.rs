@@ -1,4 +1,4 @@
-//! ALTER TABLE and ALTER VIEW.
+//! Reading of ALTER TABLE and ALTER VIEW.
 
 use sqlparser::tokenizer::Token;
 
@@ -42,7 +42,7 @@ pub(super) fn alter(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let if_exists = c.if_exists();
     let name = c.name()?;
     let mut changes = Vec::new();
-    // Dumps of MySQL put these around their rows; keys are kept up by each load.
+    // MySQL's dumps put these around their rows. They have no effect: each load maintains the keys.
     if !(c.accept(&["DISABLE", "KEYS"]) || c.accept(&["ENABLE", "KEYS"])) {
         loop {
             change(c, &mut changes)?;
@@ -126,7 +126,7 @@ fn change(c: &mut Cursor<'_>, changes: &mut Vec<TableChange>) -> Result<(), SqlE
     Ok(())
 }
 
-/// Changes that are known and not supported.
+/// Refuses changes that are known and not supported.
 fn refuse(c: &Cursor<'_>) -> Result<(), SqlError> {
     for (words, message) in [
         (&["SET", "STATS"][..], "statistics cannot be set: they are part of what loads write"),
@@ -168,7 +168,7 @@ fn strings(c: &mut Cursor<'_>) -> Result<Vec<String>, SqlError> {
     Ok(out)
 }
 
-/// `(a, b)` or `a, b`.
+/// Reads `(a, b)` or `a, b`.
 fn order(c: &mut Cursor<'_>) -> Result<Vec<String>, SqlError> {
     if *c.peek() == Token::LParen {
         return c.ident_list();
@@ -192,7 +192,8 @@ fn position(c: &mut Cursor<'_>) -> Result<Option<ColumnPosition>, SqlError> {
     Ok(position)
 }
 
-/// What may stand behind a change of columns: `TO r`, `IN r`, `FROM r` name a rollup, PROPERTIES say how Doris's job is run.
+/// Reads the rest after a change of columns: `TO r`, `IN r`, `FROM r` name a rollup and are refused, and PROPERTIES are
+/// settings of Doris's job.
 fn tail(c: &mut Cursor<'_>) -> Result<(), SqlError> {
     if ["TO", "IN", "FROM"].iter().any(|w| c.peek_words(&[w])) {
         return Err(c.unsupported(
@@ -202,7 +203,7 @@ fn tail(c: &mut Cursor<'_>) -> Result<(), SqlError> {
     job_properties(c)
 }
 
-/// PROPERTIES of a job, which there is none of.
+/// Reads PROPERTIES of a job and notes that they have no effect, because there is no job.
 fn job_properties(c: &mut Cursor<'_>) -> Result<(), SqlError> {
     if !c.properties_clause()?.is_empty() {
         c.notes.push("PROPERTIES of rollups and of changes of columns have no effect: there is no job to run".into());
@@ -210,7 +211,7 @@ fn job_properties(c: &mut Cursor<'_>) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// Behind ADD.
+/// Reads the rest of ADD.
 fn add(c: &mut Cursor<'_>, changes: &mut Vec<TableChange>) -> Result<(), SqlError> {
     let start = c.index();
     let temporary = c.accept_word("TEMPORARY");
@@ -250,7 +251,7 @@ fn add(c: &mut Cursor<'_>, changes: &mut Vec<TableChange>) -> Result<(), SqlErro
     Ok(())
 }
 
-/// Hive: `(k=v) [LOCATION '..'] PARTITION (k=v) ...`, at the first parenthesis.
+/// Reads Hive's `(k=v) [LOCATION '..'] PARTITION (k=v) ...`, from the first parenthesis on.
 fn hive_partitions(c: &mut Cursor<'_>, if_not_exists: bool, changes: &mut Vec<TableChange>) -> Result<(), SqlError> {
     loop {
         let spec = c.partition_spec()?;
@@ -262,7 +263,7 @@ fn hive_partitions(c: &mut Cursor<'_>, if_not_exists: bool, changes: &mut Vec<Ta
     }
 }
 
-/// Doris and StarRocks, behind PARTITION or PARTITIONS.
+/// Reads a partition of Doris and StarRocks, after PARTITION or PARTITIONS.
 fn named_partition(
     c: &mut Cursor<'_>,
     temporary: bool,
@@ -291,7 +292,7 @@ fn named_partition(
     Ok(())
 }
 
-/// Behind DROP.
+/// Reads the rest of DROP.
 fn drop(c: &mut Cursor<'_>, changes: &mut Vec<TableChange>) -> Result<(), SqlError> {
     let temporary = c.accept_word("TEMPORARY");
     let if_exists = c.if_exists();
@@ -342,20 +343,20 @@ fn drop(c: &mut Cursor<'_>, changes: &mut Vec<TableChange>) -> Result<(), SqlErr
     tail(c)
 }
 
-/// `name (columns) [DUPLICATE KEY (..)] [FROM rollup] [PROPERTIES (..)]`, also in CREATE TABLE.
+/// Reads `name (columns) [DUPLICATE KEY (..)] [FROM rollup] [PROPERTIES (..)]`, also in CREATE TABLE.
 pub(super) fn rollup(c: &mut Cursor<'_>) -> Result<RollupDef, SqlError> {
     let name = c.ident()?;
     let columns = c.ident_list()?;
     let keys = if c.accept(&["DUPLICATE", "KEY"]) { c.ident_list()? } else { Vec::new() };
     if c.accept_word("FROM") {
-        // Which rows it is made from does not say what it holds.
+        // The rollup from which it is built does not affect its contents.
         c.ident()?;
     }
     job_properties(c)?;
     Ok(RollupDef { name, columns, keys })
 }
 
-/// Behind MODIFY.
+/// Reads the rest of MODIFY.
 fn modify(c: &mut Cursor<'_>) -> Result<TableChange, SqlError> {
     if c.peek_words(&["COMMENT"]) && matches!(c.token(c.index() + 1), t if is_string(t)) {
         c.advance();
@@ -393,7 +394,7 @@ fn is_string(token: &Token) -> bool {
     matches!(token, Token::SingleQuotedString(_) | Token::DoubleQuotedString(_))
 }
 
-/// Behind SET.
+/// Reads the rest of SET.
 fn set(c: &mut Cursor<'_>) -> Result<TableChange, SqlError> {
     if c.accept_word("LOCATION") {
         return c.string().map(TableChange::SetLocation);
@@ -407,7 +408,7 @@ fn set(c: &mut Cursor<'_>) -> Result<TableChange, SqlError> {
     c.properties(false).map(TableChange::SetProperties)
 }
 
-/// Behind REPLACE WITH TABLE. Doris swaps unless told otherwise.
+/// Reads the rest of REPLACE WITH TABLE. Doris swaps the tables unless told otherwise.
 fn replace_with(c: &mut Cursor<'_>) -> Result<TableChange, SqlError> {
     let table: Name = c.name()?;
     let mut swap = true;
@@ -427,7 +428,7 @@ fn replace_with(c: &mut Cursor<'_>) -> Result<TableChange, SqlError> {
     Ok(TableChange::ReplaceWith { table, swap, force: c.accept_word("FORCE") })
 }
 
-/// `PARTITION (p, ..) WITH TEMPORARY PARTITION (q, ..) [FORCE] [PROPERTIES (..)]`, behind REPLACE.
+/// Reads `PARTITION (p, ..) WITH TEMPORARY PARTITION (q, ..) [FORCE] [PROPERTIES (..)]`, after REPLACE.
 fn replace_partitions(c: &mut Cursor<'_>) -> Result<TableChange, SqlError> {
     if c.accept_any(&["PARTITION", "PARTITIONS"]).is_none() {
         return Err(c.expected("PARTITION, COLUMNS or WITH TABLE"));

@@ -1,4 +1,4 @@
-//! CREATE, ALTER and DROP CATALOG, in the spellings of Doris and StarRocks.
+//! Reading of CREATE, ALTER and DROP CATALOG, in the spellings of Doris and StarRocks.
 
 use sqlparser::tokenizer::Token;
 
@@ -6,7 +6,7 @@ use super::cursor::Cursor;
 use crate::error::SqlError;
 use crate::statement::{CatalogAlteration, DatabaseAlteration, Statement};
 
-/// `[IF NOT EXISTS] name [COMMENT ..] PROPERTIES (..)`, behind CREATE [EXTERNAL] CATALOG.
+/// Reads `[IF NOT EXISTS] name [COMMENT ..] PROPERTIES (..)`, after CREATE [EXTERNAL] CATALOG.
 pub(super) fn create(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let if_not_exists = c.if_not_exists();
     let name = name(c)?;
@@ -19,7 +19,7 @@ pub(super) fn create(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     Ok(Statement::CreateCatalog { name, if_not_exists, comment, properties })
 }
 
-/// Behind ALTER CATALOG.
+/// Reads the rest of ALTER CATALOG.
 pub(super) fn alter(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let name = name(c)?;
     let change = if c.accept_word("RENAME") {
@@ -36,7 +36,7 @@ pub(super) fn alter(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     Ok(Statement::AlterCatalog { name, change })
 }
 
-/// Behind ALTER DATABASE. A quota is a property of that name, as written.
+/// Reads the rest of ALTER DATABASE. A quota becomes a property of that name, with its value as written.
 pub(super) fn alter_database(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let name = c.name()?;
     let change = if c.accept_word("RENAME") {
@@ -45,7 +45,7 @@ pub(super) fn alter_database(c: &mut Cursor<'_>) -> Result<Statement, SqlError> 
     } else if c.accept(&["SET", "PROPERTIES"]) {
         DatabaseAlteration::SetProperties(c.properties(false)?)
     } else if c.accept_word("SET") {
-        // StarRocks' spelling.
+        // The spelling of StarRocks.
         if *c.peek() == Token::LParen {
             let change = DatabaseAlteration::SetProperties(c.properties(false)?);
             return Ok(Statement::AlterDatabase { name, change });
@@ -62,7 +62,7 @@ pub(super) fn alter_database(c: &mut Cursor<'_>) -> Result<Statement, SqlError> 
     Ok(Statement::AlterDatabase { name, change })
 }
 
-/// The rest of a statement as a number, of bytes also with a unit behind: `10T` is one token, `10 T` are two.
+/// Reads the rest of a statement as a number; a number of bytes may have a unit: `10T` is one token, `10 T` are two.
 fn quota(c: &mut Cursor<'_>, of_bytes: bool) -> Result<String, SqlError> {
     let from = c.index();
     while !c.at_end() {
@@ -83,13 +83,13 @@ fn quota(c: &mut Cursor<'_>, of_bytes: bool) -> Result<String, SqlError> {
     Ok(text.to_string())
 }
 
-/// Behind DROP CATALOG.
+/// Reads the rest of DROP CATALOG.
 pub(super) fn drop(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let if_exists = c.if_exists();
     Ok(Statement::DropCatalog { name: name(c)?, if_exists })
 }
 
-/// A catalog's name; StarRocks lets it be a string.
+/// Reads a catalog's name, which may be a string in StarRocks.
 pub(super) fn name(c: &mut Cursor<'_>) -> Result<String, SqlError> {
     if c.at_string() { c.string() } else { c.ident() }
 }

@@ -1,4 +1,4 @@
-//! What stands in the parentheses of CREATE TABLE: columns, keys, indexes.
+//! Reading of the parentheses of CREATE TABLE: columns, keys, indexes.
 
 use dipper_base::near;
 use dipper_base::types::SqlType;
@@ -8,7 +8,7 @@ use super::cursor::{Cursor, is_word};
 use crate::error::SqlError;
 use crate::statement::{Aggregate, ColumnDef, DefaultValue, IndexDef};
 
-/// The content of the parentheses.
+/// The contents of the parentheses.
 #[derive(Default)]
 pub(super) struct Body {
     pub(super) columns: Vec<ColumnDef>,
@@ -30,7 +30,7 @@ pub(super) fn body(c: &mut Cursor<'_>) -> Result<Body, SqlError> {
         } else {
             entry(c, &mut body)?;
         }
-        // Doris: a comma may stand behind the last entry, too.
+        // Doris: there may be a comma after the last entry, too.
         if !c.accept_token(&Token::Comma) || *c.peek() == Token::RParen {
             break;
         }
@@ -47,7 +47,7 @@ pub(super) fn body(c: &mut Cursor<'_>) -> Result<Body, SqlError> {
     Err(error)
 }
 
-/// First words of column attributes, for near matches.
+/// The first words of column attributes, for near matches in errors.
 const ATTRIBUTES: &[&str] = &[
     "KEY",
     "PRIMARY",
@@ -136,7 +136,8 @@ fn primary(c: &mut Cursor<'_>, body: &mut Body, at: usize, columns: Vec<String>)
     Ok(())
 }
 
-/// A column may be called as a keyword is: then a word that is no clause of an index follows, not a parenthesis.
+/// Whether the word is a column's name, not a keyword: then a word follows that begins no clause of an index, and no
+/// parenthesis.
 fn is_type_after(c: &Cursor<'_>) -> bool {
     let next = c.token(c.index() + 1);
     matches!(next, Token::Word(Word { quote_style: None, .. }))
@@ -144,7 +145,7 @@ fn is_type_after(c: &Cursor<'_>) -> bool {
         && !is_key_list(c, c.index() + 2)
 }
 
-/// `(name ...`, and not `(10)` as in a type.
+/// Whether this is `(name ...`, and not `(10)` as in a type.
 fn is_key_list(c: &Cursor<'_>, at: usize) -> bool {
     is_word(c.token(at), "USING") || *c.token(at) == Token::LParen && matches!(c.token(at + 1), Token::Word(_))
 }
@@ -157,7 +158,7 @@ fn opens_index(c: &Cursor<'_>) -> bool {
     is_key_list(c, at) || is_key_list(c, at + 1) || is_word(c.token(at), "IF")
 }
 
-/// `[IF NOT EXISTS] [name] [USING x] (columns) [USING x] [PROPERTIES (...)] [COMMENT '...']`, behind INDEX or KEY.
+/// Reads `[IF NOT EXISTS] [name] [USING x] (columns) [USING x] [PROPERTIES (...)] [COMMENT '...']`, after INDEX or KEY.
 fn index_tail(c: &mut Cursor<'_>, unique: bool) -> Result<IndexDef, SqlError> {
     c.if_not_exists();
     let named = *c.peek() != Token::LParen && !c.peek_words(&["USING"]);
@@ -171,7 +172,7 @@ fn using(c: &mut Cursor<'_>) -> Result<Option<String>, SqlError> {
     Ok(if c.accept_word("USING") { Some(c.ident()?.to_ascii_uppercase()) } else { None })
 }
 
-/// What may stand behind the columns of an index.
+/// Reads the clauses after the columns of an index.
 pub(super) fn index_options(c: &mut Cursor<'_>, mut index: IndexDef) -> Result<IndexDef, SqlError> {
     loop {
         if let Some(kind) = using(c)? {
@@ -189,13 +190,13 @@ pub(super) fn index_options(c: &mut Cursor<'_>, mut index: IndexDef) -> Result<I
     }
 }
 
-/// An index as ALTER TABLE ... ADD INDEX has it: `name (columns) ...`, behind INDEX.
+/// Reads an index of ALTER TABLE ... ADD INDEX: `name (columns) ...`, after INDEX.
 pub(super) fn index_of_alter(c: &mut Cursor<'_>) -> Result<(bool, IndexDef), SqlError> {
     let if_not_exists = c.peek_words(&["IF", "NOT", "EXISTS"]);
     Ok((if_not_exists, index_tail(c, false)?))
 }
 
-/// `(a, b(10) ASC)`: lengths and directions of MySQL's index columns change nothing here.
+/// Reads `(a, b(10) ASC)`: lengths and directions of MySQL's index columns have no effect here.
 pub(super) fn key_parts(c: &mut Cursor<'_>) -> Result<Vec<String>, SqlError> {
     c.expect_token(&Token::LParen)?;
     let mut out = Vec::new();
@@ -222,7 +223,7 @@ enum InlineKey {
     Unique,
 }
 
-/// A column where none can make itself the key.
+/// Reads a column that must not declare itself the key.
 pub(super) fn column_def(c: &mut Cursor<'_>) -> Result<ColumnDef, SqlError> {
     let at = c.index();
     match column_with_key(c)? {
@@ -234,7 +235,7 @@ pub(super) fn column_def(c: &mut Cursor<'_>) -> Result<ColumnDef, SqlError> {
     }
 }
 
-/// `(column, ...)`.
+/// Reads `(column, ...)`.
 pub(super) fn column_defs(c: &mut Cursor<'_>) -> Result<Vec<ColumnDef>, SqlError> {
     c.expect_token(&Token::LParen)?;
     let mut out = vec![column_def(c)?];
@@ -249,7 +250,7 @@ pub(super) fn column_defs(c: &mut Cursor<'_>) -> Result<Vec<ColumnDef>, SqlError
 
 fn column_with_key(c: &mut Cursor<'_>) -> Result<(ColumnDef, Option<InlineKey>), SqlError> {
     let name = c.ident()?;
-    // MySQL's BIGINT UNSIGNED NOT NULL AUTO_INCREMENT UNIQUE; numbers that are made have a sign here.
+    // SERIAL is MySQL's BIGINT UNSIGNED NOT NULL AUTO_INCREMENT UNIQUE; generated numbers are signed here.
     let is_serial = c.accept_word("SERIAL");
     let data_type = match is_serial {
         true => SqlType::BigInt,
@@ -302,7 +303,7 @@ fn column_with_key(c: &mut Cursor<'_>) -> Result<(ColumnDef, Option<InlineKey>),
                 None => return Err(c.expected("CURRENT_TIMESTAMP")),
             }
         } else if c.accept(&["CHARACTER", "SET"]) || c.accept_any(&["CHARSET", "COLLATE"]).is_some() {
-            // Text is UTF-8 and compared as bytes.
+            // Text is UTF-8 and compared as bytes, so character sets and collations have no effect.
             c.ident()?;
         } else if c.peek_words(&["GENERATED", "ALWAYS"]) || c.peek_words(&["AS"]) {
             return Err(
@@ -318,7 +319,7 @@ fn column_with_key(c: &mut Cursor<'_>) -> Result<(ColumnDef, Option<InlineKey>),
     }
 }
 
-/// BIT(1) and ENUM, which are MySQL's own types of columns: as BOOLEAN and VARCHAR, with a note.
+/// Reads MySQL's own types of columns, BIT(1) and ENUM, as BOOLEAN and VARCHAR, with a note.
 fn type_of_mysql(c: &mut Cursor<'_>, column: &str) -> Result<Option<SqlType>, SqlError> {
     if c.peek_words(&["BIT"]) {
         let at = c.index();
@@ -353,7 +354,7 @@ fn type_of_mysql(c: &mut Cursor<'_>, column: &str) -> Result<Option<SqlType>, Sq
     Ok(None)
 }
 
-/// Longest value of an ENUM: 255 characters, of up to four bytes each.
+/// The longest value of an ENUM in bytes: 255 characters of up to four bytes each.
 const ENUM_BYTES: u32 = 1020;
 
 fn aggregate(c: &mut Cursor<'_>) -> Result<Option<Aggregate>, SqlError> {
@@ -380,7 +381,7 @@ fn aggregate(c: &mut Cursor<'_>) -> Result<Option<Aggregate>, SqlError> {
     Ok(None)
 }
 
-/// `(n)` behind AUTO_INCREMENT.
+/// Reads `(n)` after AUTO_INCREMENT.
 fn first_value(c: &mut Cursor<'_>) -> Result<i64, SqlError> {
     if !c.accept_token(&Token::LParen) {
         return Ok(1);
@@ -395,7 +396,7 @@ fn first_value(c: &mut Cursor<'_>) -> Result<i64, SqlError> {
     Ok(value)
 }
 
-/// CURRENT_TIMESTAMP in one of its spellings, with its digits of the second.
+/// Reads CURRENT_TIMESTAMP in one of its spellings; returns its digits of the second.
 fn current_timestamp(c: &mut Cursor<'_>) -> Result<Option<u8>, SqlError> {
     if c.accept_any(&["CURRENT_TIMESTAMP", "NOW", "LOCALTIMESTAMP", "LOCALTIME"]).is_none() {
         return Ok(None);
@@ -413,7 +414,7 @@ fn current_timestamp(c: &mut Cursor<'_>) -> Result<Option<u8>, SqlError> {
     Ok(Some(digits))
 }
 
-/// What stands behind DEFAULT.
+/// Reads the value after DEFAULT.
 fn default_value(c: &mut Cursor<'_>) -> Result<DefaultValue, SqlError> {
     if let Some(digits) = current_timestamp(c)? {
         return Ok(DefaultValue::CurrentTimestamp(digits));
@@ -429,7 +430,7 @@ fn default_value(c: &mut Cursor<'_>) -> Result<DefaultValue, SqlError> {
             _ => DefaultValue::CurrentDate,
         });
     }
-    // MySQL and StarRocks put expressions into parentheses.
+    // MySQL and StarRocks write expressions in parentheses.
     let start = c.index();
     if c.accept_token(&Token::LParen) {
         let inner = default_value(c);
@@ -441,7 +442,7 @@ fn default_value(c: &mut Cursor<'_>) -> Result<DefaultValue, SqlError> {
             c.unsupported("a default that is an expression is not supported; give a literal or CURRENT_TIMESTAMP")
         );
     }
-    // `b'0'` and `b'1'` of BIT columns, whose digits the tokens have as bytes.
+    // This is `b'0'` or `b'1'` of a BIT column, whose digits the tokens have as bytes.
     if let Token::HexStringLiteral(digits) = c.peek()
         && let Some(bit) =
             ["0", "1"].into_iter().find(|bit| digits.trim_start_matches('0') == bit.trim_start_matches('0'))

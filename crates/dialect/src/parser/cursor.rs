@@ -1,8 +1,8 @@
-//! A `sqlparser` parser with the source text beside it.
+//! A `sqlparser` parser together with the source text.
 //!
-//! Our own statements are read by recursive descent over this: keywords by spelling (most are not in `sqlparser`'s
-//! list), the raw text behind a token, errors with a byte offset. Expressions, queries and names are left to
-//! `sqlparser`.
+//! Dipper's own statements are read over this by recursive descent: keywords by their spelling (most are not in
+//! `sqlparser`'s list), the raw text of a token, and errors with a byte offset. Expressions, queries and names are left
+//! to `sqlparser`.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -21,24 +21,24 @@ use crate::explode;
 use crate::internal;
 use crate::statement::{Literal, Name, Properties, QueryText};
 
-/// Nesting that `sqlparser` is allowed; [`super::depth`] refuses deeper statements before it starts.
+/// The nesting that `sqlparser` is allowed; [`super::depth`] refuses deeper statements before it starts.
 const PARSER_DEPTH_MAX: usize = 20_000;
 
-/// Tokens of one statement, without blanks, with their place in the statement's text.
+/// The tokens of one statement, without blanks, with their places in the statement's text.
 pub(super) struct Tokens {
     pub(super) tokens: Vec<TokenWithSpan>,
-    /// Bytes of each token in the piece's text; as long as `tokens`.
+    /// The byte range of each token in the statement's text; as long as `tokens`.
     pub(super) ranges: Vec<Range<usize>>,
 }
 
-/// Where the statement's text comes from.
+/// The origin of a statement's text.
 #[derive(Clone, Copy)]
 pub(super) struct Source<'a> {
-    /// What the caller gave.
+    /// The text that the caller gave.
     pub(super) whole: &'a str,
-    /// Byte at which the statement starts in `whole`.
+    /// The byte of `whole` at which the statement starts.
     pub(super) start: usize,
-    /// The statement's text, hints blanked.
+    /// The statement's text, with hints blanked.
     pub(super) text: &'a str,
 }
 
@@ -48,7 +48,7 @@ impl Source<'_> {
         Position::new(self.whole, self.start + range.start, width)
     }
 
-    /// Byte of a line and column of `text`.
+    /// Returns the byte of a line and column of `text`.
     pub(super) fn offset(&self, location: Location) -> usize {
         let mut start = 0;
         for _ in 1..location.line {
@@ -62,11 +62,11 @@ impl Source<'_> {
     }
 }
 
-/// A part of a statement made of the tokens of another.
+/// A part of a statement that is composed of another's tokens.
 pub(super) enum Piece {
-    /// Tokens as they are.
+    /// Tokens that are taken over.
     Tokens(Range<usize>),
-    /// A token that is not written, at the place of one that is.
+    /// A token that is not in the text, at the place of one that is.
     Made(Token, usize),
 }
 
@@ -78,13 +78,14 @@ pub(super) struct Cursor<'a> {
     tokens: Vec<TokenWithSpan>,
     ranges: Vec<Range<usize>>,
     items: Arc<HashMap<Location, Vec<String>>>,
-    /// A word of the statement may be the name of a function that only dipper itself calls.
+    /// Whether a word of the statement may be the name of a function that only dipper itself calls.
     has_internal_names: bool,
-    /// Precision and scale of DECIMAL without them.
+    /// The precision and scale of DECIMAL without arguments.
     pub(super) bare_decimal: (u64, u64),
-    /// What was read over, for SHOW WARNINGS.
+    /// Notes about clauses that have no effect, for SHOW WARNINGS.
     pub(super) notes: Vec<String>,
-    /// Tokens of `WITH ...` before INSERT, UPDATE or DELETE: part of the query that says what is written.
+    /// The tokens of `WITH ...` before INSERT, UPDATE or DELETE, which belong to the query that computes the rows to
+    /// write.
     pub(super) with: Option<Range<usize>>,
 }
 
@@ -118,13 +119,13 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A cursor over the tokens from here on without those of `cut`, which lie ahead.
+    /// Returns a cursor over the tokens from here on without those of `cut`, which lie ahead.
     pub(super) fn without(&self, cut: Range<usize>) -> Cursor<'a> {
         let kept = [Piece::Tokens(self.index()..cut.start), Piece::Tokens(cut.end..self.tokens.len())];
         Self::with_items(self.dialect, self.source, self.pick(&kept), self.items.clone())
     }
 
-    /// A cursor over `pieces` of this statement, one behind the other.
+    /// Returns a cursor over `pieces` of this statement, one after the other.
     pub(super) fn composed(&self, pieces: &[Piece]) -> Cursor<'a> {
         Self::new(self.dialect, self.source, self.pick(pieces))
     }
@@ -146,12 +147,12 @@ impl<'a> Cursor<'a> {
         out
     }
 
-    /// Number of the token that comes next; at most the number of tokens.
+    /// Returns the number of the next token; at most the number of tokens.
     pub(super) fn index(&self) -> usize {
         self.parser.index().min(self.tokens.len())
     }
 
-    /// Goes to token `index`, which may lie behind.
+    /// Moves to token `index`, forward or backward.
     pub(super) fn seek(&mut self, index: usize) {
         while self.index() > index {
             self.parser.prev_token();
@@ -181,12 +182,12 @@ impl<'a> Cursor<'a> {
         self.parser.advance_token();
     }
 
-    /// The next `words` without quotes, in any case.
+    /// Whether the next tokens are `words`, without quotes and in any case.
     pub(super) fn peek_words(&self, words: &[&str]) -> bool {
         words.iter().enumerate().all(|(i, word)| is_word(&self.parser.peek_nth_token_ref(i).token, word))
     }
 
-    /// Takes the next `words` if they are next.
+    /// Takes `words` if they are next.
     pub(super) fn accept(&mut self, words: &[&str]) -> bool {
         let hit = self.peek_words(words);
         if hit {
@@ -195,12 +196,12 @@ impl<'a> Cursor<'a> {
         hit
     }
 
-    /// One word, if next.
+    /// Takes one word, if it is next.
     pub(super) fn accept_word(&mut self, word: &str) -> bool {
         self.accept(&[word])
     }
 
-    /// The first of several words that is next.
+    /// Takes the first of several words that is next.
     pub(super) fn accept_any<'w>(&mut self, words: &[&'w str]) -> Option<&'w str> {
         words.iter().find(|w| self.accept(&[w])).copied()
     }
@@ -222,7 +223,7 @@ impl<'a> Cursor<'a> {
         if self.accept_token(token) { Ok(()) } else { Err(self.expected(&format!("'{token}'"))) }
     }
 
-    /// "expected X, found Y" at the next token.
+    /// Returns the error "expected X, found Y" at the next token.
     pub(super) fn expected(&self, what: &str) -> SqlError {
         SqlError::syntax(format!("expected {what}, found {}", self.found()), Some(self.position()))
     }
@@ -231,7 +232,7 @@ impl<'a> Cursor<'a> {
         SqlError::unsupported(what, Some(self.position()))
     }
 
-    /// The next token as an error names it.
+    /// Returns the next token in the form in which errors name it.
     pub(super) fn found(&self) -> String {
         match self.ranges.get(self.index()) {
             None => "the end of the statement".into(),
@@ -248,12 +249,12 @@ impl<'a> Cursor<'a> {
         self.source.position(self.ranges.get(self.index()).cloned().unwrap_or(end..end))
     }
 
-    /// Refuses anything behind the statement.
+    /// Refuses anything after the statement.
     pub(super) fn expect_end(&self) -> Result<(), SqlError> {
         if self.at_end() { Ok(()) } else { Err(self.expected("the end of the statement")) }
     }
 
-    /// A `sqlparser` error with our position.
+    /// Turns an error of `sqlparser` into one with a position.
     pub(super) fn lift<T>(&self, result: Result<T, ParserError>) -> Result<T, SqlError> {
         result.map_err(|e| match e {
             ParserError::ParserError(message) | ParserError::TokenizerError(message) => {
@@ -275,7 +276,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    // Pieces that many statements share.
+    // Parts that many statements share.
 
     pub(super) fn name(&mut self) -> Result<Name, SqlError> {
         let name = self.parser.parse_object_name(false);
@@ -293,7 +294,7 @@ impl<'a> Cursor<'a> {
         self.lift(ident).map(|i| i.value)
     }
 
-    /// A string in either kind of quotes, decoded as MySQL does.
+    /// Reads a string in either kind of quotes, decoded like in MySQL.
     pub(super) fn string(&mut self) -> Result<String, SqlError> {
         match self.peek().clone() {
             Token::SingleQuotedString(s) | Token::DoubleQuotedString(s) => {
@@ -313,7 +314,7 @@ impl<'a> Cursor<'a> {
             || matches!(self.peek(), Token::Word(Word { quote_style: Some('"'), .. }))
     }
 
-    /// A string decoded as Hive does: `'\001'` is one character, `'\u0001'` too.
+    /// Reads a string decoded like in Hive: `'\001'` is one character, `'\u0001'` too.
     pub(super) fn hive_string(&mut self) -> Result<String, SqlError> {
         if !self.at_string() {
             return Err(self.expected("a string in quotes"));
@@ -328,12 +329,12 @@ impl<'a> Cursor<'a> {
         self.lift(n)
     }
 
-    /// IF NOT EXISTS.
+    /// Takes IF NOT EXISTS.
     pub(super) fn if_not_exists(&mut self) -> bool {
         self.accept(&["IF", "NOT", "EXISTS"])
     }
 
-    /// IF EXISTS.
+    /// Takes IF EXISTS.
     pub(super) fn if_exists(&mut self) -> bool {
         self.accept(&["IF", "EXISTS"])
     }
@@ -364,13 +365,13 @@ impl<'a> Cursor<'a> {
         Err(self.expected("a literal"))
     }
 
-    /// `PROPERTIES (...)` if next.
+    /// Reads `PROPERTIES (...)` if it is next.
     pub(super) fn properties_clause(&mut self) -> Result<Properties, SqlError> {
         if self.accept_word("PROPERTIES") { self.properties(false) } else { Ok(Vec::new()) }
     }
 
-    /// `(key = value, ...)`: keys are words or strings, values literals or words. Values decoded as MySQL strings,
-    /// or as Hive's where `hive` says so.
+    /// Reads `(key = value, ...)`: keys are words or strings, values are literals or words. Values are decoded like
+    /// MySQL's strings, or like Hive's if `hive`.
     pub(super) fn properties(&mut self, hive: bool) -> Result<Properties, SqlError> {
         self.expect_token(&Token::LParen)?;
         let mut out = Vec::new();
@@ -421,7 +422,7 @@ impl<'a> Cursor<'a> {
         Ok(t)
     }
 
-    /// `COMMENT ['=' ] 'text'` if next.
+    /// Reads `COMMENT ['=' ] 'text'` if it is next.
     pub(super) fn comment(&mut self) -> Result<Option<String>, SqlError> {
         if !self.accept_word("COMMENT") {
             return Ok(None);
@@ -430,7 +431,7 @@ impl<'a> Cursor<'a> {
         self.string().map(Some)
     }
 
-    /// `(a, b)` of names.
+    /// Reads the names `(a, b)`.
     pub(super) fn ident_list(&mut self) -> Result<Vec<String>, SqlError> {
         self.expect_token(&Token::LParen)?;
         let mut out = vec![self.ident()?];
@@ -441,7 +442,7 @@ impl<'a> Cursor<'a> {
         Ok(out)
     }
 
-    /// `(k = literal, ...)`, values required.
+    /// Reads `(k = literal, ...)`; values are required.
     pub(super) fn partition_spec(&mut self) -> Result<Vec<(String, Literal)>, SqlError> {
         self.expect_token(&Token::LParen)?;
         let mut out = Vec::new();
@@ -457,7 +458,7 @@ impl<'a> Cursor<'a> {
         Ok(out)
     }
 
-    /// A query, up to where it ends.
+    /// Reads a query, up to its end.
     pub(super) fn query(&mut self) -> Result<QueryText, SqlError> {
         let start = self.index();
         let ast = self.parser.parse_query();
@@ -475,7 +476,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// A query up to where it ends, under the common table expressions that stand before the statement.
+    /// Reads a query, up to its end, together with the common table expressions before the statement.
     pub(super) fn query_with(&mut self) -> Result<QueryText, SqlError> {
         let Some(with) = self.with.clone() else { return self.query() };
         let start = self.index();
@@ -495,7 +496,7 @@ impl<'a> Cursor<'a> {
         Ok(query)
     }
 
-    /// `sql`, made from the text of this statement, read as a query of its own.
+    /// Reads `sql`, which is made from the text of this statement, as a query of its own.
     pub(super) fn subordinate_query(&self, sql: &str) -> Result<QueryText, SqlError> {
         let tokens = super::tokenize(self.dialect, Source { whole: sql, start: 0, text: sql })?;
         let mut cursor = Cursor::new(self.dialect, Source { whole: sql, start: 0, text: sql }, tokens);
@@ -514,7 +515,7 @@ impl<'a> Cursor<'a> {
         Ok(expr)
     }
 
-    /// Text from token `start` up to the next token.
+    /// Returns the text from token `start` up to the next token.
     pub(super) fn text_from(&self, start: usize) -> &'a str {
         let end = self.index();
         if start >= end {
@@ -528,7 +529,7 @@ pub(super) fn is_word(token: &Token, text: &str) -> bool {
     matches!(token, Token::Word(Word { value, quote_style: None, .. }) if value.eq_ignore_ascii_case(text))
 }
 
-/// Takes ` at Line: 1, Column: 8` off the end of a `sqlparser` message.
+/// Splits ` at Line: 1, Column: 8` off the end of a `sqlparser` message.
 fn split_location(message: &str) -> (&str, Option<Location>) {
     let Some((text, tail)) = message.rsplit_once(" at Line: ") else { return (message, None) };
     let Some((line, column)) = tail.split_once(", Column: ") else { return (message, None) };
@@ -538,7 +539,7 @@ fn split_location(message: &str) -> (&str, Option<Location>) {
     }
 }
 
-/// `Expected: X, found: Y` in our words.
+/// Rewords `Expected: X, found: Y` in dipper's style.
 fn reword(text: &str) -> String {
     let text = text.trim_start_matches("sql parser error: ");
     let Some(rest) = text.strip_prefix("Expected: ") else {

@@ -1,4 +1,5 @@
-//! CREATE and DROP of everything but tables, which have files of their own, and what else is said of whole objects.
+//! Reading of CREATE and DROP of objects other than tables, which have files of their own, and of other statements
+//! about whole objects.
 
 use sqlparser::tokenizer::Token;
 
@@ -13,7 +14,7 @@ pub(super) fn create(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     if c.accept_any(&["DATABASE", "SCHEMA"]).is_some() {
         return create_database(c);
     }
-    // Rights and algorithms of MySQL's views (dumps write them) change nothing here.
+    // Rights and algorithms of MySQL's views, which dumps contain, have no effect here.
     while c.accept_any(&["ALGORITHM", "DEFINER", "SQL"]).is_some() {
         if !c.accept_word("SECURITY") {
             c.expect_token(&Token::Eq)?;
@@ -53,7 +54,7 @@ pub(super) fn create(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     Err(c.expected("TABLE, EXTERNAL TABLE, VIEW or DATABASE"))
 }
 
-/// `[IF NOT EXISTS] name [USING x] ON table (columns) [USING x] [PROPERTIES ..] [COMMENT ..]`, behind INDEX.
+/// Reads `[IF NOT EXISTS] name [USING x] ON table (columns) [USING x] [PROPERTIES ..] [COMMENT ..]`, after INDEX.
 fn create_index(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let if_not_exists = c.if_not_exists();
     let name = Some(c.ident()?);
@@ -66,7 +67,7 @@ fn create_index(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     Ok(Statement::CreateIndex(CreateIndex { table, if_not_exists, index }))
 }
 
-/// `BUILD INDEX [name] ON table [PARTITION ..]`.
+/// Reads `BUILD INDEX [name] ON table [PARTITION ..]`.
 pub(super) fn build_index(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["BUILD", "INDEX"])?;
     let name = if c.peek_words(&["ON"]) { None } else { Some(c.ident()?) };
@@ -184,14 +185,14 @@ pub(super) fn truncate(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         Some((false, names)) => names,
         Some((true, _)) => return Err(c.unsupported("temporary partitions are not truncated; drop and add them")),
     };
-    // Doris: FORCE asks not to keep the rows in a recycle bin, which there is not.
+    // Doris: FORCE asks not to keep the rows in a recycle bin. There is no recycle bin here.
     c.accept_word("FORCE");
     Ok(Statement::Truncate { name, partitions })
 }
 
 pub(super) fn msck(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["MSCK"])?;
-    // Without REPAIR Hive only reports; nothing here keeps a report, so the word is required.
+    // Without REPAIR, Hive only reports; nothing here keeps a report, so the word is required.
     c.expect(&["REPAIR", "TABLE"])?;
     let name = c.name()?;
     let word = c.accept_any(&["ADD", "DROP", "SYNC"]);
@@ -206,7 +207,8 @@ pub(super) fn refresh(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.accept_word("EXTERNAL");
     let kind = if c.accept_word("CATALOG") { None } else { Some(kind(c)?) };
     let name = c.name()?;
-    // Which partitions, and whether caches shall go, too: nothing is kept that would be worth the difference.
+    // The choice of partitions, and whether caches are dropped, too, has no effect: nothing is cached for which it
+    // would matter.
     if c.accept_word("PARTITION") {
         c.expect_token(&Token::LParen)?;
         loop {
@@ -223,7 +225,7 @@ pub(super) fn refresh(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     Ok(Statement::Refresh { kind, name })
 }
 
-/// `RENAME TABLE a TO b[, c TO d]`.
+/// Reads `RENAME TABLE a TO b[, c TO d]`.
 pub(super) fn rename(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["RENAME"])?;
     if c.accept_any(&["TABLE", "TABLES"]).is_none() {

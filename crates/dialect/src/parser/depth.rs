@@ -1,9 +1,9 @@
-//! Refuses statements nested so deep that a tree of them could not be walked.
+//! Refusal of statements that are nested so deep that their tree could not be walked.
 //!
 //! `select 1+1+...` with 100,000 terms is a tree 100,000 levels deep: even dropping it would overflow a stack. The
-//! depth is estimated on the tokens, before any tree exists: operators since the last comma, added up over the open
-//! parentheses, and over those closed since the comma (`(1+1)+1` has what is closed as its first operand), is never less than
-//! the depth of the tree.
+//! depth is estimated from the tokens, before any tree exists. The estimate is the number of operators since the last
+//! comma, added up over the open parentheses and over those that were closed since the comma (`(1+1)+1` has the closed
+//! parenthesis as its first operand). It is never less than the depth of the tree.
 
 use sqlparser::tokenizer::{Token, Word};
 
@@ -11,22 +11,23 @@ use super::cursor::{Source, Tokens};
 use crate::chains::ARITHMETIC_MIN;
 use crate::error::{Position, SqlError};
 
-/// Deepest tree that the parser makes, chains of operators and UNION included: 10,000 terms of AND or OR, each with a BETWEEN.
-/// The tree is dropped where the text behind it does not read, on a stack of 16 MiB.
+/// The deepest tree that the parser makes, including chains of operators and UNION: 10,000 terms of AND or OR, each
+/// with a BETWEEN. If the text after it does not parse, the tree is dropped on a stack of 16 MiB.
 pub const DEPTH_MAX: usize = 25_000;
 
-/// Deepest tree without those chains: they are [made flat](crate::chains) when they are read, everything else stays as deep as
-/// it is, and planning takes time with the square of that. (`sqlparser` by itself allows 50.)
+/// The deepest tree without those chains. Chains are [flattened](crate::chains) when they are read; everything else
+/// stays as deep as it is, and planning takes time quadratic in that depth. (`sqlparser` by itself allows 50.)
 pub const OPERATOR_DEPTH_MAX: usize = 400;
 
-/// What a chain of arithmetic counts at most among operators: a longer one is one call.
+/// The most that a chain of arithmetic adds to the depth of operators: a longer chain becomes one call.
 const CHAIN_DEPTH: usize = ARITHMETIC_MIN;
 
-/// What a call (or a cast, or a list in brackets) counts beside its parenthesis: planning finds the type of each anew from
-/// its arguments' names, in time with the cube of their depth. 100 of them take half a second.
+/// The levels that a call (or a cast, or a list in brackets) adds besides its parenthesis: planning derives the type of
+/// each call again from its arguments' names, which takes time cubic in their depth. 100 nested calls take half a
+/// second.
 const CALL_DEPTH: usize = 3;
 
-/// Words before a parenthesis that do not call anything.
+/// Words before a parenthesis that call nothing.
 const NO_CALLS: &[&str] = &[
     "SELECT",
     "FROM",
@@ -69,10 +70,10 @@ const NO_CALLS: &[&str] = &[
     "SET",
 ];
 
-/// What a query inside a statement counts: walking one takes the stack of so many operators.
+/// The levels that a query inside a statement adds: walking it takes the stack of this many operators.
 const QUERY_DEPTH: usize = 6;
 
-/// Words that put one more level on the tree, and do not end at a comma.
+/// Words that add one level to the tree and do not end at a comma.
 const OPERATOR_WORDS: &[&str] =
     &["NOT", "XOR", "DIV", "MOD", "LIKE", "RLIKE", "REGEXP", "IN", "IS", "BETWEEN", "COLLATE", "INTERVAL", "BINARY"];
 
@@ -95,33 +96,33 @@ pub(super) fn too_deep(position: Option<Position>) -> SqlError {
 /// One open parenthesis (or CASE).
 #[derive(Default)]
 struct Level {
-    /// OR and the like: they chain operands, so they add up.
+    /// The number of OR and similar operators: they chain operands, so they add up.
     logic: usize,
-    /// AND in the operand of OR that is being read, and the most that any had.
+    /// The number of ANDs in the current operand of OR, and the most in any operand.
     ands: usize,
     ands_max: usize,
-    /// Operators of arithmetic in the operand of AND and OR that is being read, and the most that any had.
+    /// The number of arithmetic operators in the current operand of AND and OR, and the most in any operand.
     chain: usize,
     chain_max: usize,
-    /// Other operators of the operand that is being read.
+    /// The number of other operators in the current operand.
     operand: usize,
-    /// The most that any operand since the last comma had.
+    /// The most in any operand since the last comma.
     operand_max: usize,
-    /// Chained queries and joins, for the whole level.
+    /// The number of chained queries and joins, for the whole level.
     chained: usize,
-    /// UNIONs, for the whole level.
+    /// The number of UNIONs, for the whole level.
     unions: usize,
-    /// It is a query.
+    /// Whether the level is a query.
     query: bool,
-    /// It is the arguments of a call.
+    /// Whether the level is the arguments of a call.
     call: bool,
-    /// The deepest of what was closed since the last comma: an operand of what follows.
+    /// The depth of the deepest level that was closed since the last comma: it is an operand of what follows.
     closed: Depth,
-    /// The deepest item before the last comma.
+    /// The depth of the deepest item before the last comma.
     items: Depth,
 }
 
-/// Levels of a tree: all of them, and those that stay when chains are made flat.
+/// The number of levels of a tree: all of them, and those that remain when chains are flattened.
 #[derive(Clone, Copy, Default)]
 struct Depth {
     all: usize,
@@ -135,12 +136,12 @@ impl Depth {
 }
 
 impl Level {
-    /// The tree of the item that is being read, with what was closed in it.
+    /// Returns the depth of the current item, with the levels that were closed in it.
     fn item(&self) -> Depth {
         Depth { all: self.depth() + self.closed.all, operators: self.operator_depth() + self.closed.operators }
     }
 
-    /// The deepest tree of the level.
+    /// Returns the depth of the deepest tree of the level.
     fn deepest(&self) -> Depth {
         self.item().max(self.items)
     }
@@ -154,14 +155,15 @@ impl Level {
         1 + self.operand_max + self.chain_max.min(CHAIN_DEPTH) + self.chained + opened
     }
 
-    /// An operand of AND or OR begins.
+    /// Starts the next operand of AND or OR.
     fn next_operand(&mut self) {
         self.operand = 0;
         self.chain = 0;
     }
 }
 
-/// Whether a token stands between two operands of arithmetic, given the one in front of it; else it is a sign, or `*` for all.
+/// Whether a token stands between two operands of arithmetic, given the token before it; otherwise it is a sign, or `*`
+/// for all columns.
 fn is_arithmetic(before: Option<&Token>, token: &Token) -> bool {
     let joins = matches!(
         token,
@@ -197,12 +199,12 @@ fn is_arithmetic(before: Option<&Token>, token: &Token) -> bool {
         }
 }
 
-/// Error if the statement's tree would be deeper than [`DEPTH_MAX`].
+/// Fails with 1436 if the statement's tree would be deeper than [`DEPTH_MAX`].
 pub(super) fn check(source: Source<'_>, tokens: &Tokens) -> Result<(), SqlError> {
     let mut open = vec![Level::default()];
-    // Depths of the levels below the innermost.
+    // The depths of the levels below the innermost one.
     let (mut below, mut operators_below) = (0, 0);
-    // The token in front is an operator of arithmetic between two operands.
+    // Whether the token before is an arithmetic operator between two operands.
     let mut joined = false;
     for (i, token) in tokens.tokens.iter().enumerate() {
         let Some(level) = open.last_mut() else { break };
@@ -257,7 +259,7 @@ pub(super) fn check(source: Source<'_>, tokens: &Tokens) -> Result<(), SqlError>
                 level.chain += 1;
                 joins = true;
             }
-            // The sign of an operand.
+            // This is the sign of an operand.
             Token::Plus | Token::Minus if joined => {}
             _ => level.operand += 1,
         }

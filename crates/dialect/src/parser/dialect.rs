@@ -1,6 +1,8 @@
-//! The `sqlparser` dialect: MySQL's, with what it lacks or reads differently.
+//! The `sqlparser` dialect: MySQL's, with additions, and with constructs that MySQL's dialect of `sqlparser` reads
+//! differently.
 //!
-//! `Dialect::dialect` says MySQL, so that the checks inside `sqlparser` that name `MySqlDialect` hold for ours too.
+//! `Dialect::dialect` returns MySQL's type, so that the checks inside `sqlparser` for `MySqlDialect` hold for this
+//! dialect, too.
 
 use std::any::TypeId;
 use std::cell::Cell;
@@ -18,8 +20,8 @@ use super::types::{UNSUPPORTED, parse_type};
 use super::{ParseOptions, lambdas};
 use crate::full_text;
 
-/// The name under which a type of our own travels through `sqlparser::ast::DataType::Custom`; its one modifier is the
-/// type's text, which [`super::parse_type`] reads back.
+/// The name under which a type of dipper's own travels through `sqlparser::ast::DataType::Custom`. Its only modifier is
+/// the type's text, which [`super::parse_type`] reads back.
 pub const TYPE_NAME: &str = "dipper_type";
 
 /// MySQL's dialect with the session's `sql_mode`.
@@ -27,16 +29,17 @@ pub const TYPE_NAME: &str = "dipper_type";
 pub(super) struct DipperDialect {
     options: ParseOptions,
     mysql: MySqlDialect,
-    /// The statement has `FOR VERSION AS OF` or `FOR TIMESTAMP AS OF`; where it has not, `AT` and `VERSION` may be aliases.
+    /// Whether the statement has `FOR VERSION AS OF` or `FOR TIMESTAMP AS OF`; if not, `AT` and `VERSION` may be
+    /// aliases.
     versions: Cell<bool>,
-    /// Operands that were read.
+    /// The number of operands that were read.
     operands: Cell<usize>,
 }
 
-/// Operands after which the reader looks whether anybody waits for it.
+/// The number of operands after which the parser checks whether the statement has ended.
 const LOOK_AFTER: usize = 4096;
 
-/// What a reader says that nobody waits for.
+/// The parser's error for a statement that has ended, so that nobody waits for it.
 pub(super) const GIVEN_UP: &str = "nobody waits for this statement any more";
 
 impl DipperDialect {
@@ -52,16 +55,16 @@ impl DipperDialect {
         self.options.pipes_as_concat
     }
 
-    /// Lets tables have versions in this statement.
+    /// Allows table versions in this statement.
     pub(super) fn allow_versions(&self) {
         self.versions.set(true);
     }
 }
 
-/// `||` where it joins text: above `^`.
+/// The precedence of `||` where it joins text: above `^`.
 const CONCATENATION: u8 = 42;
 
-/// The signs before an operand, above all operators between two.
+/// The precedence of the signs before an operand: above all operators between two operands.
 const SIGN: u8 = 43;
 
 fn is_word(token: &Token, text: &str) -> bool {
@@ -137,12 +140,12 @@ impl Dialect for DipperDialect {
         true
     }
 
-    // EXTRACT(YEAR_MONTH FROM x) and the like.
+    // EXTRACT(YEAR_MONTH FROM x) and similar units.
     fn allow_extract_custom(&self) -> bool {
         true
     }
 
-    // LAST_VALUE(x IGNORE NULLS), StarRocks' spelling.
+    // LAST_VALUE(x IGNORE NULLS), the spelling of StarRocks.
     fn supports_window_function_null_treatment_arg(&self) -> bool {
         true
     }
@@ -163,12 +166,12 @@ impl Dialect for DipperDialect {
             token if is_word(token, "MOD") => Some(Ok(self.prec_value(Precedence::MulDivModOp))),
             // MySQL: `^` above `*`, `<<` below `+`, `&` below `<<`, `|` below `&`, all above comparison.
             Token::Caret => Some(Ok(self.prec_value(Precedence::AtTz))),
-            // MySQL: part of what is left of it, a column.
+            // MySQL: binds to the column on its left.
             Token::Arrow | Token::LongArrow => Some(Ok(self.prec_value(Precedence::DoubleColon))),
             // MySQL: above `^` where it joins text.
             Token::StringConcat => Some(Ok(CONCATENATION)),
             _ if match_operator(parser).is_some() => Some(Ok(self.prec_value(Precedence::Like))),
-            // Between key and value of a MAP.
+            // Stands between key and value of a MAP.
             Token::Colon => Some(Ok(0)),
             Token::ShiftLeft | Token::ShiftRight => Some(Ok(25)),
             Token::Ampersand => Some(Ok(24)),
@@ -220,7 +223,7 @@ impl Dialect for DipperDialect {
                 Some(parse_cast(parser, true))
             }
             Token::Word(w) if w.keyword == Keyword::CONVERT && *next == Token::LParen => Some(parse_convert(parser)),
-            // Without what is trimmed, which are blanks.
+            // TRIM with a side but without a text to trim, which then is a blank.
             Token::Word(w)
                 if w.keyword == Keyword::TRIM
                     && *next == Token::LParen
@@ -236,7 +239,7 @@ impl Dialect for DipperDialect {
             {
                 Some(parse_trim(parser))
             }
-            // `sqlparser` lets them reach over `^`, `*` and, `~`, also over `+`.
+            // `sqlparser` lets signs apply to `^` and `*` as well, and `~` also to `+`.
             sign @ (Token::Minus | Token::Plus | Token::Tilde) => {
                 let op = match sign {
                     Token::Minus => UnaryOperator::Minus,
@@ -258,12 +261,12 @@ impl Dialect for DipperDialect {
                 Some(Err(ParserError::ParserError(message)))
             }
             Token::LBrace if opens_literal(parser) => Some(parse_braces(parser)),
-            // StarRocks' spelling of a MAP.
+            // The spelling of a MAP in StarRocks.
             token if is_word(token, "MAP") && *next == Token::LBrace => {
                 parser.advance_token();
                 Some(parse_braces(parser))
             }
-            // A character set introducer: text is UTF-8 here, whatever it says.
+            // A character set introducer has no effect: text is UTF-8 here.
             Token::Word(Word { value, quote_style: None, .. })
                 if value.starts_with('_')
                     && matches!(next, Token::SingleQuotedString(_) | Token::DoubleQuotedString(_))
@@ -280,7 +283,7 @@ impl Dialect for DipperDialect {
                     Expr::TypedString(TypedString { data_type, value, uses_odbc_syntax: false })
                 }))
             }
-            // `BINARY x`: comparison is binary anyway.
+            // `BINARY x` has no effect: comparison is binary anyway.
             Token::Word(w)
                 if w.keyword == Keyword::BINARY
                     && !matches!(next, Token::LParen | Token::Comma | Token::EOF | Token::RParen) =>
@@ -288,7 +291,7 @@ impl Dialect for DipperDialect {
                 parser.advance_token();
                 Some(parser.parse_subexpr(self.prec_value(Precedence::DoubleColon)))
             }
-            // `INTERVAL (a, b)` would be a function; `INTERVAL x unit` takes units that sqlparser does not know.
+            // `INTERVAL (a, b)` is a function; `INTERVAL x unit` takes units that `sqlparser` does not know.
             Token::Word(w)
                 if w.keyword == Keyword::INTERVAL
                     && !matches!(next, Token::Comma | Token::EOF | Token::RParen | Token::Period | Token::Eq) =>
@@ -304,7 +307,7 @@ impl Dialect for DipperDialect {
     }
 }
 
-/// `CHAR(a, b [USING charset])`: text is UTF-8, whatever it says.
+/// Reads `CHAR(a, b [USING charset])`; the character set has no effect, because text is UTF-8.
 fn parse_char(parser: &mut Parser) -> Result<Expr, ParserError> {
     let name = parser.parse_identifier()?;
     parser.expect_token(&Token::LParen)?;
@@ -316,7 +319,7 @@ fn parse_char(parser: &mut Parser) -> Result<Expr, ParserError> {
     Ok(crate::tree::call(&name.value, values))
 }
 
-/// Whether a brace opens a MAP or STRUCT, not `{d '2020-01-01'}`, `{fn now()}` and the like of ODBC.
+/// Whether a brace opens a MAP or STRUCT, not `{d '2020-01-01'}`, `{fn now()}` or another escape of ODBC.
 fn opens_literal(parser: &Parser) -> bool {
     let first = &parser.peek_nth_token_ref(1).token;
     let second = &parser.peek_nth_token_ref(2).token;
@@ -324,7 +327,7 @@ fn opens_literal(parser: &Parser) -> bool {
     !is_odbc || matches!(second, Token::Colon | Token::Comma | Token::RBrace)
 }
 
-/// `{k: v, ...}`, a MAP, or `{a, b, ...}`, a STRUCT, at the brace.
+/// Reads `{k: v, ...}`, a MAP, or `{a, b, ...}`, a STRUCT, from the brace on.
 fn parse_braces(parser: &mut Parser) -> Result<Expr, ParserError> {
     parser.expect_token(&Token::LBrace)?;
     let mut values = Vec::new();
@@ -353,7 +356,7 @@ fn parse_braces(parser: &mut Parser) -> Result<Expr, ParserError> {
     Ok(crate::tree::call(if is_map == Some(true) { "map" } else { "struct" }, values))
 }
 
-/// Doris's operator of full-text search that is next: whether it is negated, and the function behind it.
+/// Returns Doris's operator of full-text search that is next: whether it is negated, and the function behind it.
 fn match_operator(parser: &Parser) -> Option<(bool, &'static str)> {
     let negated = is_word(&parser.peek_token_ref().token, "NOT");
     let at = usize::from(negated);
@@ -363,7 +366,7 @@ fn match_operator(parser: &Parser) -> Option<(bool, &'static str)> {
     (is_text(asked) || matches!(asked, Token::Placeholder(_))).then_some((negated, *function))
 }
 
-/// `column MATCH 'words'`, at the operator. A cast of the column says nothing of how its texts are cut.
+/// Reads `column MATCH 'words'`, from the operator on. A cast of the column does not change its analyzer.
 fn parse_match(
     parser: &mut Parser,
     expr: &Expr,
@@ -401,18 +404,18 @@ fn is_charset(name: &str) -> bool {
     ["utf8mb4", "utf8", "utf8mb3", "latin1", "ascii", "binary", "gbk"].iter().any(|c| name.eq_ignore_ascii_case(c))
 }
 
-/// A `sqlparser` type that carries one of ours.
+/// Reads a type of dipper's own into a `sqlparser` type that carries it.
 pub(super) fn custom_type(parser: &mut Parser) -> Result<DataType, ParserError> {
     let parsed = parse_type(parser)?;
     let name = ObjectName::from(vec![Ident::with_span(Span::empty(), TYPE_NAME)]);
     Ok(DataType::Custom(name, vec![parsed.to_string()]))
 }
 
-/// `INTERVAL value unit`, with MySQL's units that `sqlparser` does not know (QUARTER, HOUR_MINUTE and so on), or the
-/// function `INTERVAL(x, a, b)`.
+/// Reads `INTERVAL value unit`, with MySQL's units that `sqlparser` does not know (QUARTER, HOUR_MINUTE and so on), or
+/// the function `INTERVAL(x, a, b)`.
 fn parse_interval(parser: &mut Parser) -> Result<Expr, ParserError> {
     parser.advance_token();
-    // Without operators, which belong to the value of the one and stand behind the other.
+    // Operators are not read yet: they belong to the value of an interval, but come after the function.
     let mut value = match parser.parse_subexpr(u8::MAX)? {
         Expr::Tuple(args) => return Ok(crate::tree::call("interval", args)),
         value => value,
@@ -463,7 +466,7 @@ const UNITS: &[&str] = &[
     "second_microsecond",
 ];
 
-/// Takes `IS DISTINCT FROM` or `IS NOT DISTINCT FROM`; says which of them it was.
+/// Takes `IS DISTINCT FROM` or `IS NOT DISTINCT FROM`; returns which of them it was.
 fn distinct_from(parser: &mut Parser) -> Option<bool> {
     let is = |parser: &Parser, at: usize, text: &str| is_word(&parser.peek_nth_token_ref(at).token, text);
     let negated = is(parser, 1, "NOT");
@@ -475,7 +478,7 @@ fn distinct_from(parser: &mut Parser) -> Option<bool> {
     Some(negated)
 }
 
-/// Takes `REGEXP NULL` or `NOT REGEXP NULL`, of which `sqlparser` drops the NULL; says which of them it was.
+/// Takes `REGEXP NULL` or `NOT REGEXP NULL`, whose NULL `sqlparser` drops; returns which of them it was.
 fn null_pattern(parser: &mut Parser) -> Option<bool> {
     let negated = is_word(&parser.peek_token_ref().token, "NOT");
     let operator = usize::from(negated);
@@ -489,10 +492,10 @@ fn null_pattern(parser: &mut Parser) -> Option<bool> {
     Some(negated)
 }
 
-/// Which ends TRIM trims.
+/// The sides that TRIM can trim.
 const SIDES: &[&str] = &["BOTH", "LEADING", "TRAILING"];
 
-/// `TRIM(BOTH FROM x)`.
+/// Reads `TRIM(BOTH FROM x)`.
 fn parse_trim_blanks(parser: &mut Parser) -> Result<Expr, ParserError> {
     parser.advance_token();
     parser.expect_token(&Token::LParen)?;
@@ -503,7 +506,7 @@ fn parse_trim_blanks(parser: &mut Parser) -> Result<Expr, ParserError> {
     Ok(Expr::Trim { expr, trim_where, trim_what: None, trim_characters: None })
 }
 
-/// `TRIM(x)`, `TRIM(what FROM x)`, `TRIM(x, what)`.
+/// Reads `TRIM(x)`, `TRIM(what FROM x)`, `TRIM(x, what)`.
 fn parse_trim(parser: &mut Parser) -> Result<Expr, ParserError> {
     parser.advance_token();
     parser.expect_token(&Token::LParen)?;
@@ -530,7 +533,7 @@ fn parse_cast(parser: &mut Parser, try_cast: bool) -> Result<Expr, ParserError> 
     Ok(Expr::Cast { kind, expr: Box::new(expr), data_type, array: false, format: None })
 }
 
-/// `CONVERT(x, type)` is a cast; `CONVERT(x USING charset)` is x.
+/// Reads `CONVERT(x, type)`, which is a cast, and `CONVERT(x USING charset)`, which is x.
 fn parse_convert(parser: &mut Parser) -> Result<Expr, ParserError> {
     parser.advance_token();
     parser.expect_token(&Token::LParen)?;

@@ -1,4 +1,4 @@
-//! Queries and what writes their results: INSERT, INTO OUTFILE, COPY TO, DO.
+//! Reading of queries and of statements that write their results: INSERT, INTO OUTFILE, COPY TO, DO.
 
 use sqlparser::ast::SetExpr;
 use sqlparser::tokenizer::Token;
@@ -7,7 +7,7 @@ use super::cursor::{Cursor, is_word};
 use crate::error::SqlError;
 use crate::statement::{Insert, Literal, OutfileFields, SelectIntoOutfile, Statement};
 
-/// A query, perhaps with INTO OUTFILE in the middle (MySQL before 8) or at its end (Doris, MySQL 8).
+/// Reads a query, perhaps with INTO OUTFILE in the middle (MySQL before 8) or at its end (Doris, MySQL 8).
 pub(super) fn query(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let counts = c.peek_words(&["SELECT", "SQL_CALC_FOUND_ROWS"]);
     let at = c.index();
@@ -31,7 +31,7 @@ pub(super) fn query(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     Ok(Statement::SelectIntoOutfile(out))
 }
 
-/// A statement that begins with WITH: a query, or INSERT, UPDATE or DELETE behind the common table expressions.
+/// Reads a statement that begins with WITH: a query, or INSERT, UPDATE or DELETE after the common table expressions.
 pub(super) fn with(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let start = c.index();
     let mut depth = 0i64;
@@ -56,7 +56,7 @@ pub(super) fn with(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     query(c)
 }
 
-/// The token of an INTO outside of parentheses.
+/// Returns the token of an INTO outside of parentheses.
 fn find_into(c: &Cursor<'_>) -> Option<usize> {
     let mut depth = 0i64;
     for i in c.index()..c.token_count() {
@@ -80,7 +80,7 @@ fn outfile(c: &mut Cursor<'_>) -> Result<SelectIntoOutfile, SqlError> {
             "SELECT ... INTO variable is for procedures, which there are none of; INTO OUTFILE writes a file",
         ));
     }
-    // Replaced by the caller; a query needs tokens that lie on both sides of this clause.
+    // The caller replaces this: the query's tokens lie on both sides of the clause.
     let empty = c.subordinate_query("SELECT 1")?;
     let mut out = SelectIntoOutfile {
         source: empty,
@@ -107,7 +107,7 @@ fn outfile(c: &mut Cursor<'_>) -> Result<SelectIntoOutfile, SqlError> {
     }
 }
 
-/// `FIELDS | COLUMNS ...` or `LINES ...`, if next.
+/// Reads `FIELDS | COLUMNS ...` or `LINES ...`, if it is next.
 pub(super) fn fields(c: &mut Cursor<'_>, fields: &mut OutfileFields) -> Result<bool, SqlError> {
     let lines = match c.accept_any(&["FIELDS", "COLUMNS", "LINES"]) {
         Some(word) => word == "LINES",
@@ -139,7 +139,7 @@ pub(super) fn fields(c: &mut Cursor<'_>, fields: &mut OutfileFields) -> Result<b
     }
 }
 
-/// A text, or its bytes as `X'01'` or `0x01`.
+/// Reads a text, or its bytes as `X'01'` or `0x01`.
 fn separator(c: &mut Cursor<'_>) -> Result<String, SqlError> {
     let Token::HexStringLiteral(digits) = c.peek() else { return c.string() };
     let digit = |at: usize| digits.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
@@ -153,7 +153,7 @@ fn separator(c: &mut Cursor<'_>) -> Result<String, SqlError> {
     }
 }
 
-/// `TABLE t [ORDER BY ..] [LIMIT ..]`.
+/// Reads `TABLE t [ORDER BY ..] [LIMIT ..]`.
 pub(super) fn table(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["TABLE"])?;
     let start = c.index();
@@ -186,7 +186,7 @@ pub(super) fn insert(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     if c.peek_words(&["DIRECTORY"]) || c.peek_words(&["LOCAL", "DIRECTORY"]) {
         return Err(c.unsupported("INSERT OVERWRITE DIRECTORY is not supported; use SELECT ... INTO OUTFILE"));
     }
-    // Hive and Doris allow TABLE here. A table may be called so, too: then nothing that names one follows.
+    // Hive and Doris allow TABLE here. A table may have this name, too: then no other name follows.
     if c.peek_words(&["TABLE"]) && matches!(c.token(c.index() + 1), Token::Word(_)) {
         c.advance();
     }
@@ -233,7 +233,7 @@ pub(super) fn insert(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     if insert.partition.is_empty() && c.accept_any(&["PARTITION"]).is_some() {
         insert.partition = insert_partition(c)?;
     }
-    // Doris's hints about where rows go: `[SHUFFLE]`, `[NOSHUFFLE]`.
+    // Doris's hints about the distribution of rows: `[SHUFFLE]`, `[NOSHUFFLE]`.
     if *c.peek() == Token::LBracket && ["SHUFFLE", "NOSHUFFLE"].iter().any(|w| is_word(c.token(c.index() + 1), w)) {
         c.advance();
         c.advance();
@@ -285,7 +285,7 @@ fn opens_query(c: &Cursor<'_>) -> bool {
     ["SELECT", "WITH", "VALUES", "TABLE"].iter().any(|w| is_word(c.token(i), w))
 }
 
-/// `INSERT INTO t SET a = 1, b = 2`.
+/// Reads `INSERT INTO t SET a = 1, b = 2`.
 fn insert_set(c: &mut Cursor<'_>, insert: &mut Insert) -> Result<(), SqlError> {
     let mut values = Vec::new();
     loop {
@@ -302,7 +302,7 @@ fn insert_set(c: &mut Cursor<'_>, insert: &mut Insert) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// `(dt = 'x', hour)` or `(p1, p2)` or a bare name or `(*)`.
+/// Reads `(dt = 'x', hour)`, `(p1, p2)`, a bare name, or `(*)`.
 fn insert_partition(c: &mut Cursor<'_>) -> Result<Vec<(String, Option<Literal>)>, SqlError> {
     if *c.peek() != Token::LParen {
         return Ok(vec![(c.ident()?, None)]);
@@ -321,7 +321,7 @@ fn insert_partition(c: &mut Cursor<'_>) -> Result<Vec<(String, Option<Literal>)>
     Ok(out)
 }
 
-/// `COPY (query) | table [(columns)] TO 'path' [WITH] [(FORMAT csv, HEADER true)] [PROPERTIES(...)]`.
+/// Reads `COPY (query) | table [(columns)] TO 'path' [WITH] [(FORMAT csv, HEADER true)] [PROPERTIES(...)]`.
 pub(super) fn copy(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["COPY"])?;
     let source = if c.accept_token(&Token::LParen) {
@@ -377,7 +377,7 @@ pub(super) fn copy(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     Ok(Statement::CopyTo { source, path, options })
 }
 
-/// `DO expr, ...`.
+/// Reads `DO expr, ...`.
 pub(super) fn do_exprs(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["DO"])?;
     let start = c.index();

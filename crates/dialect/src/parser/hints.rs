@@ -1,11 +1,14 @@
-//! Words of Doris's and StarRocks's queries that `sqlparser` does not know, taken out or put into words that it knows.
+//! Words of Doris's and StarRocks's queries that `sqlparser` does not know, removed or translated into words that it
+//! knows.
 //!
 //! | written | read as |
 //! |---|---|
-//! | `JOIN [shuffle] t`, `OVER ([hash] PARTITION BY a)`, `FROM t [PREAGGOPEN]` | the same without the hint: it says how, not what |
+//! | `JOIN [shuffle] t`, `OVER ([hash] PARTITION BY a)` | the same without the hint, which does not change the result |
+//! | `FROM t [PREAGGOPEN]` | the same without the hint |
 //! | `FROM t PARTITION p`, `FROM t PARTITIONS (p)` | `FROM t PARTITION (p)` |
-//! | `FROM t TEMPORARY PARTITION p` | the same, the name behind [`TEMPORARY`] |
-//! | `SELECT * REPLACE (..)`, `FROM t TABLET (1)`, `FROM t TABLESAMPLE (..)`, `FROM t INDEX r`, `FROM t[_META_]` | refused by name |
+//! | `FROM t TEMPORARY PARTITION p` | the same, the name prefixed with [`TEMPORARY`] |
+//! | `SELECT * REPLACE (..)`, `FROM t TABLET (1)`, `FROM t TABLESAMPLE (..)` | refused by name |
+//! | `FROM t INDEX r`, `FROM t[_META_]` | refused by name |
 
 use std::ops::Range;
 
@@ -19,13 +22,13 @@ use crate::internal::TEMPORARY;
 /// Statements whose own readers take these words.
 const OTHERS: [&str; 5] = ["ALTER", "SHOW", "ADMIN", "ANALYZE", "RECOVER"];
 
-/// Hints behind a table that change what is read from it.
+/// Hints after a table that change the rows that are read.
 const OTHER_ROWS: [&str; 3] = ["_META_", "_SYNC_MV_", "_BINLOG_"];
 
 /// Rewrites the tokens of a statement.
 ///
 /// # Errors
-/// What would change the answer and is not supported.
+/// 1235 for words that would change the result and are not supported.
 pub(super) fn in_words_of_the_parser(
     source: Source<'_>,
     tokens: &mut Vec<TokenWithSpan>,
@@ -70,7 +73,7 @@ fn is_word_at(tokens: &[TokenWithSpan], at: usize, text: &str) -> bool {
     tokens.get(at).is_some_and(|t| is_word(&t.token, text))
 }
 
-/// Whether the `*` at `at` stands for all columns: nothing to multiply is before it.
+/// Whether the `*` at `at` stands for all columns: no factor is before it.
 fn is_star(tokens: &[TokenWithSpan], at: usize) -> bool {
     match at.checked_sub(1).map(|before| &tokens[before].token) {
         Some(Token::Comma | Token::Period) => true,
@@ -86,7 +89,7 @@ fn remove(tokens: &mut Vec<TokenWithSpan>, ranges: &mut Vec<Range<usize>>, range
     ranges.drain(range);
 }
 
-/// The tokens of `[word ...]` at `at`.
+/// Returns the tokens of `[word ...]` at `at`.
 fn hint(tokens: &[TokenWithSpan], at: usize) -> Option<Range<usize>> {
     let opens = |at: usize, token: &Token| tokens.get(at).is_some_and(|t| t.token == *token);
     if !opens(at, &Token::LBracket) || !matches!(tokens.get(at + 1)?.token, Token::Word(_)) {
@@ -96,8 +99,8 @@ fn hint(tokens: &[TokenWithSpan], at: usize) -> Option<Range<usize>> {
     Some(at..close + 1)
 }
 
-/// What stands behind the name of a table, which begins at `at`. Says where the table and its alias end; none where no table
-/// is.
+/// Rewrites the words after the name of a table, which begins at `at`. Returns the end of the table and its alias;
+/// `None` if there is no table.
 fn table(
     source: Source<'_>,
     tokens: &mut Vec<TokenWithSpan>,
@@ -106,7 +109,7 @@ fn table(
 ) -> Result<Option<usize>, SqlError> {
     let Some(mut end) = name_end(tokens, at) else { return Ok(None) };
     let mut is_temporary = false;
-    // DELETE has temporary partitions, too.
+    // DELETE's own reader takes temporary partitions.
     let is_read = !tokens.first().is_some_and(|first| is_word(&first.token, "DELETE"));
     let refuse = |ranges: &[Range<usize>], at: usize, message: &str| {
         Err(SqlError::unsupported(message, Some(source.position(ranges[at].clone()))))
@@ -154,7 +157,7 @@ fn table(
     if word(tokens, end, "TABLET") && opens(tokens, end + 1) {
         return refuse(ranges, end, "reading single tablets (FROM t TABLET (..)) is not supported; filter by columns");
     }
-    // An alias may stand before hints and samples.
+    // An alias may come before hints and samples.
     let mut after = end;
     if word(tokens, after, "AS") {
         after += 1;
@@ -181,7 +184,7 @@ fn table(
     Ok(Some(after))
 }
 
-/// Behind the name `a.b.c` that begins at `at`; none if there is none, or if it is a function's.
+/// Returns the token after the name `a.b.c` that begins at `at`; `None` if there is no name, or if it is a function's.
 fn name_end(tokens: &[TokenWithSpan], at: usize) -> Option<usize> {
     let is_name = |at: usize| matches!(tokens.get(at).map(|t| &t.token), Some(Token::Word(_)));
     if !is_name(at) {

@@ -1,4 +1,4 @@
-//! The clauses of Hive's CREATE TABLE: ROW FORMAT, STORED AS.
+//! Reading of the clauses of Hive's CREATE TABLE: ROW FORMAT, STORED AS.
 
 use super::cursor::Cursor;
 use crate::error::SqlError;
@@ -34,7 +34,7 @@ pub(super) fn row_format(c: &mut Cursor<'_>) -> Result<RowFormat, SqlError> {
     }
 }
 
-/// Hive takes a newline alone, also by its number.
+/// Reads the line end: Hive accepts only a newline, also by its number.
 fn line_end(c: &mut Cursor<'_>) -> Result<String, SqlError> {
     let start = c.index();
     let text = c.hive_string()?;

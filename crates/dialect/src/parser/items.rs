@@ -1,7 +1,7 @@
 //! The text of every select item, found in the tokens: it is the name of an unnamed result column.
 //!
-//! `sqlparser` keeps no text and its expressions' spans miss parentheses, so the items are cut here, by the commas
-//! between a SELECT and the word that ends its list.
+//! `sqlparser` keeps no text, and its expressions' spans do not include parentheses. So the items are cut out here, at
+//! the commas between a SELECT and the word that ends its list.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use sqlparser::tokenizer::{Location, Token, Word};
 
 use super::cursor::{Tokens, is_word};
 
-/// Words that end a select list when they stand outside of parentheses and not behind a dot.
+/// Words that end a select list where they are outside of parentheses and not after a dot.
 const LIST_ENDS: &[&str] = &[
     "FROM",
     "INTO",
@@ -48,7 +48,7 @@ const MODIFIERS: &[&str] = &[
     "SQL_CALC_FOUND_ROWS",
 ];
 
-/// Item texts by the location of their SELECT.
+/// Returns the texts of items by the location of their SELECT.
 pub(super) fn select_items(text: &str, tokens: &Tokens) -> HashMap<Location, Vec<String>> {
     let mut out = HashMap::new();
     for (i, token) in tokens.tokens.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Words of SQL, and which of them are names only between quotes.
+//! The words of SQL, and those among them that are names only in quotes.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ static WORDS: LazyLock<Vec<(&'static str, bool)>> = LazyLock::new(|| {
     words.map(|(word, known)| (*word, RESERVED_FOR_COLUMN_ALIAS.contains(known) || !is_name(word))).collect()
 });
 
-/// The words that the parser knows, in alphabetical order, and whether each is reserved.
+/// Returns the words that the parser knows, in alphabetical order, and whether each is reserved.
 pub fn keywords() -> impl Iterator<Item = (&'static str, bool)> {
     WORDS.iter().copied()
 }

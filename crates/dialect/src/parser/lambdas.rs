@@ -1,9 +1,9 @@
-//! Lambdas: `array_map(x -> x + 1, a)`, `array_map((x, y) -> x + y, a, b)`, before the arrays as in Doris or behind them as in
-//! StarRocks.
+//! Lambdas: `array_map(x -> x + 1, a)`, `array_map((x, y) -> x + y, a, b)`, before the arrays as in Doris or after them
+//! as in StarRocks.
 //!
-//! Elsewhere `->` takes a member out of JSON and binds tightest. An arrow is that of a lambda where a name, or names in
-//! parentheses, begin an argument of a function that takes a lambda. Such arrows become a token of their own before the
-//! statement is read.
+//! Elsewhere `->` extracts a member of JSON and binds tightest. An arrow belongs to a lambda where a name, or names in
+//! parentheses, begin an argument of a function that takes a lambda. These arrows become a token of their own before
+//! the statement is parsed.
 
 use sqlparser::ast::{Expr, LambdaFunction, LambdaFunctionParameter, LambdaSyntax, OneOrManyWithParens};
 use sqlparser::parser::{Parser, ParserError};
@@ -46,7 +46,7 @@ pub(super) fn mark(tokens: &mut [TokenWithSpan]) {
     if !tokens.iter().any(|token| token.token == Token::Arrow) {
         return;
     }
-    // Of each bracket that is open, whether arguments of such a function are in it.
+    // For each open bracket, whether it contains arguments of a function that takes a lambda.
     let mut open = Vec::new();
     for at in 0..tokens.len() {
         let begins = at > 0 && matches!(tokens[at - 1].token, Token::LParen | Token::Comma);
@@ -70,7 +70,7 @@ pub(super) fn mark(tokens: &mut [TokenWithSpan]) {
     }
 }
 
-/// The place of the arrow behind the parameters that begin at a token.
+/// Returns the place of the arrow after the parameters that begin at a token.
 fn arrow(tokens: &[TokenWithSpan], at: usize) -> Option<usize> {
     let token = |at: usize| tokens.get(at).map(|token| &token.token);
     let is_name = |at: usize| matches!(token(at), Some(Token::Word(_)));
@@ -116,7 +116,7 @@ pub(super) fn is_next(parser: &Parser) -> bool {
     }
 }
 
-/// The lambda that is next.
+/// Reads the lambda that is next.
 pub(super) fn parse(parser: &mut Parser) -> Result<Expr, ParserError> {
     let parameter =
         |parser: &mut Parser| parser.parse_identifier().map(|name| LambdaFunctionParameter { name, data_type: None });
@@ -128,7 +128,7 @@ pub(super) fn parse(parser: &mut Parser) -> Result<Expr, ParserError> {
         }
         false => OneOrManyWithParens::One(parameter(parser)?),
     };
-    // The arrow.
+    // The next token is the arrow.
     parser.advance_token();
     let body = Box::new(parser.parse_expr()?);
     Ok(Expr::Lambda(LambdaFunction { params, body, syntax: LambdaSyntax::Arrow }))

@@ -1,15 +1,15 @@
-//! `FROM t LATERAL VIEW explode(x) l AS e JOIN u ON ...`: Hive and Doris join on behind such a view, `sqlparser` knows it at
-//! the end of FROM only.
+//! `FROM t LATERAL VIEW explode(x) l AS e JOIN u ON ...`: Hive and Doris allow joins after a view, whereas `sqlparser`
+//! knows views only at the end of FROM.
 //!
-//! So views that a join follows are written as the joins that they are: `CROSS JOIN LATERAL explode(x) AS l(e)`, with
-//! OUTER `LEFT JOIN LATERAL ... ON TRUE`. Others stay as they are.
+//! So views that are followed by a join are rewritten as joins: `CROSS JOIN LATERAL explode(x) AS l(e)`, and with OUTER
+//! `LEFT JOIN LATERAL ... ON TRUE`. Others stay as they are.
 
 use std::ops::Range;
 
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
-/// What begins a join.
+/// Words that begin a join.
 const JOINS: &[Keyword] = &[
     Keyword::JOIN,
     Keyword::INNER,
@@ -31,7 +31,7 @@ struct View {
     columns: Vec<usize>,
 }
 
-/// Rewrites views that a join follows.
+/// Rewrites views that are followed by a join.
 pub(super) fn views_before_joins(tokens: &mut Vec<TokenWithSpan>, ranges: &mut Vec<Range<usize>>) {
     let mut at = 0;
     while at < tokens.len() {
@@ -67,7 +67,7 @@ fn is(tokens: &[TokenWithSpan], at: usize, token: &Token) -> bool {
     tokens.get(at).is_some_and(|found| found.token == *token)
 }
 
-/// Whether a name can stand there: a word that begins nothing that follows a view.
+/// Whether a token can be a name: a word that begins nothing that can follow a view.
 fn is_name(tokens: &[TokenWithSpan], at: usize) -> bool {
     const NEXT: &[Keyword] = &[
         Keyword::LATERAL,
@@ -128,7 +128,7 @@ fn as_join(
     joins: &mut Vec<TokenWithSpan>,
     places: &mut Vec<Range<usize>>,
 ) {
-    // What was not written stands where the view begins.
+    // Added tokens get the place at which the view begins.
     let mut push = |token: Token, at: usize| {
         joins.push(TokenWithSpan { token, span: tokens[at].span });
         places.push(ranges[at].clone());

@@ -1,7 +1,8 @@
-//! Text to [`crate::statement::Statement`]s.
+//! Parsing of text into [`crate::statement::Statement`]s.
 //!
-//! A statement goes through [`scan`] (cut, conditional comments, hints), `sqlparser`'s tokenizer, [`depth`] (refuses
-//! trees too deep to walk), then its own reader here, or `sqlparser`'s parser under [`dialect`] for queries.
+//! A statement goes through [`scan`] (splitting, conditional comments, hints), `sqlparser`'s tokenizer, [`depth`]
+//! (which refuses trees too deep to walk), and then its own reader here, or for queries `sqlparser`'s parser under
+//! [`dialect`].
 
 mod access;
 mod admin;
@@ -48,30 +49,30 @@ use crate::statement::Parsed;
 use cursor::{Cursor, Source, Tokens};
 use dialect::DipperDialect;
 
-/// Statements that dipper refuses by their first words, with the reasons.
+/// Returns the statements that dipper refuses by their first words, with the reasons.
 pub fn refused_statements() -> Vec<(String, &'static str)> {
     refused::statements().collect()
 }
 
-/// Kinds of objects that CREATE, ALTER and DROP name and that dipper does not have.
+/// Returns the kinds of objects that CREATE, ALTER and DROP can name and that dipper does not have.
 pub fn refused_kinds() -> Vec<String> {
     refused::kinds().collect()
 }
 
-/// The parts of `sql_mode` that change how text reads.
+/// The parts of `sql_mode` that change the meaning of text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct ParseOptions {
     /// ANSI_QUOTES: `"x"` is a name, not a string.
     pub ansi_quotes: bool,
     /// PIPES_AS_CONCAT: `||` joins strings instead of being OR.
     pub pipes_as_concat: bool,
-    /// NO_BACKSLASH_ESCAPES: a backslash in a string is itself.
+    /// NO_BACKSLASH_ESCAPES: a backslash in a string is an ordinary character.
     pub no_backslash_escapes: bool,
 }
 
 impl ParseOptions {
-    /// The options that a value of `sql_mode` turns on. `ANSI`, `ORACLE`, `POSTGRESQL` and the other combined modes
-    /// turn on the first two.
+    /// Returns the options that a value of `sql_mode` turns on. `ANSI`, `ORACLE`, `POSTGRESQL` and the other combined
+    /// modes turn on the first two.
     pub fn from_sql_mode(mode: &str) -> ParseOptions {
         let has = |names: &[&str]| mode.split(',').any(|m| names.iter().any(|n| m.trim().eq_ignore_ascii_case(n)));
         let ansi = has(&["ANSI", "ORACLE", "POSTGRESQL", "DB2", "MSSQL", "MAXDB"]);
@@ -83,12 +84,12 @@ impl ParseOptions {
     }
 }
 
-/// Whether nobody waits any more for what this thread reads.
+/// Returns whether the statement that this thread reads has ended, so that nobody waits for it.
 static ENDED: OnceLock<fn() -> bool> = OnceLock::new();
 
-/// Lets the reading of a text fail while `ended` holds on the thread that reads.
+/// Makes parsing fail while `ended` returns true on the thread that parses.
 pub fn give_up_when(ended: fn() -> bool) {
-    // Said once is enough: it is the same for all who read.
+    // A second call changes nothing: the function is the same for all callers.
     let _ = ENDED.set(ended);
 }
 
@@ -96,11 +97,11 @@ fn has_ended() -> bool {
     ENDED.get().is_some_and(|ended| ended())
 }
 
-/// All statements of `sql`. Empty statements (`;;`, comments) are left out, so the result may be empty.
+/// Parses all statements of `sql`. Empty statements (`;;`, comments) are left out, so the result may be empty.
 ///
 /// # Errors
-/// The first statement that does not read fails the whole text. A caller that runs scripts takes [`parse_next`],
-/// because an earlier `SET sql_mode` changes how a later statement reads.
+/// The first statement that cannot be parsed fails the whole text. A caller that runs scripts uses [`parse_next`],
+/// because an earlier `SET sql_mode` changes the meaning of a later statement.
 pub fn parse(sql: &str, options: &ParseOptions) -> Result<Vec<Parsed>, SqlError> {
     let mut out = Vec::new();
     let mut at = 0;
@@ -111,10 +112,11 @@ pub fn parse(sql: &str, options: &ParseOptions) -> Result<Vec<Parsed>, SqlError>
     Ok(out)
 }
 
-/// The first statement of `sql` at or after byte `from`, and the byte behind its `;`. `None` at the end.
+/// Parses the first statement of `sql` at or after byte `from`, and returns it with the byte after its `;`. `None` at
+/// the end.
 ///
 /// # Errors
-/// The statement does not read; [`skip_statement`] says where the one after it starts.
+/// An error if the statement cannot be parsed; [`skip_statement`] returns where the one after it starts.
 pub fn parse_next(sql: &str, from: usize, options: &ParseOptions) -> Result<Option<(Parsed, usize)>, SqlError> {
     let Some((piece, next)) = scan::next_piece(sql, from, options)? else { return Ok(None) };
     let source = Source { whole: sql, start: piece.range.start, text: &piece.text };
@@ -138,18 +140,19 @@ pub fn parse_next(sql: &str, from: usize, options: &ParseOptions) -> Result<Opti
     Ok(Some((Parsed { statement, text: piece.range, hints, notes, placeholders }, next)))
 }
 
-/// The byte behind the statement at or after `from`, whether or not it reads; `None` at the end of the text.
+/// Returns the byte after the statement at or after `from`, whether or not it can be parsed; `None` at the end of the
+/// text.
 ///
 /// # Errors
-/// A quote or comment is not closed.
+/// 1064 if a quote or comment is not closed.
 pub fn skip_statement(sql: &str, from: usize, options: &ParseOptions) -> Result<Option<usize>, SqlError> {
     Ok(scan::next_piece(sql, from, options)?.map(|(_, next)| next))
 }
 
-/// Reads a type name: `array<string>`, `decimal(10,2)`, `DATETIME(6)`.
+/// Parses a type name: `array<string>`, `decimal(10,2)`, `DATETIME(6)`.
 ///
 /// # Errors
-/// It is no type, or something follows it.
+/// 1064 if the text is no type, or if something follows it.
 pub fn parse_type(text: &str) -> Result<SqlType, SqlError> {
     let dialect = DipperDialect::new(ParseOptions::default());
     let source = Source { whole: text, start: 0, text };
@@ -160,10 +163,10 @@ pub fn parse_type(text: &str) -> Result<SqlType, SqlError> {
     Ok(t)
 }
 
-/// Reads one expression on its own.
+/// Parses one expression on its own.
 ///
 /// # Errors
-/// It is no expression, or something follows it.
+/// 1064 if the text is no expression, or if something follows it.
 pub fn parse_expr(text: &str, options: &ParseOptions) -> Result<sqlparser::ast::Expr, SqlError> {
     let dialect = DipperDialect::new(*options);
     let source = Source { whole: text, start: 0, text };
@@ -174,7 +177,7 @@ pub fn parse_expr(text: &str, options: &ParseOptions) -> Result<sqlparser::ast::
     Ok(expr)
 }
 
-/// `LOCK IN SHARE MODE`, MySQL's older words, as `FOR SHARE`.
+/// Rewrites `LOCK IN SHARE MODE`, MySQL's older words, as `FOR SHARE`.
 fn share_locks(tokens: &mut Vec<TokenWithSpan>, ranges: &mut Vec<std::ops::Range<usize>>) {
     let words = ["LOCK", "IN", "SHARE", "MODE"];
     let is_lock = |four: &[TokenWithSpan]| four.iter().zip(words).all(|(t, word)| cursor::is_word(&t.token, word));
@@ -186,7 +189,7 @@ fn share_locks(tokens: &mut Vec<TokenWithSpan>, ranges: &mut Vec<std::ops::Range
     }
 }
 
-/// `b'1000001'` and `0b1000001` as `x'41'`: bytes, the first of which is filled up with 0 in front.
+/// Rewrites `b'1000001'` and `0b1000001` as the bytes `x'41'`, padded with zeros at the front.
 fn bits(tokens: &mut [TokenWithSpan]) {
     for at in 0..tokens.len() {
         let is_member = at > 0 && tokens[at - 1].token == Token::Period;
@@ -207,7 +210,8 @@ fn bits(tokens: &mut [TokenWithSpan]) {
     }
 }
 
-/// `top` is a name, as in MySQL and Doris; `sqlparser` takes it for the `SELECT TOP 5` of others wherever it follows SELECT.
+/// Makes `top` a name, as in MySQL and Doris; `sqlparser` takes it for the `SELECT TOP 5` of others wherever it follows
+/// SELECT.
 fn tops(tokens: &mut [TokenWithSpan]) {
     for token in tokens {
         if let Token::Word(word) = &mut token.token
@@ -218,7 +222,8 @@ fn tops(tokens: &mut [TokenWithSpan]) {
     }
 }
 
-/// `&&`, and `||` where it joins no text, as AND and OR: `sqlparser` copies what is in front of an operator that is ours.
+/// Rewrites `&&`, and `||` where it does not join text, as AND and OR: `sqlparser` copies the operand before an
+/// operator of a custom dialect.
 fn logic(dialect: &DipperDialect, tokens: &mut [TokenWithSpan]) {
     for token in tokens {
         match token.token {
@@ -229,7 +234,7 @@ fn logic(dialect: &DipperDialect, tokens: &mut [TokenWithSpan]) {
     }
 }
 
-/// Tokens of one statement without blanks, checked for depth.
+/// Returns the tokens of one statement without blanks, checked for depth.
 fn tokenize(dialect: &DipperDialect, source: Source<'_>) -> Result<Tokens, SqlError> {
     let all = Tokenizer::new(dialect, source.text).tokenize_with_location().map_err(|e| {
         let at = source.offset(e.location);
@@ -237,7 +242,7 @@ fn tokenize(dialect: &DipperDialect, source: Source<'_>) -> Result<Tokens, SqlEr
     })?;
     let mut tokens = Vec::with_capacity(all.len() / 2);
     let mut ranges = Vec::with_capacity(all.len() / 2);
-    // Tokens lie one behind the other, so one pass over the characters finds every start and end.
+    // The tokens are in order, so one pass over the characters finds every start and end.
     let mut chars = source.text.char_indices();
     let (mut line, mut column, mut offset) = (1u64, 1u64, 0usize);
     let mut goto = |to: sqlparser::tokenizer::Location| {

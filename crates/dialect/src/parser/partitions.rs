@@ -1,4 +1,4 @@
-//! PARTITION BY, partitions and their bounds, DISTRIBUTED BY.
+//! Reading of PARTITION BY, partitions and their bounds, DISTRIBUTED BY.
 
 use sqlparser::tokenizer::Token;
 
@@ -9,10 +9,10 @@ use crate::statement::{
     PartitionValues,
 };
 
-/// Units of steps and of `date_trunc`.
+/// The units of steps and of `date_trunc`.
 const UNITS: &[&str] = &["year", "quarter", "month", "week", "day", "hour", "minute", "second"];
 
-/// `[AUTO] PARTITION BY ...`; `None` where it is by expressions of StarRocks that make no partitions here, which is noted.
+/// Reads `[AUTO] PARTITION BY ...`; `None`, with a note, for StarRocks's expressions that make no partitions here.
 pub(super) fn partition_by(c: &mut Cursor<'_>) -> Result<Option<PartitionClause>, SqlError> {
     let auto = c.accept_word("AUTO");
     c.expect(&["PARTITION", "BY"])?;
@@ -58,7 +58,7 @@ pub(super) fn partition_by(c: &mut Cursor<'_>) -> Result<Option<PartitionClause>
     Ok(Some(PartitionClause { auto: auto || truncated || written.is_none(), kind, by, partitions }))
 }
 
-/// Reads over expressions to partition by, from token `at` on.
+/// Skips the expressions to partition by, from token `at` on.
 fn one_partition(c: &mut Cursor<'_>, at: usize) -> Result<Option<PartitionClause>, SqlError> {
     c.seek(at);
     let parenthesised = c.accept_token(&Token::LParen);
@@ -78,7 +78,7 @@ fn one_partition(c: &mut Cursor<'_>, at: usize) -> Result<Option<PartitionClause
     Ok(None)
 }
 
-/// `(a, b)`, `a, b`, `date_trunc(a, 'day')`, `(date_trunc('day', a))`.
+/// Reads `(a, b)`, `a, b`, `date_trunc(a, 'day')`, `(date_trunc('day', a))`.
 fn expressions(c: &mut Cursor<'_>) -> Result<Vec<PartitionExpr>, SqlError> {
     let parenthesised = c.accept_token(&Token::LParen);
     let mut out = Vec::new();
@@ -101,7 +101,7 @@ fn expression(c: &mut Cursor<'_>) -> Result<PartitionExpr, SqlError> {
         return Ok(PartitionExpr::Column(name));
     }
     if !name.eq_ignore_ascii_case("date_trunc") {
-        // `PARTITION BY a (PARTITION ...)`: the parenthesis opens the list of partitions.
+        // In `PARTITION BY a (PARTITION ...)` the parenthesis opens the list of partitions.
         if ["PARTITION", "START", "FROM"].iter().any(|w| is_word(c.token(c.index() + 1), w)) {
             return Ok(PartitionExpr::Column(name));
         }
@@ -130,7 +130,7 @@ fn expression(c: &mut Cursor<'_>) -> Result<PartitionExpr, SqlError> {
     Ok(PartitionExpr::DateTrunc { column, unit })
 }
 
-/// One entry of a list of partitions, also behind ADD.
+/// Reads one entry of a list of partitions, also after ADD.
 pub(super) fn item(c: &mut Cursor<'_>) -> Result<PartitionItem, SqlError> {
     if c.accept_word("PARTITION") {
         return partition(c).map(PartitionItem::One);
@@ -138,7 +138,7 @@ pub(super) fn item(c: &mut Cursor<'_>) -> Result<PartitionItem, SqlError> {
     steps(c)
 }
 
-/// `FROM (a) TO (b) INTERVAL n unit`, `START (a) END (b) EVERY (INTERVAL n unit)`.
+/// Reads `FROM (a) TO (b) INTERVAL n unit`, `START (a) END (b) EVERY (INTERVAL n unit)`.
 pub(super) fn steps(c: &mut Cursor<'_>) -> Result<PartitionItem, SqlError> {
     let starrocks = match c.accept_any(&["FROM", "START"]) {
         Some(word) => word == "START",
@@ -169,7 +169,7 @@ pub(super) fn steps(c: &mut Cursor<'_>) -> Result<PartitionItem, SqlError> {
     Ok(PartitionItem::Steps { from, to, step, unit })
 }
 
-/// `[IF NOT EXISTS] name [VALUES ...] [("k" = "v")]`, behind PARTITION.
+/// Reads `[IF NOT EXISTS] name [VALUES ...] [("k" = "v")]`, after PARTITION.
 pub(super) fn partition(c: &mut Cursor<'_>) -> Result<PartitionDef, SqlError> {
     let if_not_exists = c.if_not_exists();
     let name = c.ident()?;
@@ -201,7 +201,7 @@ fn bounds(c: &mut Cursor<'_>) -> Result<PartitionValues, SqlError> {
         let lower = values(c)?;
         c.expect_token(&Token::Comma)?;
         let upper = values(c)?;
-        // The upper bound is not within, so `]` would promise what is not done.
+        // The upper bound is excluded, so `]` would promise something else.
         if !c.accept_token(&Token::RParen) {
             return Err(c.expected("')': the upper bound is outside of the partition"));
         }
@@ -210,7 +210,7 @@ fn bounds(c: &mut Cursor<'_>) -> Result<PartitionValues, SqlError> {
     Err(c.expected("LESS THAN, IN or '['"))
 }
 
-/// `(literal | NULL, ...)`.
+/// Reads `(literal | NULL, ...)`.
 fn row(c: &mut Cursor<'_>) -> Result<Vec<Option<String>>, SqlError> {
     c.expect_token(&Token::LParen)?;
     let mut out = vec![c.literal()?.text()];
@@ -221,7 +221,7 @@ fn row(c: &mut Cursor<'_>) -> Result<Vec<Option<String>>, SqlError> {
     Ok(out)
 }
 
-/// `(literal | NULL | MAXVALUE, ...)`.
+/// Reads `(literal | NULL | MAXVALUE, ...)`.
 fn values(c: &mut Cursor<'_>) -> Result<Vec<PartitionValue>, SqlError> {
     c.expect_token(&Token::LParen)?;
     let mut out = Vec::new();
@@ -240,7 +240,7 @@ fn values(c: &mut Cursor<'_>) -> Result<Vec<PartitionValue>, SqlError> {
     Ok(out)
 }
 
-/// `DISTRIBUTED BY HASH(a, b) | RANDOM [BUCKETS n | AUTO]`, if next.
+/// Reads `DISTRIBUTED BY HASH(a, b) | RANDOM [BUCKETS n | AUTO]`, if it is next.
 pub(super) fn distribution(c: &mut Cursor<'_>) -> Result<Option<DistributionClause>, SqlError> {
     if !c.accept(&["DISTRIBUTED", "BY"]) {
         return Ok(None);
@@ -264,7 +264,8 @@ pub(super) fn distribution(c: &mut Cursor<'_>) -> Result<Option<DistributionClau
     Ok(Some(DistributionClause { hash, buckets }))
 }
 
-/// `PARTITION p`, `PARTITIONS (p, q)`, `TEMPORARY PARTITION (p)`, if next: whether TEMPORARY, and the names (`*` for all).
+/// Reads `PARTITION p`, `PARTITIONS (p, q)`, `TEMPORARY PARTITION (p)`, if it is next: whether TEMPORARY, and the names
+/// (`*` for all).
 pub(super) fn names(c: &mut Cursor<'_>) -> Result<Option<(bool, Vec<String>)>, SqlError> {
     let temporary = c.peek_words(&["TEMPORARY", "PARTITION"]) || c.peek_words(&["TEMPORARY", "PARTITIONS"]);
     if temporary {
@@ -276,7 +277,7 @@ pub(super) fn names(c: &mut Cursor<'_>) -> Result<Option<(bool, Vec<String>)>, S
     list(c).map(|names| Some((temporary, names)))
 }
 
-/// `p` or `(p, q)` or `(*)`.
+/// Reads `p` or `(p, q)` or `(*)`.
 pub(super) fn list(c: &mut Cursor<'_>) -> Result<Vec<String>, SqlError> {
     if *c.peek() != Token::LParen {
         return Ok(vec![c.ident()?]);

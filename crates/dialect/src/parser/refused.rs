@@ -1,5 +1,5 @@
-//! Statements about what dipper has none of: refused by their name, so that nobody takes them for typing mistakes. To drop such
-//! an object IF EXISTS succeeds, as none exists.
+//! Statements about objects that dipper does not have. They are refused by name, so that they are not taken for typing
+//! mistakes. Dropping such an object IF EXISTS succeeds, because none exists.
 
 use sqlparser::tokenizer::Token;
 
@@ -7,7 +7,8 @@ use super::cursor::Cursor;
 use crate::error::SqlError;
 use crate::statement::Statement;
 
-/// Kinds of objects that there are none of, by the words of their statements; the longer ones of two that begin alike first.
+/// Kinds of objects that dipper does not have, by the words of their statements; of two that begin alike the longer one
+/// comes first.
 const KINDS: &[&[&str]] = &[
     &["MATERIALIZED", "VIEW"],
     &["STORAGE", "POLICY"],
@@ -59,10 +60,10 @@ const KINDS: &[&[&str]] = &[
     &["INVERTED", "INDEX", "CHAR_FILTER"],
 ];
 
-/// First words of a statement, and why it is refused.
+/// The first words of a statement, and the reason why it is refused.
 type Known = (&'static [&'static str], &'static str);
 
-/// Statements by their first words.
+/// The refused statements by their first words.
 const STATEMENTS: &[Known] = &[
     (&["MERGE"], "MERGE is not supported"),
     (&["EXPORT"], "EXPORT is not supported; use SELECT ... INTO OUTFILE or COPY ... TO"),
@@ -110,22 +111,23 @@ const STATEMENTS: &[Known] = &[
     (&["CREATE", "BRANCH"], "branches and tags are not supported"),
 ];
 
-/// Verbs of statements about kinds of objects.
+/// The verbs of statements about kinds of objects.
 const VERBS: [&str; 4] = ["CREATE", "ALTER", "DROP", "REPLACE"];
 
-/// The first words of the statements of [`STATEMENTS`] with the reason why each is refused.
+/// Returns the first words of the statements of [`STATEMENTS`] with the reason why each is refused.
 pub(super) fn statements() -> impl Iterator<Item = (String, &'static str)> {
     STATEMENTS.iter().map(|(words, reason)| (words.join(" "), *reason))
 }
 
-/// The kinds of objects that there are none of.
+/// Returns the kinds of objects that dipper does not have.
 pub(super) fn kinds() -> impl Iterator<Item = String> {
     KINDS.iter().map(|words| words.join(" "))
 }
 
-/// A statement that is one of those here: the one that does nothing, or its refusal. `None` for all others.
+/// Reads a statement that is one of those here: returns the statement that does nothing, or the refusal. `None` for all
+/// others.
 pub(super) fn statement(c: &mut Cursor<'_>) -> Option<Result<Statement, SqlError>> {
-    // A list that is empty: there are none of them.
+    // XA RECOVER is answered by an empty list, because there are no distributed transactions.
     if c.peek_words(&["XA", "RECOVER"]) {
         return None;
     }
@@ -137,7 +139,8 @@ pub(super) fn statement(c: &mut Cursor<'_>) -> Option<Result<Statement, SqlError
     if verb == "CREATE" {
         c.accept(&["OR", "REPLACE"]);
     }
-    // `EVENT`, `FILE` and their like may also be said of tables: CREATE TABLE and DROP TABLE have their own first words.
+    // `EVENT`, `FILE` and similar words may also be names of tables: CREATE TABLE and DROP TABLE have their own first
+    // words.
     let kind = KINDS.iter().find(|words| c.peek_words(words) && !is_replace_into(c, verb));
     let Some(kind) = kind else {
         c.seek(start);
@@ -164,7 +167,7 @@ pub(super) fn statement(c: &mut Cursor<'_>) -> Option<Result<Statement, SqlError
     Some(Err(c.unsupported(&format!("{verb} {name} is not supported{cure}"))))
 }
 
-/// `REPLACE file VALUES (1)` is MySQL's INSERT into a table of that name.
+/// Whether this is MySQL's INSERT into a table with the name of a kind, as in `REPLACE file VALUES (1)`.
 fn is_replace_into(c: &Cursor<'_>, verb: &str) -> bool {
     let is_definition = c.peek_words(&["PROCEDURE"]) || c.peek_words(&["PROC"]);
     verb == "REPLACE" && !(is_definition && matches!(c.token(c.index() + 1), Token::Word(_)))

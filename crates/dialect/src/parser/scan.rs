@@ -1,29 +1,30 @@
-//! Cuts source text into statements, one at a time, before any token is made.
+//! Splitting of source text into statements, one at a time, before any token is made.
 //!
-//! One at a time because a statement can change how the next one reads (`SET sql_mode=...`). Conditional comments
-//! (`/*!40101 ... */`) become part of the text and hints (`/*+ ... */`) are taken out here, both by blanking bytes, so
-//! that every offset in the piece is the offset in the source minus the piece's start.
+//! One at a time, because a statement can change how the next one is read (`SET sql_mode=...`). Conditional comments
+//! (`/*!40101 ... */`) become part of the text and hints (`/*+ ... */`) are taken out here. Both are done by blanking
+//! bytes, so that every offset in the piece is the offset in the source minus the piece's start.
 
 use std::ops::Range;
 
 use super::ParseOptions;
 use crate::error::{Position, SqlError};
 
-/// Conditional comments up to this version are executed: MySQL 8.0's. MariaDB's own start at 100000.
+/// The latest version whose conditional comments are executed: MySQL 8.0's. MariaDB's own versions start at 100000.
 const CONDITIONAL_VERSION_MAX: u32 = 80_099;
 
-/// One statement's text.
+/// The text of one statement.
 #[derive(Debug)]
 pub(super) struct Piece {
-    /// Where it is in the source, trimmed.
+    /// The byte range in the source, trimmed.
     pub(super) range: Range<usize>,
-    /// Its bytes with hints and the markers of conditional comments blanked; as long as `range`.
+    /// The bytes with hints and the markers of conditional comments blanked; as long as `range`.
     pub(super) text: String,
-    /// The contents of its `/*+ ... */`.
+    /// The contents of the statement's `/*+ ... */`.
     pub(super) hints: Vec<String>,
 }
 
-/// The next statement at or after byte `from`, and where to go on. `None` when only blanks and comments are left.
+/// Returns the next statement at or after byte `from`, and the byte at which to go on. `None` when only blanks and
+/// comments are left.
 pub(super) fn next_piece(
     source: &str,
     from: usize,
@@ -45,7 +46,7 @@ pub(super) fn next_piece(
         let c = bytes[at];
         let two = bytes.get(at + 1).copied();
         match c {
-            // Some clients send the 0 that ends a string of C, too.
+            // Some clients also send the zero byte that ends a string in C.
             b' ' | b'\t' | b'\r' | b'\n' | 0x0b | 0x0c | 0 => {
                 at += 1;
                 continue;
@@ -58,7 +59,8 @@ pub(super) fn next_piece(
                 at = line_end(bytes, at);
                 continue;
             }
-            // Doris: without a blank, too. The tokenizer reads MySQL's comments, so this one is taken out here.
+            // Doris: a comment needs no blank after `--`. The tokenizer reads MySQL's comments, so this one is blanked
+            // here.
             b'-' if two == Some(b'-') && !is_minus_minus(bytes, at) => {
                 let end = line_end(bytes, at);
                 blanks.push(at..end - usize::from(bytes[end - 1] == b'\n'));
@@ -127,12 +129,12 @@ pub(super) fn next_piece(
             text[blank.start - first..blank.end - first].fill(b' ');
         }
     }
-    // Blanks replace whole ASCII sequences or whole comments, so this stays UTF-8.
+    // Only whole ASCII sequences or whole comments are replaced by blanks, so this stays UTF-8.
     let text = String::from_utf8_lossy(&text).into_owned();
     Ok(Some((Piece { range: first..last, text, hints }, next)))
 }
 
-/// Whether the `--` at `at` is two signs, as in `1--1` and `(a)--1`: what is before them is an operand without a blank, and a
+/// Whether the `--` at `at` is two signs, as in `1--1` and `(a)--1`: an operand is before it without a blank, and a
 /// number follows.
 fn is_minus_minus(bytes: &[u8], at: usize) -> bool {
     let before = at.checked_sub(1).map(|before| bytes[before]);
@@ -153,8 +155,8 @@ fn line_end(bytes: &[u8], at: usize) -> usize {
     bytes[at..].iter().position(|c| *c == b'\n').map_or(bytes.len(), |i| at + i + 1)
 }
 
-/// Behind the closing quote of the quoted text that starts at `at`. A doubled quote ends here and starts anew, which
-/// comes to the same.
+/// Returns the byte after the closing quote of the quoted text that starts at `at`. A doubled quote ends one text and
+/// starts the next, which has the same result.
 fn quoted_end(source: &str, at: usize, options: &ParseOptions) -> Result<usize, SqlError> {
     let bytes = source.as_bytes();
     let quote = bytes[at];

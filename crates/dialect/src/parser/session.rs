@@ -1,4 +1,4 @@
-//! Statements about the session: SET, USE, transactions, KILL, locks, text-form prepared statements.
+//! Reading of statements about the session: SET, USE, transactions, KILL, locks, prepared statements as text.
 
 use sqlparser::tokenizer::{Token, Word};
 
@@ -56,8 +56,8 @@ pub(super) fn set(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     Ok(Statement::Set(out))
 }
 
-/// Behind SET: `ROLE ALL | DEFAULT` and `DEFAULT ROLE ALL TO user, ...`, after which is so what is always so; other sets of roles are
-/// refused. `None` for other statements.
+/// Reads, after SET, `ROLE ALL | DEFAULT` and `DEFAULT ROLE ALL TO user, ...`. They set what always holds and have no
+/// effect; other sets of roles are refused. `None` for other statements.
 fn roles(c: &mut Cursor<'_>) -> Result<Option<Statement>, SqlError> {
     let is_assigned = matches!(c.token(c.index() + 1), Token::Eq | Token::Assignment);
     let default = c.accept(&["DEFAULT", "ROLE"]);
@@ -78,7 +78,7 @@ fn roles(c: &mut Cursor<'_>) -> Result<Option<Statement>, SqlError> {
     Ok(Some(Statement::Set(Vec::new())))
 }
 
-/// `UNSET [GLOBAL|SESSION] VARIABLE name | ALL`.
+/// Reads `UNSET [GLOBAL|SESSION] VARIABLE name | ALL`.
 pub(super) fn unset(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["UNSET"])?;
     let scope = scope_word(c).unwrap_or(Scope::Session);
@@ -107,7 +107,7 @@ fn assignment(c: &mut Cursor<'_>, default_scope: &mut Scope) -> Result<Assignmen
     if c.accept_word("PASSWORD") {
         return password(c);
     }
-    // A scope word is one only if something other than an assignment follows it.
+    // A scope word is a scope only if something other than an assignment follows it.
     let mut scope = None;
     let next_is_assignment = matches!(c.token(c.index() + 1), Token::Eq | Token::Assignment);
     if !next_is_assignment {
@@ -117,12 +117,12 @@ fn assignment(c: &mut Cursor<'_>, default_scope: &mut Scope) -> Result<Assignmen
         c.advance();
         return transaction_characteristics(c, scope);
     }
-    // MySQL: the scope of an earlier assignment holds for later ones without their own.
+    // MySQL: the scope of an earlier assignment holds for later ones that have none.
     if let Some(scope) = scope {
         *default_scope = scope;
     }
     if c.accept_token(&Token::AtSign) {
-        // @'name' or @`name`.
+        // The forms @'name' and @`name`.
         let name = if c.at_string() { c.string()? } else { c.ident()? };
         return Ok(Assignment::User { name, value: value(c)? });
     }
@@ -247,7 +247,7 @@ pub(super) fn transaction(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     match word {
         Some("BEGIN") => {
             let _ = c.accept_any(&["WORK", "TRANSACTION"]);
-            // Doris names its transaction.
+            // Doris's transactions can have a label.
             let label = match c.accept(&["WITH", "LABEL"]) {
                 true if c.at_string() => Some(c.string()?),
                 true if c.at_end() => None,
@@ -300,7 +300,7 @@ pub(super) fn transaction(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     }
 }
 
-/// `XA RECOVER [CONVERT XID]`: a list of distributed transactions that are prepared.
+/// Reads `XA RECOVER [CONVERT XID]`: a list of prepared distributed transactions.
 pub(super) fn xa(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["XA", "RECOVER"])?;
     c.accept(&["CONVERT", "XID"]);
@@ -308,7 +308,8 @@ pub(super) fn xa(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     Ok(Statement::Show(Show { kind, filter: None, order_by: Vec::new(), limit: None }))
 }
 
-/// MariaDB's `SET STATEMENT name = value, ... FOR`, before the statement for which the variables have these values.
+/// Reads MariaDB's `SET STATEMENT name = value, ... FOR`, before the statement for which the variables have these
+/// values.
 pub(super) fn for_statement(c: &mut Cursor<'_>) -> Result<Vec<(String, String)>, SqlError> {
     if !c.peek_words(&["SET", "STATEMENT"]) || !matches!(c.token(c.index() + 2), Token::Word(_)) {
         return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! SHOW, DESCRIBE, EXPLAIN, HELP.
+//! Reading of SHOW, DESCRIBE, EXPLAIN, HELP.
 
 use dipper_base::near;
 use sqlparser::tokenizer::{Token, Word};
@@ -14,12 +14,12 @@ pub(super) fn show(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     show_tail(c)
 }
 
-/// Behind SHOW, and ADMIN SHOW.
+/// Reads the rest of SHOW and ADMIN SHOW.
 pub(super) fn show_tail(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let kind = kind(c)?;
     let mut show = Show { kind, filter: None, order_by: Vec::new(), limit: None };
     if matches!(show.kind, ShowKind::Load { stream: true, .. }) && c.accept_word("FOR") {
-        // StarRocks: one by its label, perhaps with its database.
+        // StarRocks: a single load by its label, perhaps with its database.
         let mut name = c.name()?.0;
         let label = name.pop().unwrap_or_default();
         let database = if name.is_empty() { from(c)? } else { Some(Name(name)) };
@@ -67,7 +67,7 @@ pub(super) fn show_tail(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     Ok(Statement::Show(show))
 }
 
-/// `column = 'text'`.
+/// Builds `column = 'text'`.
 fn equal(column: &str, text: &str) -> Result<ShowFilter, SqlError> {
     let text = text.replace('\\', "\\\\").replace('\'', "''");
     let condition = super::parse_expr(&format!("{column} = '{text}'"), &super::ParseOptions::default())?;
@@ -78,7 +78,7 @@ fn from(c: &mut Cursor<'_>) -> Result<Option<Name>, SqlError> {
     if c.accept_any(&["FROM", "IN"]).is_some() { c.name().map(Some) } else { Ok(None) }
 }
 
-/// `FROM t [FROM db]`.
+/// Reads `FROM t [FROM db]`.
 fn table_from(c: &mut Cursor<'_>) -> Result<Name, SqlError> {
     if c.accept_any(&["FROM", "IN"]).is_none() {
         return Err(c.expected("FROM"));
@@ -288,7 +288,8 @@ fn kind(c: &mut Cursor<'_>) -> Result<ShowKind, SqlError> {
     Err(error)
 }
 
-/// Behind PROFILE in MySQL's form: `[type, ...] [FOR QUERY n]`. What the types ask for is not measured.
+/// Reads the rest of PROFILE in MySQL's form: `[type, ...] [FOR QUERY n]`. The types have no effect, because they are
+/// not measured.
 fn steps(c: &mut Cursor<'_>) -> Result<ShowKind, SqlError> {
     const TYPES: [&[&str]; 9] = [
         &["ALL"],
@@ -311,7 +312,7 @@ fn steps(c: &mut Cursor<'_>) -> Result<ShowKind, SqlError> {
     Ok(ShowKind::ProfileSteps(query))
 }
 
-/// What is shown of native tables and of loads into them.
+/// Reads the forms about native tables and about loads into them.
 fn native(c: &mut Cursor<'_>) -> Result<Option<ShowKind>, SqlError> {
     let partitions = |c: &mut Cursor<'_>| Ok(partitions::names(c)?.map_or_else(Vec::new, |(_, names)| names));
     let in_words = [
@@ -388,7 +389,7 @@ fn native(c: &mut Cursor<'_>) -> Result<Option<ShowKind>, SqlError> {
     } else if c.accept(&["DYNAMIC", "PARTITION", "TABLES"]) {
         ShowKind::DynamicPartitions(from(c)?)
     } else if c.peek_words(&["REPLICA", "STATUS"]) && !c.peek_words(&["REPLICA", "STATUS", "FROM"]) {
-        // MySQL's, which is about replication.
+        // MySQL's form, which is about replication.
         return rest(c, "").map(Some);
     } else if c.accept(&["REPLICA", "STATUS"]) {
         ShowKind::Replicas { distribution: false, table: table_from(c)?, partitions: partitions(c)? }
@@ -405,7 +406,7 @@ fn native(c: &mut Cursor<'_>) -> Result<Option<ShowKind>, SqlError> {
     }))
 }
 
-/// Everything up to LIKE, WHERE, LIMIT or the end; words without quotes in upper case.
+/// Reads everything up to LIKE, WHERE, LIMIT or the end; words without quotes in upper case.
 fn rest(c: &mut Cursor<'_>, prefix: &str) -> Result<ShowKind, SqlError> {
     let mut out = prefix.to_string();
     while !c.at_end() && !["LIKE", "WHERE", "ORDER", "LIMIT"].iter().any(|w| c.peek_words(&[w])) {
@@ -421,7 +422,7 @@ fn rest(c: &mut Cursor<'_>, prefix: &str) -> Result<ShowKind, SqlError> {
     Ok(ShowKind::Other(out))
 }
 
-/// `'u'@'h'`, `u@h`, `CURRENT_USER()`: as written.
+/// Reads `'u'@'h'`, `u@h`, `CURRENT_USER()`, and returns the text as written.
 pub(super) fn user(c: &mut Cursor<'_>) -> Result<String, SqlError> {
     let start = c.index();
     if c.accept_word("CURRENT_USER") {
@@ -430,7 +431,8 @@ pub(super) fn user(c: &mut Cursor<'_>) -> Result<String, SqlError> {
         }
         return Ok("CURRENT_USER".into());
     }
-    // `@` sticks to the word before it and to one that follows it, and stands alone between quotes.
+    // The tokenizer joins `@` with the word before it and with a word after it; between quotes it is a token of its
+    // own.
     let sticks = matches!(c.peek(), Token::Word(Word { value, quote_style: None, .. }) if value.ends_with('@'));
     if c.at_string() {
         c.string()?;
@@ -438,7 +440,7 @@ pub(super) fn user(c: &mut Cursor<'_>) -> Result<String, SqlError> {
         c.ident()?;
     }
     let at = sticks || c.accept_token(&Token::AtSign);
-    // Doris's names of hosts stand in brackets; an open one, too, sticks to the `@`.
+    // Doris writes names of hosts in brackets; an opening bracket is joined with the `@`, too.
     let is_looked_up = match c.peek() {
         Token::Word(Word { value, quote_style: None, .. }) => value.starts_with("@(") || value.starts_with("@["),
         other => at && matches!(other, Token::LParen | Token::LBracket),
@@ -462,7 +464,7 @@ pub(super) fn user(c: &mut Cursor<'_>) -> Result<String, SqlError> {
     Ok(c.text_from(start).to_string())
 }
 
-/// EXPLAIN, DESCRIBE and DESC: a statement's plan, or a table's columns.
+/// Reads EXPLAIN, DESCRIBE and DESC: a statement's plan, or a table's columns.
 pub(super) fn explain(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let explain_word = c.peek_words(&["EXPLAIN"]);
     c.advance();
@@ -505,7 +507,7 @@ pub(super) fn explain(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
             Some("VERBOSE") => verbose = true,
             Some("EXTENDED" | "FORMATTED") => (extended, verbose) = (true, explain_word),
             Some("ALL") => (extended, verbose) = (true, explain_word),
-            // MySQL's EXPLAIN tells of partitions anyway, and so does that here.
+            // MySQL's EXPLAIN always shows partitions, and so does dipper's.
             Some("PLAN" | "PROCESS" | "CURRENT" | "PARTITIONS") => {}
             Some(kind) => format = Some(kind.to_string()),
             None if c.accept_word("FORMAT") => {
@@ -522,7 +524,7 @@ pub(super) fn explain(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         || *c.peek() == Token::LParen
         || c.peek_words(&["TABLE"]) && explain_word;
     if explains {
-        // Doris: DESC of a query shows the plan as EXPLAIN does.
+        // Doris: DESC of a query shows the plan like EXPLAIN.
         let statement = words::statement(c)?;
         return Ok(Statement::Explain { analyze, verbose, format, statement: Box::new(statement) });
     }
@@ -549,7 +551,7 @@ pub(super) fn explain(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     }
     let name = c.name()?;
     let extended = extended || c.accept_word("ALL");
-    // Columns are those of all partitions.
+    // All partitions have the same columns.
     if partitions::names(c)?.is_some() {
         c.expect_end()?;
     }
@@ -563,7 +565,7 @@ pub(super) fn explain(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     Ok(Statement::Describe { target: DescribeTarget::Table { name, column }, extended })
 }
 
-/// `HELP 'topic'`.
+/// Reads `HELP 'topic'`.
 pub(super) fn help(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["HELP"])?;
     if c.at_string() {

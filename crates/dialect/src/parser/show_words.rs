@@ -1,6 +1,7 @@
-//! What SHOW can show: lists of words.
+//! The words of the forms of SHOW.
 
-/// SHOW forms of Doris, StarRocks and MySQL that end up in [`ShowKind::Other`](crate::statement::ShowKind::Other): the engine decides what it has.
+/// Forms of SHOW in Doris, StarRocks and MySQL that become [`ShowKind::Other`](crate::statement::ShowKind::Other): the
+/// engine decides which of them it supports.
 pub(super) const OTHER: &[&str] = &[
     "ROUTINE LOAD",
     "STATS META",
@@ -118,7 +119,7 @@ pub(super) const OTHER: &[&str] = &[
     "META",
 ];
 
-/// First words of the forms above and below, for near matches.
+/// The first words of all forms of SHOW, for near matches in errors.
 pub(super) const KNOWN: &[&str] = &[
     "DATABASES",
     "SCHEMAS",

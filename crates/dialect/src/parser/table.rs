@@ -1,4 +1,4 @@
-//! CREATE TABLE: native tables in Doris's, StarRocks's and MySQL's words, tables over files in Hive's.
+//! Reading of CREATE TABLE: native tables in the words of Doris, StarRocks and MySQL, tables over files in Hive's.
 
 use sqlparser::tokenizer::Token;
 
@@ -9,7 +9,7 @@ use super::{hive, partitions};
 use crate::error::SqlError;
 use crate::statement::{CreateExternalTable, CreateTable, KeyClause, Model, Name, RollupDef, Statement, WithRollups};
 
-/// Engines of Doris and StarRocks whose tables lie elsewhere.
+/// Engines of Doris and StarRocks whose tables are stored elsewhere.
 const FOREIGN_ENGINES: &[&str] = &[
     "mysql",
     "odbc",
@@ -45,7 +45,7 @@ const OPTIONS: &[&[&str]] = &[
     &["STATS_SAMPLE_PAGES"],
 ];
 
-/// Behind `CREATE [EXTERNAL|TEMPORARY] TABLE`.
+/// Reads the rest of `CREATE [EXTERNAL|TEMPORARY] TABLE`.
 pub(super) fn create_table(c: &mut Cursor<'_>, external: bool, temporary: bool) -> Result<Statement, SqlError> {
     let if_not_exists = c.if_not_exists();
     let at_name = c.index();
@@ -79,15 +79,15 @@ fn opens_query(c: &Cursor<'_>) -> bool {
     ["SELECT", "WITH"].iter().any(|w| super::cursor::is_word(c.token(c.index() + 1), w))
 }
 
-/// The clauses behind the parentheses, of both families until all are read.
+/// The clauses after the parentheses, collected for both families until all are read.
 struct Clauses {
     native: CreateTable,
     external: CreateExternalTable,
-    /// First clause that only tables over files have, and its place.
+    /// The first clause that only tables over files have, and its place.
     of_hive: Option<(&'static str, usize)>,
-    /// First clause that only native tables have, and its place.
+    /// The first clause that only native tables have, and its place.
     of_native: Option<(&'static str, usize)>,
-    /// A place for their files was named.
+    /// Whether a location of files was named.
     has_files: bool,
 }
 
@@ -324,7 +324,7 @@ impl Clauses {
             }
             t.key = Some(KeyClause { model: Model::Unique, primary: true, columns });
         }
-        // MySQL's UNIQUE makes the key where nothing else does.
+        // MySQL's UNIQUE is the key if nothing else declares one.
         if t.key.is_none()
             && let [at] =
                 t.indexes.iter().enumerate().filter(|(_, i)| i.unique).map(|(at, _)| at).collect::<Vec<_>>()[..]
@@ -341,7 +341,7 @@ impl Clauses {
     }
 }
 
-/// `(name (a, b) [DUPLICATE KEY (..)] [PROPERTIES (..)], ...)`.
+/// Reads `(name (a, b) [DUPLICATE KEY (..)] [PROPERTIES (..)], ...)`.
 fn rollups(c: &mut Cursor<'_>) -> Result<Vec<RollupDef>, SqlError> {
     c.expect_token(&Token::LParen)?;
     let mut out = Vec::new();

@@ -1,27 +1,28 @@
-//! Reads a type name in Hive's, Doris's or MySQL's spelling.
+//! Reading of type names in the spellings of Hive, Doris and MySQL.
 
 use dipper_base::types::SqlType;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, Word};
 
-/// Deepest nesting of ARRAY, MAP and STRUCT; Doris allows 9.
+/// The deepest nesting of ARRAY, MAP and STRUCT; Doris allows 9.
 const TYPE_DEPTH_MAX: usize = 32;
 
-/// Precision and scale of DECIMAL without them, as in Doris.
+/// The precision and scale of a DECIMAL without arguments, as in Doris.
 pub(super) const BARE_DECIMAL: (u64, u64) = (38, 9);
 
-/// Precision and scale of a DECIMAL without them in Hive.
+/// The precision and scale of a DECIMAL without arguments in Hive.
 pub(super) const BARE_DECIMAL_OF_HIVE: (u64, u64) = (10, 0);
 
-/// Begins messages about what is known and not supported; it is taken off again where they get their number.
+/// The prefix of messages about things that are known and not supported; it is removed where the errors get their
+/// number.
 pub(super) const UNSUPPORTED: &str = "Unsupported: ";
 
-/// Reads one type at the parser's place.
+/// Reads one type at the parser's position.
 pub(super) fn parse_type(parser: &mut Parser) -> Result<SqlType, ParserError> {
     parse_type_with(parser, BARE_DECIMAL)
 }
 
-/// Reads one type; `bare_decimal` are precision and scale of DECIMAL without them.
+/// Reads one type; `bare_decimal` is the precision and scale of a DECIMAL without arguments.
 pub(super) fn parse_type_with(parser: &mut Parser, bare_decimal: (u64, u64)) -> Result<SqlType, ParserError> {
     let mut reader = TypeReader { parser, bare_decimal, pending_close: false };
     let t = reader.read(0)?;
@@ -34,7 +35,7 @@ pub(super) fn parse_type_with(parser: &mut Parser, bare_decimal: (u64, u64)) -> 
 struct TypeReader<'p, 'a> {
     parser: &'p mut Parser<'a>,
     bare_decimal: (u64, u64),
-    /// `>>` is one token: its second half still closes something.
+    /// Whether the second half of a `>>`, which is one token, is still to close a type.
     pending_close: bool,
 }
 
@@ -84,13 +85,13 @@ impl TypeReader<'_, '_> {
         self.fail("'>'", &found)
     }
 
-    /// `(n[, m])` or nothing.
+    /// Reads `(n[, m])` or nothing.
     fn numbers(&mut self) -> Result<Vec<u64>, ParserError> {
         let mut out = Vec::new();
         if self.parser.consume_token(&Token::LParen) {
             loop {
                 if self.parser.consume_token(&Token::Mul) {
-                    // varchar(*): as long as it gets.
+                    // varchar(*) has no limit.
                 } else {
                     out.push(self.parser.parse_literal_uint()?);
                 }
@@ -103,7 +104,7 @@ impl TypeReader<'_, '_> {
         Ok(out)
     }
 
-    /// `CHARACTER SET x`, `CHARSET x`, `COLLATE x`: read over, text is UTF-8 and comparison binary.
+    /// Skips `CHARACTER SET x`, `CHARSET x`, `COLLATE x`: text is UTF-8 and comparison binary.
     fn charset(&mut self) -> Result<(), ParserError> {
         loop {
             if self.accept("CHARACTER") {
@@ -151,7 +152,8 @@ impl TypeReader<'_, '_> {
         Ok(SqlType::Decimal(p as u8, s as i8))
     }
 
-    /// StarRocks' spelling of a DECIMAL of a width, at most `widest` digits; `scale` is that of one without numbers.
+    /// Reads StarRocks's spelling of a DECIMAL of a width, with at most `widest` digits; `scale` is that of a DECIMAL
+    /// without arguments.
     fn decimal_of(&mut self, widest: u64, scale: u64) -> Result<SqlType, ParserError> {
         let location = self.parser.peek_token_ref().span.start;
         let (p, s) = match self.numbers()?.as_slice() {
@@ -168,8 +170,8 @@ impl TypeReader<'_, '_> {
         Ok(SqlType::Decimal(p as u8, s as i8))
     }
 
-    /// `<'a.b': int, MATCH_NAME_GLOB 'x*': string COMMENT 'c', PROPERTIES ('k' = 'v')>` behind VARIANT: read over, a document
-    /// is kept as it comes.
+    /// Skips `<'a.b': int, MATCH_NAME_GLOB 'x*': string COMMENT 'c', PROPERTIES ('k' = 'v')>` after VARIANT: a document
+    /// is stored as it comes.
     fn variant_paths(&mut self) -> Result<(), ParserError> {
         if !self.parser.consume_token(&Token::Lt) {
             return Ok(());
@@ -262,13 +264,13 @@ impl TypeReader<'_, '_> {
                 SqlType::Binary
             }
             "DATE" | "DATEV1" | "DATEV2" => {
-                // A width, of MySQL's days.
+                // A width after DATE has no effect.
                 self.numbers()?;
                 SqlType::Date
             }
             "DATETIME" | "DATETIMEV1" | "DATETIMEV2" => SqlType::DateTime(self.scale()?),
             "TIMESTAMP" => {
-                // Hive's TIMESTAMP has nanoseconds on paper; here it shows up to six digits.
+                // Hive's TIMESTAMP has nanoseconds by definition; here it shows up to six digits.
                 let p = self.scale()?;
                 SqlType::DateTime(if p == 0 { 6 } else { p })
             }
@@ -303,7 +305,7 @@ impl TypeReader<'_, '_> {
                     let name = self.parser.parse_identifier()?.value;
                     let _ = self.parser.consume_token(&Token::Colon);
                     let t = self.read(depth + 1)?;
-                    // After `>>` this struct is closed too, and a comment is the column's.
+                    // After `>>` this struct is closed, too, and a comment belongs to the column.
                     let has_comment = !self.pending_close && self.accept("COMMENT");
                     let comment = if has_comment { Some(self.parser.parse_literal_string()?) } else { None };
                     fields.push((name, t, comment));

@@ -1,8 +1,9 @@
-//! String escapes that `sqlparser` does not decode.
+//! Decoding of string escapes that `sqlparser` does not decode.
 
-/// Decodes the inside of a Hive string literal, by the rules of Hive's `BaseSemanticAnalyzer.unescapeSQLString`:
-/// `\u` and four hexadecimal digits; three octal digits from `\000` to `\177`; `\0 \' \" \b \n \r \t \Z \\`; `\%` and `\_` keep their
-/// backslash; any other escaped character stands for itself. Besides, a doubled quote is one quote (MySQL, Doris).
+/// Decodes the inside of a Hive string literal, by the rules of Hive's `BaseSemanticAnalyzer.unescapeSQLString`: `\u`
+/// and four hexadecimal digits; three octal digits from `\000` to `\177`; `\0 \' \" \b \n \r \t \Z \\`; `\%` and `\_`
+/// keep their backslash; any other escaped character stands for itself. Besides, a doubled quote is one quote (MySQL,
+/// Doris).
 pub(super) fn hive(inner: &str) -> String {
     let chars: Vec<char> = inner.chars().collect();
     let mut out = String::with_capacity(inner.len());

@@ -1,4 +1,4 @@
-//! Older states of a table in FROM, in the words that `sqlparser` has for them.
+//! Older states of a table in FROM, translated into the words that `sqlparser` has for them.
 //!
 //! | written | read as |
 //! |---|---|
@@ -14,7 +14,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 use super::cursor::is_word;
 use super::dialect::DipperDialect;
 
-/// Functions that name a state: Doris's words behind a table.
+/// The functions that name a state: Doris's words after a table.
 const STATES: [&str; 2] = ["branch", "tag"];
 
 pub(super) fn in_words_of_the_parser(
@@ -27,7 +27,7 @@ pub(super) fn in_words_of_the_parser(
         let word = |i: usize, text: &str| tokens.get(i).is_some_and(|t| is_word(&t.token, text));
         let is_time = |i: usize| ["TIMESTAMP", "TIME", "SYSTEM_TIME"].iter().any(|w| word(i, w));
         let as_of = |i: usize| word(i, "AS") && word(i + 1, "OF");
-        // How many tokens give way to which words.
+        // The number of tokens that are replaced, and the tokens that replace them.
         let found: Option<(usize, Vec<Token>)> = if word(at, "FOR") && as_of(at + 2) && word(at + 1, "VERSION") {
             Some((2, system_time()))
         } else if word(at, "FOR") && as_of(at + 2) && is_time(at + 1) {
@@ -43,7 +43,7 @@ pub(super) fn in_words_of_the_parser(
             let behind = at + words.len();
             ranges.splice(at..at + count, words.iter().map(|_| range.clone()));
             tokens.splice(at..at + count, words.into_iter().map(|token| TokenWithSpan { token, span }));
-            // What was put in is not read again.
+            // The new tokens are not examined again.
             at = behind;
             continue;
         }
@@ -55,8 +55,8 @@ fn system_time() -> Vec<Token> {
     ["FOR", "SYSTEM_TIME"].map(Token::make_keyword).into()
 }
 
-/// Whether `VERSION AS OF`, whose first word is at `at`, can stand behind a table: elsewhere `version AS of` is a column and
-/// its alias.
+/// Whether `VERSION AS OF`, whose first word is at `at`, can belong to a table: elsewhere `version AS of` is a column
+/// and its alias.
 fn is_behind_table(tokens: &[TokenWithSpan], at: usize) -> bool {
     let before = at.checked_sub(1).map(|before| &tokens[before].token);
     let is_name = match before {
@@ -73,7 +73,7 @@ fn is_behind_table(tokens: &[TokenWithSpan], at: usize) -> bool {
     is_name && is_value
 }
 
-/// Words that follow a select item.
+/// Words that can follow a select item.
 const ENDS: [Keyword; 11] = [
     Keyword::FROM,
     Keyword::INTO,
@@ -88,7 +88,7 @@ const ENDS: [Keyword; 11] = [
     Keyword::ON,
 ];
 
-/// What `t@branch(` at `at` reads as, up to the bracket.
+/// Returns the tokens that replace `t@branch(` at `at`, up to the bracket.
 fn state(tokens: &[TokenWithSpan], at: usize) -> Option<Vec<Token>> {
     let Token::Word(Word { value, quote_style: None, .. }) = &tokens[at].token else { return None };
     let (table, function) = value.rsplit_once('@')?;

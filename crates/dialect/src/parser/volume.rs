@@ -1,4 +1,4 @@
-//! Storage volumes and the data cache, in StarRocks' words.
+//! Reading of statements about storage volumes and the data cache, in StarRocks's words.
 
 use sqlparser::tokenizer::Token;
 
@@ -6,8 +6,8 @@ use super::cursor::{Cursor, is_word};
 use crate::error::SqlError;
 use crate::statement::{Show, ShowKind, Statement};
 
-/// `[IF NOT EXISTS] name TYPE = S3 LOCATIONS = ('s3://...') [COMMENT '...'] [PROPERTIES (...)]`, behind CREATE STORAGE
-/// VOLUME.
+/// Reads `[IF NOT EXISTS] name TYPE = S3 LOCATIONS = ('s3://...') [COMMENT '...'] [PROPERTIES (...)]`, after CREATE
+/// STORAGE VOLUME.
 pub(super) fn create(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let if_not_exists = c.if_not_exists();
     let name = c.ident()?;
@@ -27,7 +27,7 @@ pub(super) fn create(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     Ok(Statement::CreateVolume { name, if_not_exists, kind, locations, comment, properties })
 }
 
-/// `[IF EXISTS] name [COMMENT '...'] [SET (...)]`, behind ALTER STORAGE VOLUME.
+/// Reads `[IF EXISTS] name [COMMENT '...'] [SET (...)]`, after ALTER STORAGE VOLUME.
 pub(super) fn alter(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let if_exists = c.if_exists();
     let name = c.ident()?;
@@ -46,13 +46,13 @@ pub(super) fn alter(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     }
 }
 
-/// `[IF EXISTS] name`, behind DROP STORAGE VOLUME.
+/// Reads `[IF EXISTS] name`, after DROP STORAGE VOLUME.
 pub(super) fn drop(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let if_exists = c.if_exists();
     Ok(Statement::DropVolume { name: c.ident()?, if_exists })
 }
 
-/// `SET name AS DEFAULT STORAGE VOLUME`, if that is what follows SET.
+/// Reads `name AS DEFAULT STORAGE VOLUME` after SET, if that is what follows.
 pub(super) fn set_default(c: &mut Cursor<'_>) -> Result<Option<Statement>, SqlError> {
     let start = c.index();
     if let Ok(name) = c.ident() {
@@ -67,7 +67,7 @@ pub(super) fn set_default(c: &mut Cursor<'_>) -> Result<Option<Statement>, SqlEr
     Ok(None)
 }
 
-/// `STORAGE VOLUME name`, behind DESC, if that is what follows it.
+/// Reads `STORAGE VOLUME name` after DESC, if that is what follows.
 pub(super) fn describe(c: &mut Cursor<'_>) -> Result<Option<Statement>, SqlError> {
     if !c.accept(&["STORAGE", "VOLUME"]) {
         return Ok(None);
@@ -76,13 +76,13 @@ pub(super) fn describe(c: &mut Cursor<'_>) -> Result<Option<Statement>, SqlError
     Ok(Some(Statement::Show(Show { kind, filter: None, order_by: Vec::new(), limit: None })))
 }
 
-/// `CACHE SELECT columns FROM table [WHERE ...] [PROPERTIES (...)]`.
+/// Reads `CACHE SELECT columns FROM table [WHERE ...] [PROPERTIES (...)]`.
 pub(super) fn cache(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["CACHE"])?;
     if !c.peek_words(&["SELECT"]) {
         return Err(c.expected("SELECT"));
     }
-    // The query would take the word for an alias of its table.
+    // The query would take the word PROPERTIES for an alias of its table.
     let Some(at) = last_properties(c) else {
         return Ok(Statement::CacheSelect { query: c.query()?, properties: Vec::new() });
     };
@@ -93,7 +93,7 @@ pub(super) fn cache(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     Ok(Statement::CacheSelect { query, properties: c.properties(false)? })
 }
 
-/// Where the last `PROPERTIES (` outside of parentheses is.
+/// Returns the place of the last `PROPERTIES (` outside of parentheses.
 fn last_properties(c: &Cursor<'_>) -> Option<usize> {
     let (mut depth, mut found) = (0, None);
     for at in c.index()..c.token_count() {

@@ -1,4 +1,4 @@
-//! The first words of a statement decide who reads it.
+//! Choice of a statement's reader by its first words.
 
 use dipper_base::near;
 use sqlparser::tokenizer::Token;
@@ -8,7 +8,7 @@ use super::{access, admin, alter, ddl, dml, refused, session, show, volume, writ
 use crate::error::SqlError;
 use crate::statement::Statement;
 
-/// Words a statement can start with; for near matches in error messages.
+/// Words with which a statement can start, for near matches in errors.
 const FIRST_WORDS: &[&str] = &[
     "SELECT",
     "WITH",
@@ -131,8 +131,8 @@ pub(super) fn statement(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     }
 }
 
-/// The assignments of a hint `SET_VAR(a=b, c=d)` (Doris, MySQL); other hints carry nothing that changes a result and
-/// are read over.
+/// Returns the assignments of a hint `SET_VAR(a=b, c=d)` (Doris, MySQL). Other hints do not change a result and are
+/// skipped.
 pub(super) fn hint(text: &str) -> Vec<(String, String)> {
     let mut out = Vec::new();
     let mut rest = text;
@@ -155,7 +155,7 @@ pub(super) fn hint(text: &str) -> Vec<(String, String)> {
     out
 }
 
-/// Splits up to the closing parenthesis at commas outside of quotes.
+/// Splits the text up to the closing parenthesis at commas outside of quotes.
 fn hint_body(inner: &str) -> (Vec<String>, &str) {
     let mut parts = vec![String::new()];
     let mut quote = None;

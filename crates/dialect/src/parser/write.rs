@@ -1,7 +1,7 @@
-//! UPDATE, DELETE, LOAD DATA.
+//! Reading of UPDATE, DELETE, LOAD DATA.
 //!
-//! What UPDATE and DELETE look at becomes a query made of the statement's own tokens, so that it reads and fails at the
-//! places that the user sees.
+//! The rows of UPDATE and DELETE are read by a query that is composed of the statement's own tokens, so that errors
+//! point to the places that the user sees.
 
 use sqlparser::tokenizer::{Token, Word};
 
@@ -16,11 +16,11 @@ struct Target {
     alias: Option<String>,
     partitions: Vec<String>,
     temporary: bool,
-    /// Tokens of its name and alias, without partitions.
+    /// The tokens of the name and alias, without partitions.
     tokens: Vec<Piece>,
 }
 
-/// `name [PARTITION (..)] [[AS] alias]`; an alias is none of `ends`.
+/// Reads `name [PARTITION (..)] [[AS] alias]`; an alias is none of `ends`.
 fn target(c: &mut Cursor<'_>, ends: &[&str]) -> Result<Target, SqlError> {
     let start = c.index();
     let table = c.name()?;
@@ -40,7 +40,7 @@ fn target(c: &mut Cursor<'_>, ends: &[&str]) -> Result<Target, SqlError> {
     Ok(Target { table, alias, partitions, temporary, tokens })
 }
 
-/// Words behind a target that are no alias.
+/// Words after a target that are no alias.
 const TARGET_ENDS: &[&str] = &[
     "SET",
     "WHERE",
@@ -69,7 +69,7 @@ pub(super) fn update(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     if target.temporary {
         return Err(c.unsupported("UPDATE of temporary partitions is not supported"));
     }
-    // MySQL: what is joined stands before SET.
+    // MySQL: joined tables are written before SET.
     let joined = c.index()..skip_to(c, "SET");
     if !c.accept_word("SET") {
         c.seek(joined.start);
@@ -101,7 +101,7 @@ pub(super) fn update(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     Ok(Statement::Update(Update { table, alias, partitions, columns, source }))
 }
 
-/// The name of a column that gets a value: bare, or behind the target's name or alias.
+/// Reads the name of a column that gets a value: bare, or qualified by the target's name or alias.
 fn assigned(c: &mut Cursor<'_>, target: &Target) -> Result<String, SqlError> {
     let at = c.index();
     let name = c.name()?;
@@ -148,7 +148,7 @@ pub(super) fn delete(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     Ok(Statement::Delete(Delete { table, alias, partitions, temporary: target.temporary, source }))
 }
 
-/// The first `word` ahead outside of parentheses, or the end.
+/// Moves to the first `word` ahead outside of parentheses, or to the end.
 fn skip_to(c: &mut Cursor<'_>, word: &str) -> usize {
     let mut depth = 0i64;
     while !c.at_end() {
@@ -163,7 +163,7 @@ fn skip_to(c: &mut Cursor<'_>, word: &str) -> usize {
     c.index()
 }
 
-/// `pieces` and all that is left, read as a query.
+/// Reads `pieces` and all remaining tokens as a query.
 fn rest(c: &mut Cursor<'_>, mut pieces: Vec<Piece>) -> Result<QueryText, SqlError> {
     pieces.push(Piece::Tokens(c.index()..c.token_count()));
     if let Some(with) = c.with.clone() {
@@ -232,7 +232,7 @@ pub(super) fn load(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     }
 }
 
-/// `(a, @b, ...)`.
+/// Reads `(a, @b, ...)`.
 fn targets(c: &mut Cursor<'_>) -> Result<Vec<LoadColumn>, SqlError> {
     c.expect_token(&Token::LParen)?;
     let mut out = Vec::new();
@@ -259,7 +259,7 @@ fn targets(c: &mut Cursor<'_>) -> Result<Vec<LoadColumn>, SqlError> {
     Ok(out)
 }
 
-/// `a = expr, ...`, in Doris perhaps in parentheses.
+/// Reads `a = expr, ...`, which may be in parentheses in Doris.
 fn assignments(c: &mut Cursor<'_>) -> Result<Vec<(String, sqlparser::ast::Expr)>, SqlError> {
     let parenthesised = c.accept_token(&Token::LParen);
     let mut out = Vec::new();

@@ -1,4 +1,4 @@
-//! Users, roles, grants and properties of users.
+//! Statements about users, roles, grants and properties of users.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,7 +18,7 @@ impl SecretText {
         Self(text)
     }
 
-    /// The text, to make what is kept of it.
+    /// Returns the text, to compute what is stored of it.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -39,17 +39,17 @@ pub enum UserName {
     Named {
         /// Name.
         name: String,
-        /// Pattern of hosts; `None` where it was not written.
+        /// The pattern of hosts; `None` if it was not written.
         host: Option<String>,
     },
 }
 
-/// How a user shall prove who it is.
+/// The way in which a user proves who it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Identified {
     /// A password.
     By(SecretText),
-    /// What PASSWORD() makes of one: `*` and 40 hex digits.
+    /// The hash of a password, as PASSWORD() makes it: `*` and 40 hex digits.
     ByHash(SecretText),
 }
 
@@ -62,24 +62,24 @@ pub struct DefineUser {
     pub if_exists: bool,
     /// DEFAULT ROLE.
     pub roles: Vec<String>,
-    /// What is set for all users of these names: WITH MAX_USER_CONNECTIONS and the like, PROPERTIES (...).
+    /// Properties of all users of these names: WITH MAX_USER_CONNECTIONS and similar limits, PROPERTIES (...).
     pub properties: Properties,
-    /// PASSWORD_HISTORY and the like, ACCOUNT_LOCK, ACCOUNT_UNLOCK.
+    /// PASSWORD_HISTORY and similar rules, ACCOUNT_LOCK, ACCOUNT_UNLOCK.
     pub policy: PolicyChange,
     /// COMMENT.
     pub comment: Option<String>,
 }
 
-/// Who gets or loses a grant.
+/// The user or role that gets or loses a grant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GranteeName {
-    /// A user; a role where there is no such user and no host was written.
+    /// A user, or a role if there is no such user and no host was written.
     User(UserName),
     /// ROLE 'r'.
     Role(String),
 }
 
-/// What privileges are about.
+/// The objects that privileges apply to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GrantOn {
     /// `*.*`.
@@ -94,18 +94,18 @@ pub enum GrantOn {
     Table(Name),
 }
 
-/// What is granted or revoked.
+/// The privileges or roles that are granted or revoked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Granted {
     /// Privileges on something.
     Privileges {
-        /// Those that were named.
+        /// The privileges that were named.
         privileges: Privileges,
-        /// ALL was among them.
+        /// Whether ALL was among them.
         all: bool,
-        /// Names that other systems have and that guard nothing here.
+        /// Names of privileges that other systems have and that guard nothing here.
         inert: Vec<String>,
-        /// On what.
+        /// The objects that the privileges apply to.
         on: GrantOn,
     },
     /// Roles.
@@ -117,9 +117,9 @@ pub enum Granted {
 /// GRANT and REVOKE.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
-    /// What.
+    /// The privileges or roles.
     pub what: Granted,
-    /// To whom, or from whom.
+    /// The users and roles to whom, or from whom.
     pub grantees: Vec<GranteeName>,
 }
 
@@ -166,25 +166,25 @@ pub enum AccessStatement {
     Revoke(Grant),
     /// `SET PROPERTY [FOR 'user'] 'key' = 'value', ...`.
     SetProperty {
-        /// User name; `None` for one's own.
+        /// The user's name; `None` for the current user.
         user: Option<String>,
-        /// What is set.
+        /// The properties that are set.
         properties: Properties,
     },
 }
 
-/// What the name of a privilege stands for.
+/// The meaning of a privilege's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrivilegeName {
-    /// These privileges.
+    /// A set of privileges.
     Is(Privileges),
-    /// All that can be granted where it is granted.
+    /// All privileges that can be granted on the object.
     All,
-    /// Known elsewhere, and guarding nothing here.
+    /// A privilege of other systems that guards nothing here.
     Inert,
 }
 
-/// Privileges by the names of MySQL, Doris (`_PRIV`) and StarRocks, in upper case.
+/// Returns the meaning of a privilege's name in MySQL, Doris (`_PRIV`) or StarRocks, given in upper case.
 pub fn privilege(name: &str) -> Option<PrivilegeName> {
     use PrivilegeName::{All, Inert, Is};
     Some(match name {
@@ -228,7 +228,7 @@ pub fn privilege(name: &str) -> Option<PrivilegeName> {
     })
 }
 
-/// The name by which statements grant a privilege; `None` for a set of several.
+/// Returns the name by which statements grant a privilege; `None` for a set of several.
 pub fn privilege_name(privilege: Privileges) -> Option<&'static str> {
     const NAMES: &[(Privileges, &str)] = &[
         (Privileges::SELECT, "SELECT"),
@@ -252,7 +252,7 @@ pub fn privilege_name(privilege: Privileges) -> Option<&'static str> {
 }
 
 impl Statement {
-    /// The statement's text for process lists and logs: without the password that it may hold.
+    /// Returns the statement's text for process lists and logs, without a password that it may contain.
     pub fn shown<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let secret = match self {
             Statement::Access(AccessStatement::CreateUser(_) | AccessStatement::AlterUser(_)) => true,
@@ -266,7 +266,7 @@ impl Statement {
         if !secret {
             return Cow::Borrowed(text);
         }
-        // ASCII only, so that places in it are places in the text.
+        // The conversion changes only ASCII letters, so that positions in it are positions in the text.
         let lower = text.to_ascii_lowercase();
         let at = ["identified", "password"].iter().filter_map(|word| lower.find(word)).min();
         Cow::Owned(format!("{}<secret>", &text[..at.unwrap_or(0)]))

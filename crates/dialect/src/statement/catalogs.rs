@@ -1,8 +1,8 @@
-//! ALTER CATALOG.
+//! ALTER CATALOG and ALTER DATABASE.
 
 use super::Properties;
 
-/// What ALTER DATABASE changes.
+/// A change by ALTER DATABASE.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DatabaseAlteration {
     /// RENAME [TO] name.
@@ -11,7 +11,7 @@ pub enum DatabaseAlteration {
     SetProperties(Properties),
 }
 
-/// What ALTER CATALOG changes.
+/// A change by ALTER CATALOG.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CatalogAlteration {
     /// SET [PROPERTIES] (...).

@@ -1,8 +1,9 @@
-//! What the parser hands over: one [`Statement`] per SQL statement.
+//! The result of the parser: one [`Statement`] per SQL statement.
 //!
-//! Queries stay `sqlparser` trees, wrapped in [`QueryText`] because the charter needs two things that the tree alone
-//! has lost: the text of each select item as written (it is the result header), and whether names were quoted as
-//! strings. Everything else is spelled out here, so that nobody downstream has to know which of four dialects a
+//! Queries stay `sqlparser` trees. They are wrapped in [`QueryText`], because the charter needs two things that the
+//! tree does not contain: the text of each select item as written (it is the result header), and whether names were
+//! quoted as strings. Everything else is spelled out here, so that later code does not have to know from which of four
+//! dialects a statement came.
 //! statement came from.
 
 mod access;
@@ -34,29 +35,29 @@ pub use table::{
 };
 pub use write::{Delete, Insert, LoadColumn, LoadData, OnDuplicate, OutfileFields, SelectIntoOutfile, Update};
 
-/// A dotted name, parts as written (quotes removed, case kept): `catalog.database.object` or a tail of it.
+/// A dotted name, its parts as written (quotes removed, case kept): `catalog.database.object` or a tail of it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Name(pub Vec<String>);
 
 impl Name {
-    /// The last part: the object itself.
+    /// Returns the last part: the object itself.
     pub fn object(&self) -> &str {
         self.0.last().map_or("", String::as_str)
     }
 
-    /// The part before the object, if written: the database.
+    /// Returns the part before the object, if it was written: the database.
     pub fn database(&self) -> Option<&str> {
         (self.0.len() >= 2).then(|| self.0[self.0.len() - 2].as_str())
     }
 
-    /// The first of three parts, if written: the catalog.
+    /// Returns the first of three parts, if it was written: the catalog.
     pub fn catalog(&self) -> Option<&str> {
         (self.0.len() >= 3).then(|| self.0[self.0.len() - 3].as_str())
     }
 }
 
 impl fmt::Display for Name {
-    /// Back-quoted where a bare word would not read back as the same name.
+    /// Quotes with backquotes where a bare word would not read back as the same name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, part) in self.0.iter().enumerate() {
             if i > 0 {
@@ -79,30 +80,30 @@ impl fmt::Display for Name {
 pub struct Parsed {
     /// The statement.
     pub statement: Statement,
-    /// Bytes of the source it came from, without the closing `;`, trimmed.
+    /// The bytes of the source that it came from, without the closing `;`, trimmed.
     pub text: Range<usize>,
     /// `/*+ SET_VAR(name=value, ...) */` in order of appearance; values as written, quotes removed.
     pub hints: Vec<(String, String)>,
-    /// What was read over and has no effect, one sentence each, for SHOW WARNINGS.
+    /// Notes about clauses that have no effect, one sentence each, for SHOW WARNINGS.
     pub notes: Vec<String>,
-    /// Number of `?` placeholders.
+    /// The number of `?` placeholders.
     pub placeholders: usize,
 }
 
 /// A query tree together with the source text of its select items.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueryText {
-    /// The tree. Names are as written; The planner resolves them.
+    /// The tree. Names are as written; the planner resolves them.
     pub ast: Box<ast::Query>,
-    /// Select item texts by the location of their SELECT keyword in the statement's own text.
+    /// The texts of select items by the location of their SELECT keyword in the statement's own text.
     pub items: Arc<HashMap<Location, Vec<String>>>,
     /// The source text of the whole query, trimmed (a view stores it).
     pub text: String,
-    /// It was read under ANSI_QUOTES: `FROM "x"` names a table, not a path. (A view stores this, too.)
+    /// Whether it was read under ANSI_QUOTES: then `FROM "x"` names a table, not a path. (A view stores this, too.)
     pub ansi_quotes: bool,
 }
 
-/// What MySQL's statements about the storage of tables do.
+/// The work of MySQL's statements about the storage of tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Maintenance {
     /// CHECK TABLE: everything that is stored is read.
@@ -114,10 +115,10 @@ pub enum Maintenance {
 }
 
 /// `'key' = 'value'` pairs in written order (PROPERTIES, TBLPROPERTIES, WITH SERDEPROPERTIES, table function
-/// arguments). Keys and values decoded, keys not folded.
+/// arguments). Keys and values are decoded; the case of keys is kept.
 pub type Properties = Vec<(String, String)>;
 
-/// What to do about an object that is or is not there already.
+/// Whether IF EXISTS or IF NOT EXISTS was written, so that an object which is missing, or exists already, is no error.
 pub type IfExists = bool;
 
 /// One SQL statement.
@@ -131,29 +132,29 @@ pub enum Statement {
     InsertIntoFiles {
         /// The properties in the parentheses.
         properties: Properties,
-        /// What is written.
+        /// The query whose rows are written.
         source: QueryText,
     },
     /// `SELECT ... INTO OUTFILE ...`.
     SelectIntoOutfile(SelectIntoOutfile),
     /// `COPY (query) | table TO 'path' [WITH] [(option value, ...)]`.
     CopyTo {
-        /// What is written; a bare table has become `SELECT * FROM table`.
+        /// The query whose rows are written; a bare table has become `SELECT * FROM table`.
         source: QueryText,
         /// Target path or URL.
         path: String,
-        /// Options in written order; keys lower case.
+        /// The options in written order; keys are in lower case.
         options: Properties,
     },
-    /// EXPLAIN / DESCRIBE in front of a statement.
+    /// EXPLAIN or DESCRIBE before a statement.
     Explain {
-        /// Runs it and shows what it did.
+        /// Whether the statement is run and its execution shown.
         analyze: bool,
-        /// More detail; for Doris's `ALL PLAN`, `VERBOSE` and the like.
+        /// Whether more detail is shown: for VERBOSE, Doris's `ALL PLAN` and similar words.
         verbose: bool,
-        /// `FORMAT = x` or Doris's plan kind (`LOGICAL`, `PHYSICAL`, `DISTRIBUTED`, ...), upper case.
+        /// `FORMAT = x`, or Doris's kind of plan (`LOGICAL`, `PHYSICAL`, `DISTRIBUTED`, ...), in upper case.
         format: Option<String>,
-        /// What is explained.
+        /// The explained statement.
         statement: Box<Statement>,
     },
     /// UPDATE.
@@ -174,9 +175,9 @@ pub enum Statement {
         like: Name,
         /// With IF NOT EXISTS.
         if_not_exists: bool,
-        /// TEMPORARY was written.
+        /// Whether TEMPORARY was written.
         temporary: bool,
-        /// Rollups that come along.
+        /// The rollups that are copied, too.
         rollups: WithRollups,
     },
     /// CREATE INDEX.
@@ -192,14 +193,14 @@ pub enum Statement {
     },
     /// `BUILD INDEX [name] ON table [PARTITION (..)]`.
     BuildIndex {
-        /// The index; all of the table's where none is named.
+        /// The index; `None` for all indexes of the table.
         name: Option<String>,
         /// The table.
         table: Name,
         /// Partitions; empty for all.
         partitions: Vec<String>,
     },
-    /// `DROP kind IF EXISTS ...` of a kind of objects that there are none of.
+    /// `DROP kind IF EXISTS ...` of a kind of objects that dipper does not have.
     DropNothing {
         /// The kind, upper case.
         kind: String,
@@ -228,16 +229,16 @@ pub enum Statement {
     },
     /// ALTER DATABASE.
     AlterDatabase {
-        /// Which.
+        /// The database.
         name: Name,
-        /// What to change.
+        /// The change.
         change: DatabaseAlteration,
     },
     /// ALTER CATALOG.
     AlterCatalog {
         /// The catalog.
         name: String,
-        /// What is changed.
+        /// The change.
         change: CatalogAlteration,
     },
     /// DROP CATALOG.
@@ -249,13 +250,13 @@ pub enum Statement {
     },
     /// DROP TABLE / VIEW / DATABASE.
     Drop {
-        /// What kind of object.
+        /// The kind of objects.
         kind: ObjectKind,
         /// The objects, at least one.
         names: Vec<Name>,
         /// With IF EXISTS.
         if_exists: bool,
-        /// FORCE, PURGE or CASCADE was written.
+        /// Whether FORCE, PURGE or CASCADE was written.
         force: bool,
     },
     /// `CREATE STORAGE VOLUME`.
@@ -307,7 +308,7 @@ pub enum Statement {
         /// `PARTITION (p1, ...)`, empty for all.
         partitions: Vec<String>,
     },
-    /// `RENAME TABLE a TO b, ...`: old and new names, at least one pair; each is renamed after those before it.
+    /// `RENAME TABLE a TO b, ...`: old and new names, at least one pair; the pairs are renamed in order.
     RenameTables(Vec<(Name, Name)>),
     /// ALTER TABLE.
     AlterTable {
@@ -322,32 +323,32 @@ pub enum Statement {
     AlterView {
         /// The view.
         name: Name,
-        /// New definition.
+        /// The new definition.
         query: QueryText,
     },
     /// `MSCK REPAIR TABLE t [ADD|DROP|SYNC PARTITIONS]`.
     MsckRepair {
         /// The table.
         name: Name,
-        /// Adds partitions that are on disk only (ADD or SYNC, and the default).
+        /// Whether partitions that are only on disk are added (ADD or SYNC, and the default).
         add: bool,
-        /// Drops partitions whose directory is gone (DROP or SYNC).
+        /// Whether partitions without a directory are dropped (DROP or SYNC).
         drop: bool,
     },
     /// `REFRESH TABLE t` / `REFRESH EXTERNAL TABLE t` / `REFRESH CATALOG c` / `REFRESH DATABASE d`.
     Refresh {
-        /// What kind of object; `None` for a catalog.
+        /// The kind of object; `None` for a catalog.
         kind: Option<ObjectKind>,
         /// Its name.
         name: Name,
     },
     /// SHOW in all its forms.
     Show(Show),
-    /// `DESC[RIBE] table [column]`, also `SHOW COLUMNS`-like forms on a table function.
+    /// `DESC[RIBE] table [column]`, and forms like `SHOW COLUMNS` for a table function.
     Describe {
-        /// What is described.
+        /// The described object.
         target: DescribeTarget,
-        /// EXTENDED, FORMATTED or ALL was written.
+        /// Whether EXTENDED, FORMATTED or ALL was written.
         extended: bool,
     },
     /// `USE [catalog.]database`.
@@ -358,30 +359,30 @@ pub enum Statement {
     Set(Vec<Assignment>),
     /// BEGIN / START TRANSACTION.
     Begin {
-        /// `READ ONLY` was written.
+        /// Whether `READ ONLY` was written.
         read_only: bool,
-        /// `WITH CONSISTENT SNAPSHOT` was written.
+        /// Whether `WITH CONSISTENT SNAPSHOT` was written.
         consistent_snapshot: bool,
         /// `WITH LABEL label`.
         label: Option<String>,
     },
     /// COMMIT.
     Commit {
-        /// AND CHAIN.
+        /// Whether AND CHAIN was written.
         chain: bool,
-        /// RELEASE.
+        /// Whether RELEASE was written.
         release: bool,
     },
     /// ROLLBACK, without a savepoint.
     Rollback {
-        /// AND CHAIN.
+        /// Whether AND CHAIN was written.
         chain: bool,
-        /// RELEASE.
+        /// Whether RELEASE was written.
         release: bool,
     },
-    /// UNSET [GLOBAL|SESSION] VARIABLE name | ALL: back to the default.
+    /// UNSET [GLOBAL|SESSION] VARIABLE name | ALL: resets to the default.
     Unset {
-        /// Whose.
+        /// The scope of the variable.
         scope: Scope,
         /// Its name; `None` for all.
         name: Option<String>,
@@ -394,7 +395,7 @@ pub enum Statement {
     ReleaseSavepoint(String),
     /// KILL.
     Kill {
-        /// KILL QUERY: the statement, not the connection.
+        /// Whether this is KILL QUERY, which ends the statement, not the connection.
         query: bool,
         /// The id as written: a connection number, or a query id in quotes.
         id: String,
@@ -403,23 +404,23 @@ pub enum Statement {
     LockTables(Vec<(Name, LockKind)>),
     /// UNLOCK TABLES.
     UnlockTables,
-    /// `FLUSH what`; upper case words.
+    /// `FLUSH what`; the words are in upper case.
     Flush(String),
-    /// `ANALYZE [FULL|SAMPLE] TABLE t [(columns)] [WITH ...]`, `ANALYZE DATABASE d`. Statistics are kept by loads, so how
-    /// they shall be gathered (SYNC, SAMPLE, HISTOGRAM, PROPERTIES) is read over.
+    /// `ANALYZE [FULL|SAMPLE] TABLE t [(columns)] [WITH ...]`, `ANALYZE DATABASE d`. Loads keep statistics up to date,
+    /// so the options of gathering them (SYNC, SAMPLE, HISTOGRAM, PROPERTIES) have no effect.
     Analyze {
         /// TABLE or DATABASE.
         kind: ObjectKind,
         /// The table or database.
         name: Name,
-        /// Other tables, behind commas.
+        /// Further tables, after commas.
         more: Vec<Name>,
         /// Columns; empty for all.
         columns: Vec<String>,
     },
     /// `CHECK | OPTIMIZE | REPAIR TABLE t, ...`.
     Maintain {
-        /// What is done.
+        /// The work to be done.
         work: Maintenance,
         /// The tables, at least one.
         tables: Vec<Name>,
@@ -435,16 +436,16 @@ pub enum Statement {
     CleanLabel {
         /// The label; `None` for all.
         label: Option<String>,
-        /// Database.
+        /// The database.
         database: Name,
     },
     /// `CANCEL LOAD [FROM db] WHERE LABEL = '...'`.
     CancelLoad {
-        /// Database.
+        /// The database.
         database: Option<Name>,
-        /// Their label.
+        /// The label of the loads.
         label: String,
-        /// `label` is a LIKE pattern.
+        /// Whether `label` is a LIKE pattern.
         like: bool,
     },
     /// `CANCEL ALTER TABLE COLUMN | ROLLUP FROM t`.
@@ -454,7 +455,7 @@ pub enum Statement {
     },
     /// `ADMIN SET [ALL] FRONTEND | BACKEND CONFIG (...)`.
     AdminSetConfig {
-        /// BACKEND.
+        /// Whether BACKEND was written.
         backend: bool,
         /// The settings.
         properties: Properties,
@@ -482,7 +483,7 @@ pub enum Statement {
     Prepare {
         /// Statement name.
         name: String,
-        /// Where its text is.
+        /// The source of its text.
         source: PrepareSource,
     },
     /// `EXECUTE name [USING @a, @b]`.
@@ -494,7 +495,7 @@ pub enum Statement {
     },
     /// `DEALLOCATE PREPARE name` / `DROP PREPARE name`.
     Deallocate(String),
-    /// `DO expr, ...`: evaluated, result dropped.
+    /// `DO expr, ...`: the expressions are evaluated and their results dropped.
     Do(QueryText),
     /// `HELP 'topic'`.
     Help(String),
@@ -502,7 +503,7 @@ pub enum Statement {
     Access(AccessStatement),
 }
 
-/// A literal value where only a literal may stand.
+/// A literal value where only a literal may be written.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Literal {
     /// NULL.
@@ -516,7 +517,7 @@ pub enum Literal {
 }
 
 impl Literal {
-    /// The value as text; `None` for NULL. Booleans are `true` and `false`.
+    /// Returns the value as text; `None` for NULL. Booleans are `true` and `false`.
     pub fn text(&self) -> Option<String> {
         match self {
             Literal::Null => None,
@@ -531,11 +532,11 @@ impl Literal {
 pub struct CreateExternalTable {
     /// The table.
     pub name: Name,
-    /// EXTERNAL was written.
+    /// Whether EXTERNAL was written.
     pub external: bool,
     /// With IF NOT EXISTS.
     pub if_not_exists: bool,
-    /// Columns in the files, in order; empty when they shall be inferred.
+    /// The columns in the files, in order; empty if they are to be inferred.
     pub columns: Vec<ColumnDef>,
     /// PARTITIONED BY columns.
     pub partition_columns: Vec<ColumnDef>,
@@ -556,7 +557,7 @@ pub struct CreateExternalTable {
 /// Hive's ROW FORMAT. Delimiters are decoded: `'\001'` is one byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RowFormat {
-    /// ROW FORMAT DELIMITED; what was not written is `None`.
+    /// ROW FORMAT DELIMITED; clauses that were not written are `None`.
     Delimited {
         /// FIELDS TERMINATED BY.
         field: Option<String>,
@@ -599,15 +600,15 @@ pub enum StoredAs {
 pub struct CreateView {
     /// The view.
     pub name: Name,
-    /// OR REPLACE.
+    /// Whether OR REPLACE was written.
     pub or_replace: bool,
     /// With IF NOT EXISTS.
     pub if_not_exists: bool,
-    /// Column names (and comments), empty when not written.
+    /// The column names (and comments), empty if not written.
     pub columns: Vec<(String, Option<String>)>,
     /// COMMENT.
     pub comment: Option<String>,
-    /// Definition; its `text` is what SHOW CREATE VIEW prints.
+    /// The definition; its `text` is what SHOW CREATE VIEW prints.
     pub query: QueryText,
 }
 
@@ -622,12 +623,12 @@ pub enum ObjectKind {
     Database,
 }
 
-/// Where a variable lives.
+/// The scope of a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// GLOBAL.
     Global,
-    /// SESSION, LOCAL, or nothing.
+    /// SESSION, LOCAL, or no word.
     Session,
     /// PERSIST / PERSIST_ONLY.
     Persist,
@@ -639,18 +640,18 @@ pub enum Scope {
 pub enum Assignment {
     /// A system variable.
     Variable {
-        /// Where.
+        /// The scope.
         scope: Scope,
-        /// Name as written, without `@@` and scope.
+        /// The name as written, without `@@` and scope.
         name: String,
-        /// New value.
+        /// The new value.
         value: SetValue,
     },
     /// A user variable.
     User {
         /// Name without `@`.
         name: String,
-        /// New value.
+        /// The new value.
         value: SetValue,
     },
     /// NAMES charset [COLLATE collation].
@@ -664,20 +665,20 @@ pub enum Assignment {
     CharacterSet(Option<String>),
     /// [SESSION|GLOBAL] TRANSACTION characteristics.
     Transaction {
-        /// Where; `None` is the next transaction only.
+        /// The scope; `None` means the next transaction only.
         scope: Option<Scope>,
-        /// `READ-COMMITTED` and so on, in the form of the variable's value.
+        /// The isolation level in the form of the variable's value, `READ-COMMITTED` and so on.
         isolation: Option<String>,
-        /// READ ONLY / READ WRITE.
+        /// Whether READ ONLY (true) or READ WRITE (false) was written.
         read_only: Option<bool>,
     },
     /// PASSWORD [FOR user] = PASSWORD('x') | 'x'.
     Password {
-        /// The user; `None` for one's own.
+        /// The user; `None` for the current user.
         user: Option<UserName>,
         /// The password or hash as written.
         password: SecretText,
-        /// It was inside PASSWORD(...), so it is plain text.
+        /// Whether it was inside PASSWORD(...), so that it is plain text.
         plain: bool,
     },
 }
@@ -695,7 +696,7 @@ pub enum SetValue {
     Query(QueryText),
 }
 
-/// Lock kinds.
+/// The kinds of locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockKind {
     /// READ [LOCAL].
@@ -704,11 +705,11 @@ pub enum LockKind {
     Write,
 }
 
-/// Where PREPARE takes its text from.
+/// The source from which PREPARE takes its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PrepareSource {
     /// A string literal.
     Text(String),
-    /// A user variable's name without `@`.
+    /// The name of a user variable, without `@`.
     Variable(String),
 }

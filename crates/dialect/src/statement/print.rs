@@ -1,5 +1,5 @@
-//! Definitions of tables as text, laid out as Doris's SHOW CREATE TABLE does it. What the parser reads from it is the same
-//! tree again.
+//! Printing of table definitions, in the layout of Doris's SHOW CREATE TABLE. The parser reads the printed text back as
+//! the same tree.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -10,7 +10,7 @@ use super::table::{
     PartitionDef, PartitionExpr, PartitionItem, PartitionKind, PartitionValue, PartitionValues, RollupDef,
 };
 
-/// A name in back quotes.
+/// A name in backquotes.
 struct Quoted<'a>(&'a str);
 
 impl Display for Quoted<'_> {
@@ -19,7 +19,7 @@ impl Display for Quoted<'_> {
     }
 }
 
-/// A string literal in quotes of that kind, with backslash escapes.
+/// A string literal in quotes of this kind, with backslash escapes.
 struct Literal<'a>(char, &'a str);
 
 impl Display for Literal<'_> {
@@ -37,7 +37,7 @@ impl Display for Literal<'_> {
     }
 }
 
-/// Things with commas between them.
+/// Items with commas between them.
 struct List<'a, T>(&'a [T]);
 
 impl<T: Display> Display for List<'_, T> {
@@ -112,7 +112,7 @@ impl Display for ColumnDef {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", Quoted(&self.name))?;
         match &self.data_type {
-            // As Doris has it. Clients read the types of columns out of SHOW CREATE TABLE, and MySQL has no STRING.
+            // Like Doris. Clients read the types of columns from SHOW CREATE TABLE, and MySQL has no STRING.
             SqlType::String => f.write_str("text")?,
             other => write!(f, "{other}")?,
         }
@@ -157,7 +157,7 @@ impl Display for Clock {
     }
 }
 
-/// The aggregation as statements spell it.
+/// Returns the aggregation as statements spell it.
 pub fn aggregate_name(aggregate: Aggregate) -> &'static str {
     match aggregate {
         Aggregate::Sum => "SUM",
@@ -257,7 +257,7 @@ impl Display for PartitionDef {
 }
 
 impl Display for PartitionValues {
-    /// With a blank before it; nothing for [`PartitionValues::Rest`].
+    /// Prints with a leading blank; prints nothing for [`PartitionValues::Rest`].
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             PartitionValues::LessThan(values) => write!(f, " VALUES LESS THAN ({})", List(values)),

@@ -4,7 +4,7 @@ use sqlparser::ast;
 
 use super::{Literal, Name, QueryText, Scope, UserName};
 
-/// LIKE or WHERE behind SHOW.
+/// LIKE or WHERE after SHOW.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ShowFilter {
     /// LIKE 'pattern'.
@@ -16,17 +16,17 @@ pub enum ShowFilter {
 /// SHOW.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Show {
-    /// What is shown.
+    /// The objects that are shown.
     pub kind: ShowKind,
     /// LIKE or WHERE.
     pub filter: Option<ShowFilter>,
-    /// ORDER BY: names of the result's columns, and whether descending.
+    /// ORDER BY: names of the result's columns, and whether the order is descending.
     pub order_by: Vec<(String, bool)>,
     /// LIMIT: offset and count.
     pub limit: Option<(u64, u64)>,
 }
 
-/// What SHOW shows.
+/// A form of SHOW.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ShowKind {
@@ -87,7 +87,7 @@ pub enum ShowKind {
     },
     /// TABLET id.
     Tablet(u64),
-    /// DATA SKEW FROM t [PARTITION (p, ...)], also behind ADMIN.
+    /// DATA SKEW FROM t [PARTITION (p, ...)], also after ADMIN.
     DataSkew {
         /// The table.
         table: Name,
@@ -96,9 +96,9 @@ pub enum ShowKind {
     },
     /// DATA [FROM t] [ALL].
     Data {
-        /// The table; `None` for all of the database.
+        /// The table; `None` for all tables of the database.
         table: Option<Name>,
-        /// ALL: with what is no longer in use.
+        /// Whether ALL was written: data that is out of use is included.
         all: bool,
     },
     /// LOAD / STREAM LOAD [FROM db].
@@ -119,12 +119,12 @@ pub enum ShowKind {
     Transaction {
         /// Database.
         from: Option<Name>,
-        /// Its number.
+        /// The transaction's number.
         id: Option<u64>,
     },
     /// ALTER TABLE COLUMN | ROLLUP | MATERIALIZED VIEW | OPTIMIZE [FROM db].
     AlterTable {
-        /// Which of them, upper case.
+        /// The kind of job, in upper case.
         job: String,
         /// Database.
         from: Option<Name>,
@@ -138,7 +138,7 @@ pub enum ShowKind {
         /// Columns; empty for all.
         columns: Vec<String>,
     },
-    /// REPLICA STATUS | DISTRIBUTION FROM t [PARTITION (p, ...)], also behind ADMIN.
+    /// REPLICA STATUS | DISTRIBUTION FROM t [PARTITION (p, ...)], also after ADMIN.
     Replicas {
         /// DISTRIBUTION.
         distribution: bool,
@@ -147,7 +147,7 @@ pub enum ShowKind {
         /// Partitions; empty for all.
         partitions: Vec<String>,
     },
-    /// [FRONTEND|BACKEND] CONFIG, also behind ADMIN.
+    /// [FRONTEND|BACKEND] CONFIG, also after ADMIN.
     Config {
         /// BACKEND.
         backend: bool,
@@ -169,12 +169,12 @@ pub enum ShowKind {
     },
     /// WARNINGS; `count` for `SHOW COUNT(*) WARNINGS`.
     Warnings {
-        /// Only their number.
+        /// Whether only their number is shown.
         count: bool,
     },
     /// ERRORS.
     Errors {
-        /// Only their number.
+        /// Whether only their number is shown.
         count: bool,
     },
     /// [STORAGE] ENGINES.
@@ -189,7 +189,7 @@ pub enum ShowKind {
     Privileges,
     /// GRANTS [FOR user]; `ALL GRANTS`.
     Grants {
-        /// The user; `None` for one's own.
+        /// The user; `None` for the current user.
         user: Option<UserName>,
         /// ALL.
         all: bool,
@@ -198,7 +198,7 @@ pub enum ShowKind {
     RoleGrants(String),
     /// `[ALL] AUTHENTICATION [FOR user]`.
     Authentication {
-        /// The user; `None` for one's own.
+        /// The user; `None` for the current user.
         user: Option<UserName>,
         /// ALL.
         all: bool,
@@ -209,9 +209,9 @@ pub enum ShowKind {
     CreateUser(UserName),
     /// PROPERTY [FOR 'u']; `ALL PROPERTIES`.
     Properties {
-        /// User name; `None` for one's own.
+        /// The user's name; `None` for the current user.
         user: Option<String>,
-        /// Of all users.
+        /// Whether the properties of all users are shown.
         all: bool,
     },
     /// [FULL] [BUILTIN] FUNCTIONS [FROM db]; also FUNCTION STATUS, GLOBAL FUNCTIONS.
@@ -243,31 +243,31 @@ pub enum ShowKind {
     Backends,
     /// FRONTENDS.
     Frontends,
-    /// `PROFILE [type, ...] [FOR QUERY n]`: how long the steps of a statement took.
+    /// `PROFILE [type, ...] [FOR QUERY n]`: the time that the steps of a statement took.
     ProfileSteps(Option<u64>),
     /// `{QUERY|LOAD} PROFILE ['/id']` and PROFILES.
     Profile {
-        /// Id or path as written.
+        /// The id or path, as written.
         id: Option<String>,
-        /// The list, not one profile.
+        /// Whether the list is shown, not one profile.
         list: bool,
-        /// Of loads.
+        /// Whether the profiles are those of loads.
         loads: bool,
     },
-    /// `PROC '/x'` and other admin forms: words upper case, names as written.
+    /// `PROC '/x'` and other administrative forms: words in upper case, names as written.
     Other(String),
 }
 
-/// What DESCRIBE describes.
+/// The object of DESCRIBE.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DescribeTarget {
-    /// A table, and one column or a LIKE pattern of it.
+    /// A table, and perhaps one column of it or a LIKE pattern.
     Table {
         /// The table.
         name: Name,
         /// Column or pattern.
         column: Option<String>,
     },
-    /// A path in quotes, or `FUNCTION files(...)`: described as `SELECT * FROM ...`.
+    /// A path in quotes, or `FUNCTION files(...)`: it is described as `SELECT * FROM ...`.
     Query(QueryText),
 }

@@ -1,4 +1,4 @@
-//! Definitions of tables and their changes.
+//! Definitions of tables, and their changes.
 
 use dipper_base::types::SqlType;
 use sqlparser::ast;
@@ -9,23 +9,23 @@ use super::{Literal, Name, Properties, QueryText};
 
 /// A column of a table definition.
 ///
-/// Tables over files know only name, type, comment and `not_null`; [`ColumnDef::beyond_files`] names what else a
-/// statement asks for.
+/// Tables over files know only name, type, comment and `not_null`; [`ColumnDef::beyond_files`] returns a clause that
+/// goes beyond that.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColumnDef {
-    /// Name as written.
+    /// The name, as written.
     pub name: String,
     /// Type.
     pub data_type: SqlType,
     /// COMMENT.
     pub comment: Option<String>,
-    /// NOT NULL was written, or follows from AUTO_INCREMENT.
+    /// Whether NOT NULL was written, or follows from AUTO_INCREMENT.
     pub not_null: bool,
-    /// KEY was written. (An inline `PRIMARY KEY` or `UNIQUE` is in [`CreateTable::key`].)
+    /// Whether KEY was written. (An inline `PRIMARY KEY` or `UNIQUE` is in [`CreateTable::key`].)
     pub key: bool,
-    /// How values of an AGGREGATE table's column are merged.
+    /// The aggregation by which values of an AGGREGATE table's column are merged.
     pub aggregate: Option<Aggregate>,
-    /// AUTO_INCREMENT: the first value, 1 when not written.
+    /// AUTO_INCREMENT: the first value, 1 if it was not written.
     pub auto_increment: Option<i64>,
     /// DEFAULT. `DEFAULT NULL` is `Literal(None)`; PI and E are their literals.
     pub default: Option<DefaultValue>,
@@ -34,7 +34,7 @@ pub struct ColumnDef {
 }
 
 impl ColumnDef {
-    /// The first clause of the column that only native tables know, upper case.
+    /// Returns the first clause of the column that only native tables know, in upper case.
     pub fn beyond_files(&self) -> Option<&'static str> {
         [
             (self.key, "KEY"),
@@ -48,16 +48,17 @@ impl ColumnDef {
     }
 }
 
-/// CREATE TABLE of a native table: Doris's, StarRocks's and MySQL's words.
+/// CREATE TABLE of a native table, in the words of Doris, StarRocks and MySQL.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CreateTable {
     /// The table.
     pub name: Name,
     /// With IF NOT EXISTS.
     pub if_not_exists: bool,
-    /// TEMPORARY was written.
+    /// Whether TEMPORARY was written.
     pub temporary: bool,
-    /// Columns in written order. Empty with `query` (then [`CreateTable::column_names`] may be given), or with neither.
+    /// The columns in written order. Empty with `query` (then [`CreateTable::column_names`] may be given), or with
+    /// neither.
     pub columns: Vec<ColumnDef>,
     /// `CREATE TABLE t (a, b) ... AS query`: names without types.
     pub column_names: Vec<String>,
@@ -65,9 +66,9 @@ pub struct CreateTable {
     pub indexes: Vec<IndexDef>,
     /// `ENGINE = x`, as written.
     pub engine: Option<String>,
-    /// The key, from whichever clause named it.
+    /// The key, whichever clause declared it.
     pub key: Option<KeyClause>,
-    /// `CLUSTER BY (...)` of Doris, `ORDER BY (...)` of StarRocks: sort order other than the key.
+    /// `CLUSTER BY (...)` of Doris, `ORDER BY (...)` of StarRocks: a sort order other than the key.
     pub sort_key: Vec<String>,
     /// COMMENT.
     pub comment: Option<String>,
@@ -79,7 +80,8 @@ pub struct CreateTable {
     pub rollups: Vec<RollupDef>,
     /// PROPERTIES; MySQL's table options (`AUTO_INCREMENT = n`, `ROW_FORMAT`, ...) are not among them.
     pub properties: Properties,
-    /// MySQL's table options that mean nothing here, upper case (`CHARSET`, `COLLATE`, `ROW_FORMAT`, ...), and values.
+    /// MySQL's table options that have no effect here, in upper case (`CHARSET`, `COLLATE`, `ROW_FORMAT`, ...), with
+    /// their values.
     pub options: Properties,
     /// `AS query`.
     pub query: Option<QueryText>,
@@ -88,20 +90,20 @@ pub struct CreateTable {
 /// A table's key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyClause {
-    /// The model it asks for; PRIMARY KEY and UNIQUE are [`Model::Unique`].
+    /// The table model of the key; PRIMARY KEY and UNIQUE are [`Model::Unique`].
     pub model: Model,
-    /// Written as PRIMARY KEY: its columns are NOT NULL.
+    /// Whether it was written as PRIMARY KEY: its columns are NOT NULL.
     pub primary: bool,
-    /// Its columns; may be empty (`DUPLICATE KEY()`): no key.
+    /// The key's columns; empty (`DUPLICATE KEY()`) means no key.
     pub columns: Vec<String>,
 }
 
 /// An index of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexDef {
-    /// Name; `None` where MySQL makes one up.
+    /// The name; `None` where MySQL makes one up.
     pub name: Option<String>,
-    /// UNIQUE was written.
+    /// Whether UNIQUE was written.
     pub unique: bool,
     /// Columns.
     pub columns: Vec<String>,
@@ -113,21 +115,21 @@ pub struct IndexDef {
     pub comment: Option<String>,
 }
 
-/// A rollup: some columns of a table, which Doris keeps once more, in another order or merged.
+/// A rollup: some columns of a table, which Doris stores a second time, in another order or merged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RollupDef {
-    /// Name.
+    /// The name.
     pub name: String,
-    /// Columns, in order.
+    /// The columns, in order.
     pub columns: Vec<String>,
-    /// `DUPLICATE KEY (...)`: those that it is sorted by; empty where nothing is said.
+    /// `DUPLICATE KEY (...)`: the columns by which the rollup is sorted; empty if it was not written.
     pub keys: Vec<String>,
 }
 
-/// Rollups that `CREATE TABLE ... LIKE` takes along.
+/// The rollups that `CREATE TABLE ... LIKE` copies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WithRollups {
-    /// None of them.
+    /// No rollups.
     None,
     /// `WITH ROLLUP`.
     All,
@@ -138,13 +140,15 @@ pub enum WithRollups {
 /// PARTITION BY.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionClause {
-    /// AUTO was written, or it is one of StarRocks's expression partitionings: partitions come with the rows.
+    /// Whether AUTO was written, or this is one of StarRocks's expression partitionings: partitions are created for the
+    /// rows that arrive.
     pub auto: bool,
-    /// RANGE or LIST; for StarRocks's `PARTITION BY date_trunc(..)` and `PARTITION BY (a, b)` what these amount to.
+    /// RANGE or LIST; for StarRocks's `PARTITION BY date_trunc(..)` and `PARTITION BY (a, b)` the kind that they amount
+    /// to.
     pub kind: PartitionKind,
-    /// What is partitioned by, at least one.
+    /// The expressions to partition by, at least one.
     pub by: Vec<PartitionExpr>,
-    /// The partitions given.
+    /// The partitions that are given.
     pub partitions: Vec<PartitionItem>,
 }
 
@@ -153,7 +157,7 @@ pub struct PartitionClause {
 pub enum PartitionExpr {
     /// A column.
     Column(String),
-    /// `date_trunc(column, 'unit')` in either order of arguments; unit lower case.
+    /// `date_trunc(column, 'unit')` in either order of arguments; the unit is in lower case.
     DateTrunc {
         /// The column.
         column: String,
@@ -163,7 +167,7 @@ pub enum PartitionExpr {
 }
 
 impl PartitionExpr {
-    /// The column that it reads.
+    /// Returns the column that the expression reads.
     pub fn column(&self) -> &str {
         match self {
             PartitionExpr::Column(column) | PartitionExpr::DateTrunc { column, .. } => column,
@@ -177,20 +181,20 @@ pub enum PartitionItem {
     /// `PARTITION p VALUES ...`.
     One(PartitionDef),
     /// `FROM (a) TO (b) INTERVAL n unit` of Doris, `START (a) END (b) EVERY (INTERVAL n unit)` of StarRocks: as many
-    /// partitions as it takes from `from` (within) to `to` (without).
+    /// partitions as it takes from `from` (included) to `to` (excluded).
     Steps {
-        /// First value.
+        /// The first value.
         from: Vec<PartitionValue>,
-        /// First value above.
+        /// The first value above the last partition.
         to: Vec<PartitionValue>,
-        /// Size of a step, at least 1.
+        /// The size of a step, at least 1.
         step: u64,
         /// `year`, `month`, `week`, `day`, `hour`, ...; `None` for steps of integers.
         unit: Option<String>,
     },
 }
 
-/// A partition by name.
+/// A partition with a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionDef {
     /// Name.
@@ -199,29 +203,29 @@ pub struct PartitionDef {
     pub if_not_exists: bool,
     /// Its values.
     pub values: PartitionValues,
-    /// PROPERTIES in the form `("k" = "v")` behind it.
+    /// PROPERTIES in the form `("k" = "v")` after the values.
     pub properties: Properties,
 }
 
 /// Values of a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PartitionValues {
-    /// `VALUES LESS THAN (...)`: from the end of the partition below.
+    /// `VALUES LESS THAN (...)`: starts at the end of the partition below.
     LessThan(Vec<PartitionValue>),
     /// `VALUES [(...), (...))`.
     Range {
-        /// First value within.
+        /// The first value in the partition.
         lower: Vec<PartitionValue>,
-        /// First value above.
+        /// The first value above the partition.
         upper: Vec<PartitionValue>,
     },
-    /// `VALUES IN (...)`, each with one entry per partition column (`None` is NULL).
+    /// `VALUES IN (...)`, each row with one entry per partition column (`None` is NULL).
     In(Vec<Vec<Option<String>>>),
-    /// Nothing written: what no other partition of a LIST holds.
+    /// No values were written: the partition takes the values that no other partition of a LIST has.
     Rest,
 }
 
-/// A bound.
+/// One value of a bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PartitionValue {
     /// A literal as text; `None` is NULL.
@@ -233,13 +237,13 @@ pub enum PartitionValue {
 /// DISTRIBUTED BY.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DistributionClause {
-    /// Columns of HASH; `None` is RANDOM.
+    /// The columns of HASH; `None` is RANDOM.
     pub hash: Option<Vec<String>>,
-    /// BUCKETS n; `None` for AUTO and where it is not written.
+    /// BUCKETS n; `None` for AUTO, and if it is not written.
     pub buckets: Option<u32>,
 }
 
-/// Where ADD or MODIFY COLUMN puts a column.
+/// The position at which ADD or MODIFY COLUMN puts a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ColumnPosition {
     /// FIRST.
@@ -256,38 +260,38 @@ pub enum TableChange {
     AddPartition {
         /// With IF NOT EXISTS.
         if_not_exists: bool,
-        /// Column and value.
+        /// The partition columns with their values.
         spec: Vec<(String, Literal)>,
-        /// Where its files are.
+        /// The location of its files.
         location: Option<String>,
     },
     /// Hive's `DROP [IF EXISTS] PARTITION (k=v, ...) [PURGE]`, one per partition.
     DropPartition {
         /// With IF EXISTS.
         if_exists: bool,
-        /// Column and value.
+        /// The partition columns with their values.
         spec: Vec<(String, Literal)>,
     },
     /// `ADD [TEMPORARY] PARTITION[S] ...` of a native table.
     AddNamedPartition {
-        /// TEMPORARY.
+        /// Whether TEMPORARY was written.
         temporary: bool,
         /// One partition, or steps.
         item: PartitionItem,
         /// DISTRIBUTED BY of the new partitions.
         distribution: Option<DistributionClause>,
-        /// PROPERTIES behind DISTRIBUTED BY.
+        /// PROPERTIES after DISTRIBUTED BY.
         properties: Properties,
     },
     /// `DROP [TEMPORARY] PARTITION p [FORCE]` of a native table, one per partition.
     DropNamedPartition {
-        /// TEMPORARY.
+        /// Whether TEMPORARY was written.
         temporary: bool,
         /// With IF EXISTS.
         if_exists: bool,
         /// Its name.
         partition: String,
-        /// FORCE was written.
+        /// Whether FORCE was written.
         force: bool,
     },
     /// `RENAME PARTITION a b`.
@@ -299,9 +303,9 @@ pub enum TableChange {
     },
     /// `REPLACE PARTITION (a, ..) WITH TEMPORARY PARTITION (b, ..) [PROPERTIES ..]`.
     ReplacePartitions {
-        /// Partitions that go.
+        /// The partitions that are replaced.
         partitions: Vec<String>,
-        /// Temporary partitions that take their place.
+        /// The temporary partitions that take their place.
         with: Vec<String>,
         /// `strict_range`, `use_temp_partition_name`.
         properties: Properties,
@@ -313,7 +317,8 @@ pub enum TableChange {
         /// New properties.
         properties: Properties,
     },
-    /// `MODIFY DISTRIBUTION DISTRIBUTED BY ...`, and StarRocks's `DISTRIBUTED BY ...`: for partitions made from now on.
+    /// `MODIFY DISTRIBUTION DISTRIBUTED BY ...`, and StarRocks's `DISTRIBUTED BY ...`: applies to partitions that are
+    /// created later.
     Distribution(DistributionClause),
     /// RENAME [TO|AS] name.
     Rename(Name),
@@ -321,23 +326,23 @@ pub enum TableChange {
     ReplaceWith {
         /// The other table.
         table: Name,
-        /// The other table gets this one's content; otherwise it is gone.
+        /// Whether the other table gets this one's content; otherwise that content is dropped.
         swap: bool,
-        /// FORCE was written.
+        /// Whether FORCE was written.
         force: bool,
     },
     /// `ADD COLUMN[S]`.
     AddColumns {
         /// The columns.
         columns: Vec<ColumnDef>,
-        /// Where the (only) column goes; `None` behind the last of its kind.
+        /// The position of the (only) column; `None` puts it after the last of its kind.
         position: Option<ColumnPosition>,
     },
     /// `MODIFY COLUMN name type ...`.
     ModifyColumn {
-        /// New definition of the column with that name.
+        /// The new definition of the column with that name.
         column: ColumnDef,
-        /// Where it goes; `None` where it is.
+        /// The new position; `None` leaves the column where it is.
         position: Option<ColumnPosition>,
     },
     /// `REPLACE COLUMNS (...)` of Hive.
@@ -350,7 +355,7 @@ pub enum TableChange {
         from: String,
         /// New name.
         to: String,
-        /// New definition, for CHANGE.
+        /// The new definition, for CHANGE.
         definition: Option<ColumnDef>,
     },
     /// `ORDER BY (a, b, ...)`: all columns in a new order.
@@ -364,7 +369,7 @@ pub enum TableChange {
     },
     /// `ENABLE FEATURE "BATCH_DELETE" | "SEQUENCE_LOAD" [WITH PROPERTIES (...)]`.
     EnableFeature {
-        /// Name, upper case.
+        /// The name, in upper case.
         feature: String,
         /// PROPERTIES.
         properties: Properties,
@@ -403,7 +408,7 @@ pub enum TableChange {
     Compact {
         /// Partitions; empty for all.
         partitions: Vec<String>,
-        /// `BASE`, `CUMULATIVE`, or what `WHERE TYPE = '...'` says, upper case.
+        /// `BASE`, `CUMULATIVE`, or the value of `WHERE TYPE = '...'`, in upper case.
         kind: Option<String>,
     },
     /// `SET LOCATION '...'`.
@@ -414,7 +419,7 @@ pub enum TableChange {
     UnsetProperties(Vec<String>),
     /// `SET SERDEPROPERTIES (...)`.
     SetSerdeProperties(Properties),
-    /// `RECOVER PARTITIONS`: the same as MSCK REPAIR.
+    /// `RECOVER PARTITIONS`: does the same as MSCK REPAIR.
     RecoverPartitions,
     /// `MODIFY COMMENT '...'`.
     Comment(String),
@@ -427,20 +432,20 @@ pub struct CreateIndex {
     pub table: Name,
     /// With IF NOT EXISTS.
     pub if_not_exists: bool,
-    /// The index; its name is given.
+    /// The index; it always has a name.
     pub index: IndexDef,
 }
 
 /// The tables of BACKUP and RESTORE.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Snapshot {
-    /// Name of the snapshot, perhaps with a database.
+    /// The name of the snapshot, perhaps with a database.
     pub name: Name,
-    /// FROM or TO a repository.
+    /// The repository after FROM or TO.
     pub repository: Option<String>,
     /// The tables; empty for all.
     pub tables: Vec<SnapshotTable>,
-    /// EXCLUDE was written: all but `tables`.
+    /// Whether EXCLUDE was written: all tables but `tables`.
     pub exclude: bool,
     /// PROPERTIES.
     pub properties: Properties,

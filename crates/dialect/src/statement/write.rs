@@ -1,4 +1,4 @@
-//! What changes rows: INSERT, UPDATE, DELETE, LOAD DATA, and queries that write files.
+//! Statements that change rows: INSERT, UPDATE, DELETE, LOAD DATA, and queries that write files.
 
 use sqlparser::ast;
 
@@ -9,26 +9,25 @@ use super::{Literal, Name, Properties, QueryText};
 pub struct Insert {
     /// Target table.
     pub table: Name,
-    /// INSERT OVERWRITE.
+    /// Whether this is INSERT OVERWRITE.
     pub overwrite: bool,
-    /// REPLACE INTO: rows with a key that is there replace it, which is what UNIQUE tables do anyway.
+    /// Whether this is REPLACE INTO: a row replaces one with the same key, which UNIQUE tables do anyway.
     pub replace: bool,
-    /// `PARTITION (dt='x', hour)`: values as literals or `None` for dynamic ones. Doris's `PARTITION (p1, p2)` looks
-    /// the same, with `None` everywhere.
-    /// `PARTITION (*)` has one entry of that name.
+    /// `PARTITION (dt='x', hour)`: values as literals, or `None` for dynamic ones. Doris's `PARTITION (p1, p2)` looks
+    /// the same, with `None` everywhere. `PARTITION (*)` has one entry with the name `*`.
     pub partition: Vec<(String, Option<Literal>)>,
-    /// TEMPORARY stood before PARTITION.
+    /// Whether TEMPORARY was written before PARTITION.
     pub temporary: bool,
-    /// Column list; empty when not written.
+    /// The column list; empty if it was not written.
     pub columns: Vec<String>,
     /// `WITH LABEL name`.
     pub label: Option<String>,
-    /// IGNORE was written.
+    /// Whether IGNORE was written.
     pub ignore: bool,
-    /// What is inserted; VALUES is a query too. The bare word DEFAULT in a row of VALUES is the column's default
+    /// The rows to insert; VALUES is a query, too. The bare word DEFAULT in a row of VALUES is the column's default
     /// ([`super::is_default`]).
     pub source: QueryText,
-    /// `AS name [(column, ...)]` behind the rows: what ON DUPLICATE KEY UPDATE calls them.
+    /// `AS name [(column, ...)]` after the rows: the names by which ON DUPLICATE KEY UPDATE refers to them.
     pub rows_as: Option<(String, Vec<String>)>,
     /// ON DUPLICATE KEY UPDATE assignments: column and expression.
     pub on_duplicate: Vec<(String, ast::Expr)>,
@@ -41,30 +40,30 @@ pub struct SelectIntoOutfile {
     pub source: QueryText,
     /// Target path or URL, as written.
     pub path: String,
-    /// `FORMAT AS csv`: lower case; `None` when not written (Doris: csv; MySQL: tab separated text).
+    /// `FORMAT AS csv`, in lower case; `None` if it was not written (Doris: csv; MySQL: tab-separated text).
     pub format: Option<String>,
     /// PROPERTIES(...) of Doris.
     pub properties: Properties,
-    /// MySQL's FIELDS and LINES clauses, if any of them was written.
+    /// MySQL's FIELDS and LINES clauses, if one of them was written.
     pub fields: Option<OutfileFields>,
     /// `CHARACTER SET x`.
     pub charset: Option<String>,
 }
 
-/// MySQL's `FIELDS TERMINATED BY ... LINES TERMINATED BY ...`. Values decoded; defaults are MySQL's.
+/// MySQL's `FIELDS TERMINATED BY ... LINES TERMINATED BY ...`. Values are decoded; defaults are MySQL's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutfileFields {
-    /// Between fields; default tab.
+    /// The text between fields; a tab by default.
     pub terminated_by: String,
-    /// Around fields; default nothing.
+    /// The text around fields; empty by default.
     pub enclosed_by: String,
-    /// ENCLOSED only around strings.
+    /// Whether only strings are enclosed.
     pub optionally: bool,
-    /// Escape character; default backslash.
+    /// The escape character; a backslash by default.
     pub escaped_by: String,
-    /// Before lines; default nothing.
+    /// The text before lines; empty by default.
     pub lines_starting_by: String,
-    /// After lines; default newline.
+    /// The text after lines; a newline by default.
     pub lines_terminated_by: String,
 }
 
@@ -90,10 +89,11 @@ pub struct Update {
     pub alias: Option<String>,
     /// `PARTITION (p1, ...)`, empty for all.
     pub partitions: Vec<String>,
-    /// Columns that get values, in written order, without table or alias.
+    /// The columns that get values, in written order, without table or alias.
     pub columns: Vec<String>,
-    /// `SELECT value, ... FROM target [alias] [, from ...] [WHERE ...] [ORDER BY ...] [LIMIT ...]`: one item per column, in
-    /// their order. The bare word DEFAULT is the column's default ([`super::is_default`]). The target is the first in FROM.
+    /// `SELECT value, ... FROM target [alias] [, from ...] [WHERE ...] [ORDER BY ...] [LIMIT ...]`: one item per
+    /// column, in their order. The bare word DEFAULT is the column's default ([`super::is_default`]). The target is the
+    /// first table in FROM.
     pub source: QueryText,
 }
 
@@ -106,16 +106,17 @@ pub struct Delete {
     pub alias: Option<String>,
     /// `PARTITION (p1, ...)`, empty for all.
     pub partitions: Vec<String>,
-    /// `TEMPORARY` stood before PARTITION.
+    /// Whether TEMPORARY was written before PARTITION.
     pub temporary: bool,
-    /// `SELECT 1 FROM target [alias] [, using ...] [WHERE ...] [ORDER BY ...] [LIMIT ...]`. The target is the first in FROM.
+    /// `SELECT 1 FROM target [alias] [, using ...] [WHERE ...] [ORDER BY ...] [LIMIT ...]`. The target is the first
+    /// table in FROM.
     pub source: QueryText,
 }
 
 /// `LOAD DATA [LOCAL] INFILE`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadData {
-    /// LOCAL: the client sends the file.
+    /// Whether LOCAL was written: the client sends the file.
     pub local: bool,
     /// Path, as written.
     pub path: String,
@@ -127,19 +128,19 @@ pub struct LoadData {
     pub partitions: Vec<String>,
     /// `CHARACTER SET x`.
     pub charset: Option<String>,
-    /// FIELDS and LINES clauses, MySQL's defaults where not written.
+    /// The FIELDS and LINES clauses, with MySQL's defaults where they were not written.
     pub fields: OutfileFields,
     /// `IGNORE n LINES`.
     pub skip_lines: u64,
-    /// Targets of the file's columns, in order; empty when not written: the table's columns.
+    /// The targets of the file's columns, in order; empty if not written: then they are the table's columns.
     pub columns: Vec<LoadColumn>,
-    /// SET: column and value; user variables read as names with `@`.
+    /// SET: column and value; user variables are read as names with `@`.
     pub set: Vec<(String, ast::Expr)>,
     /// PROPERTIES of Doris: `strict_mode`, `max_filter_ratio`, `timeout`, ...
     pub properties: Properties,
 }
 
-/// Rows whose key is there already.
+/// The treatment of rows whose key exists already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnDuplicate {
     /// REPLACE.
@@ -148,11 +149,11 @@ pub enum OnDuplicate {
     Ignore,
 }
 
-/// Where LOAD DATA puts a column of the file.
+/// The target of a column of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LoadColumn {
-    /// Into a column.
+    /// A column of the table.
     Column(String),
-    /// Into a user variable, named without `@`.
+    /// A user variable, named without `@`.
     Variable(String),
 }
