@@ -1,4 +1,4 @@
-//! Statements of the four dialects through the parser: what they become, and what errors say.
+//! Tests of the parser with statements of the four dialects: the resulting statements, and the texts of errors.
 
 use dipper_dialect::error::SqlError;
 use dipper_dialect::parser::{ParseOptions, parse, parse_next};
@@ -141,7 +141,7 @@ fn operators_bind_as_in_mysql() {
         let q = query(&format!("select {text}"));
         assert_eq!(q.ast.to_string(), format!("SELECT {grouped}"));
     }
-    // The shapes, where the text cannot show them.
+    // The trees, where the text cannot show them.
     let shape =
         |text: &str| format!("{:?}", dipper_dialect::parser::parse_expr(text, &ParseOptions::default()).unwrap());
     for (left, right) in [

@@ -1,4 +1,4 @@
-//! Printed definitions read back as the same tree.
+//! Tests that printed definitions read back as the same tree.
 
 use dipper_base::types::SqlType;
 use dipper_dialect::parser::{ParseOptions, parse};
@@ -16,7 +16,7 @@ fn read(sql: &str) -> CreateTable {
     }
 }
 
-/// Names and texts with what has a meaning in SQL.
+/// Names and texts that contain characters with a meaning in SQL.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a-z_][a-z0-9_]{0,8}",
@@ -27,7 +27,7 @@ fn text() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A name has no NUL: the parser cannot read one inside back quotes.
+/// A name has no NUL: the parser cannot read one inside backquotes.
 fn name() -> impl Strategy<Value = String> {
     text().prop_map(|t| t.replace(['\0', '\n'], "_"))
 }
@@ -194,7 +194,7 @@ proptest! {
     fn printed_definitions_read_back(table in table()) {
         let printed = table.to_string();
         let again = read(&printed);
-        // HLL_EMPTY and BITMAP_EMPTY are one thing of a column whose type says which.
+        // HLL_EMPTY and BITMAP_EMPTY are the same default; the column's type decides which of them is printed.
         prop_assert_eq!(&again, &table, "{}", printed);
         prop_assert_eq!(again.to_string(), printed);
     }

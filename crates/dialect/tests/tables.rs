@@ -1,4 +1,4 @@
-//! Statements about native tables: what they become, and what errors say and where.
+//! Tests of statements about native tables: the resulting statements, and the texts and places of errors.
 
 use dipper_base::types::SqlType;
 use dipper_dialect::error::SqlError;
@@ -39,7 +39,7 @@ fn error(sql: &str) -> SqlError {
     }
 }
 
-/// The text under the caret and the message.
+/// Returns the text under the caret and the message.
 fn caret(sql: &str) -> (String, String) {
     let e = error(sql);
     let at = e.position.clone().expect("a place");
@@ -106,8 +106,9 @@ fn the_table_of_article_001() {
     assert_eq!(t.properties[0], ("replication_allocation".into(), "tag.location.default: 1".into()));
 }
 
-/// The statements of article 003, whose copy has lost its line breaks (`ENGINE=OLAPDUPLICATE KEY`): put back before
-/// the words that open clauses. (`)` before `COMMENT` also ends a column list in the article's other tables.)
+/// Returns the statements of article 003, whose copy has lost its line breaks (`ENGINE=OLAPDUPLICATE KEY`): they are
+/// put back before the words that open clauses. (`)` before `COMMENT` also ends a column list in the article's other
+/// tables.)
 fn article_003() -> Vec<String> {
     let broken = [
         r#"CREATE TABLE IF NOT EXISTS `lineorder` (    `lo_orderkey` bigint(20) NOT NULL COMMENT "",    `lo_linenumber` int(11) NOT NULL COMMENT "",    `lo_custkey` int(11) NOT NULL COMMENT "",    `lo_partkey` int(11) NOT NULL COMMENT "",    `lo_suppkey` int(11) NOT NULL COMMENT "",    `lo_orderdate` int(11) NOT NULL COMMENT "",    `lo_orderpriority` varchar(16) NOT NULL COMMENT "",    `lo_shippriority` int(11) NOT NULL COMMENT "",    `lo_quantity` int(11) NOT NULL COMMENT "",    `lo_extendedprice` int(11) NOT NULL COMMENT "",    `lo_ordtotalprice` int(11) NOT NULL COMMENT "",    `lo_discount` int(11) NOT NULL COMMENT "",    `lo_revenue` int(11) NOT NULL COMMENT "",    `lo_supplycost` int(11) NOT NULL COMMENT "",    `lo_tax` int(11) NOT NULL COMMENT "",    `lo_commitdate` int(11) NOT NULL COMMENT "",    `lo_shipmode` varchar(11) NOT NULL COMMENT "") ENGINE=OLAPDUPLICATE KEY(`lo_orderkey`)COMMENT "OLAP"PARTITION BY RANGE(`lo_orderdate`)(    PARTITION p1 VALUES [("-2147483648"), ("19930101")),    PARTITION p2 VALUES [("19930101"), ("19940101")),    PARTITION p3 VALUES [("19940101"), ("19950101")),    PARTITION p4 VALUES [("19950101"), ("19960101")),    PARTITION p5 VALUES [("19960101"), ("19970101")),    PARTITION p6 VALUES [("19970101"), ("19980101")),    PARTITION p7 VALUES [("19980101"), ("19990101")))DISTRIBUTED BY HASH(`lo_orderkey`) BUCKETS 5PROPERTIES (    "datacache.enable" = "false");"#,
@@ -183,7 +184,7 @@ fn columns_with_everything() {
     assert_eq!(c(15).comment.as_deref(), Some("x"));
     assert_eq!(c(16).data_type, SqlType::Json);
     assert_eq!(t.distribution, Some(DistributionClause { hash: None, buckets: None }));
-    // One order of attributes is as good as another.
+    // The order of attributes does not matter.
     let ordered = |sql: &str| create(&format!("create table t ({sql})")).columns;
     assert_eq!(ordered("a int not null default '1' comment 'c'"), ordered("a int comment 'c' default \"1\" not null"));
 }
@@ -260,7 +261,7 @@ fn keys_and_indexes_of_the_dialects() {
     assert_eq!(t.sort_key, ["b"]);
     assert_eq!(create("create table t (a int) duplicate key()").key, key(Model::Duplicate, &[]));
 
-    // Columns may be called like clauses.
+    // Columns may have the names of clauses.
     let t = create("create table t (`key` int, `index` int, key varchar(10), index int, comment string)");
     assert_eq!(t.columns.len(), 5);
     let t = create("create table t (a int, rollup int) rollup (r1 (a), r2 (a, rollup))");
@@ -362,7 +363,7 @@ fn create_table_otherwise() {
             rollups: WithRollups::None
         }
     );
-    // What it lies over decides whose table it is.
+    // The clauses about files decide which kind of table it is.
     assert!(matches!(one("create table t (a int) stored as parquet location '/x'"), Statement::CreateExternalTable(_)));
     assert!(matches!(one("create external table t (a int) location '/x'"), Statement::CreateExternalTable(_)));
     assert!(matches!(one("create table t (a int) comment 'x' properties ('a'='b')"), Statement::CreateTable(_)));
@@ -503,7 +504,7 @@ fn alter_partitions() {
     assert_eq!(alter("modify partition p set ('a'='b')"), [modified(&["p"])]);
     assert_eq!(alter("modify partition (p, q) set ('a'='b')"), [modified(&["p", "q"])]);
     assert_eq!(alter("modify partition (*) set ('a'='b')"), [modified(&[])]);
-    // Hive's forms stay what they are.
+    // Hive's forms have trees of their own.
     assert!(matches!(alter("add partition (dt='a') location '/x'")[0], TableChange::AddPartition { .. }));
     assert!(matches!(
         alter("drop if exists partition (dt='a')")[0],

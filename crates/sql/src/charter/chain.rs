@@ -56,7 +56,7 @@ pub(super) fn is_open(function: &ScalarFunction) -> bool {
 /// Plans a chain from the parser's call, with the type of its value.
 ///
 /// # Errors
-/// `Plan` if an operator does not take operands of its types, or if the call was not made by the parser.
+/// A planning error if an operator does not take operands of its types; `Plan` if the call was not made by the parser.
 pub(super) fn planned(planner: &CharterPlanner, function: ScalarFunction, schema: &DFSchema) -> Result<Expr> {
     let mut operands = function.args;
     let malformed = || plan_datafusion_err!("{CHAIN} is no function for queries; write the operators");

@@ -31,7 +31,7 @@ pub trait ItemPlanner {
     /// Plans an expression over the columns of `schema`, without the types that the analyzer's rules add.
     ///
     /// # Errors
-    /// `Plan` if a name is unknown or ambiguous, or if the expression cannot be planned.
+    /// A planning error if a name is unknown or ambiguous, or if the expression cannot be planned.
     fn plan(&mut self, expr: ast::Expr, schema: &DFSchema) -> Result<Expr>;
 
     /// Returns the session's options.

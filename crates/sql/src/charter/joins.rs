@@ -27,8 +27,7 @@ use crate::functions;
 /// Rewrites all joins of a query that have USING or NATURAL.
 ///
 /// # Errors
-/// 1054 if a column of USING is unknown, 1052 if it is ambiguous; the error of a table whose columns cannot be
-/// determined.
+/// 1054 if a column of USING is unknown, 1052 if it is ambiguous; 1235 if the columns of a table are unknown.
 pub(super) fn explicit(query: &mut Query, ansi_quotes: bool, context: &Context<'_>) -> Result<(), SqlError> {
     if !has_common_columns(query) {
         return Ok(());

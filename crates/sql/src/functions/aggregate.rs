@@ -347,7 +347,7 @@ fn is_bitmap(arguments: &[Expr], schema: &dyn ExprSchema) -> Result<bool> {
 /// simplify window functions.
 ///
 /// # Errors
-/// `Plan` if the argument has no type.
+/// A planning error if the argument has no type.
 pub(crate) fn members_of_frames(mut function: Box<WindowFunction>, schema: &DFSchema) -> Result<Box<WindowFunction>> {
     if function.params.distinct
         && matches!(&function.fun, WindowFunctionDefinition::AggregateUDF(of) if of.name() == "count")

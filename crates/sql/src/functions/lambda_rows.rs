@@ -68,7 +68,7 @@ impl Elements {
 /// Returns the elements of argument `k`: one for an array, keys and values for a MAP.
 ///
 /// # Errors
-/// An error if the argument is no ARRAY and no MAP.
+/// `Execution` if the argument is no ARRAY and no MAP.
 pub fn elements(a: &Args, k: usize) -> Result<Vec<Elements>> {
     let raw = a.raw(k);
     Ok(match raw.array.data_type() {
