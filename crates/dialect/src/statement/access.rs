@@ -37,7 +37,7 @@ pub enum UserName {
     Current,
     /// `'name'@'host'`.
     Named {
-        /// Name.
+        /// The name.
         name: String,
         /// The pattern of hosts; `None` if it was not written.
         host: Option<String>,
@@ -134,14 +134,14 @@ pub enum AccessStatement {
     DropUser {
         /// The users.
         users: Vec<UserName>,
-        /// With IF EXISTS.
+        /// Whether IF EXISTS was written.
         if_exists: bool,
     },
     /// CREATE ROLE.
     CreateRole {
         /// The roles.
         names: Vec<String>,
-        /// With IF NOT EXISTS.
+        /// Whether IF NOT EXISTS was written.
         if_not_exists: bool,
         /// COMMENT.
         comment: Option<String>,
@@ -157,7 +157,7 @@ pub enum AccessStatement {
     DropRole {
         /// The roles.
         names: Vec<String>,
-        /// With IF EXISTS.
+        /// Whether IF EXISTS was written.
         if_exists: bool,
     },
     /// GRANT.

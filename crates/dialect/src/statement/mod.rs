@@ -141,7 +141,7 @@ pub enum Statement {
     CopyTo {
         /// The query whose rows are written; a bare table has become `SELECT * FROM table`.
         source: QueryText,
-        /// Target path or URL.
+        /// The target path or URL.
         path: String,
         /// The options in written order; keys are in lower case.
         options: Properties,
@@ -173,7 +173,7 @@ pub enum Statement {
         name: Name,
         /// The table whose definition is copied.
         like: Name,
-        /// With IF NOT EXISTS.
+        /// Whether IF NOT EXISTS was written.
         if_not_exists: bool,
         /// Whether TEMPORARY was written.
         temporary: bool,
@@ -188,7 +188,7 @@ pub enum Statement {
         name: String,
         /// The table.
         table: Name,
-        /// With IF EXISTS.
+        /// Whether IF EXISTS was written.
         if_exists: bool,
     },
     /// `BUILD INDEX [name] ON table [PARTITION (..)]`.
@@ -197,7 +197,7 @@ pub enum Statement {
         name: Option<String>,
         /// The table.
         table: Name,
-        /// Partitions; empty for all.
+        /// The partitions; empty for all.
         partitions: Vec<String>,
     },
     /// `DROP kind IF EXISTS ...` of a kind of objects that dipper does not have.
@@ -209,18 +209,18 @@ pub enum Statement {
     CreateView(CreateView),
     /// CREATE DATABASE / SCHEMA.
     CreateDatabase {
-        /// Its name.
+        /// The name.
         name: Name,
-        /// With IF NOT EXISTS.
+        /// Whether IF NOT EXISTS was written.
         if_not_exists: bool,
         /// PROPERTIES, and character set or collation under `charset`, `collate`.
         properties: Properties,
     },
     /// CREATE [EXTERNAL] CATALOG.
     CreateCatalog {
-        /// Its name.
+        /// The name.
         name: String,
-        /// With IF NOT EXISTS.
+        /// Whether IF NOT EXISTS was written.
         if_not_exists: bool,
         /// COMMENT.
         comment: Option<String>,
@@ -245,7 +245,7 @@ pub enum Statement {
     DropCatalog {
         /// The catalog.
         name: String,
-        /// With IF EXISTS.
+        /// Whether IF EXISTS was written.
         if_exists: bool,
     },
     /// DROP TABLE / VIEW / DATABASE.
@@ -254,16 +254,16 @@ pub enum Statement {
         kind: ObjectKind,
         /// The objects, at least one.
         names: Vec<Name>,
-        /// With IF EXISTS.
+        /// Whether IF EXISTS was written.
         if_exists: bool,
         /// Whether FORCE, PURGE or CASCADE was written.
         force: bool,
     },
     /// `CREATE STORAGE VOLUME`.
     CreateVolume {
-        /// Its name.
+        /// The name.
         name: String,
-        /// With IF NOT EXISTS.
+        /// Whether IF NOT EXISTS was written.
         if_not_exists: bool,
         /// TYPE, upper case.
         kind: String,
@@ -276,9 +276,9 @@ pub enum Statement {
     },
     /// `ALTER STORAGE VOLUME`.
     AlterVolume {
-        /// Its name.
+        /// The name.
         name: String,
-        /// With IF EXISTS.
+        /// Whether IF EXISTS was written.
         if_exists: bool,
         /// COMMENT.
         comment: Option<String>,
@@ -287,9 +287,9 @@ pub enum Statement {
     },
     /// `DROP STORAGE VOLUME`.
     DropVolume {
-        /// Its name.
+        /// The name.
         name: String,
-        /// With IF EXISTS.
+        /// Whether IF EXISTS was written.
         if_exists: bool,
     },
     /// `SET name AS DEFAULT STORAGE VOLUME`.
@@ -314,7 +314,7 @@ pub enum Statement {
     AlterTable {
         /// The table.
         name: Name,
-        /// With IF EXISTS.
+        /// Whether IF EXISTS was written.
         if_exists: bool,
         /// Changes in written order, at least one.
         changes: Vec<TableChange>,
@@ -339,7 +339,7 @@ pub enum Statement {
     Refresh {
         /// The kind of object; `None` for a catalog.
         kind: Option<ObjectKind>,
-        /// Its name.
+        /// The name.
         name: Name,
     },
     /// SHOW in all its forms.
@@ -384,7 +384,7 @@ pub enum Statement {
     Unset {
         /// The scope of the variable.
         scope: Scope,
-        /// Its name; `None` for all.
+        /// The name; `None` for all.
         name: Option<String>,
     },
     /// SAVEPOINT name.
@@ -415,7 +415,7 @@ pub enum Statement {
         name: Name,
         /// Further tables, after commas.
         more: Vec<Name>,
-        /// Columns; empty for all.
+        /// The columns; empty for all.
         columns: Vec<String>,
     },
     /// `CHECK | OPTIMIZE | REPAIR TABLE t, ...`.
@@ -429,7 +429,7 @@ pub enum Statement {
     DropStats {
         /// The table.
         name: Name,
-        /// Columns; empty for all.
+        /// The columns; empty for all.
         columns: Vec<String>,
     },
     /// `CLEAN LABEL [label] FROM db`.
@@ -481,14 +481,14 @@ pub enum Statement {
     Sync,
     /// `PREPARE name FROM 'text' | @variable`.
     Prepare {
-        /// Statement name.
+        /// The statement's name.
         name: String,
         /// The source of its text.
         source: PrepareSource,
     },
     /// `EXECUTE name [USING @a, @b]`.
     Execute {
-        /// Statement name.
+        /// The statement's name.
         name: String,
         /// User variable names without `@`.
         using: Vec<String>,
@@ -534,7 +534,7 @@ pub struct CreateExternalTable {
     pub name: Name,
     /// Whether EXTERNAL was written.
     pub external: bool,
-    /// With IF NOT EXISTS.
+    /// Whether IF NOT EXISTS was written.
     pub if_not_exists: bool,
     /// The columns in the files, in order; empty if they are to be inferred.
     pub columns: Vec<ColumnDef>,
@@ -574,7 +574,7 @@ pub enum RowFormat {
     },
     /// ROW FORMAT SERDE 'class'.
     Serde {
-        /// Java class name.
+        /// The name of the Java class.
         class: String,
         /// WITH SERDEPROPERTIES; values decoded like delimiters.
         properties: Properties,
@@ -588,9 +588,9 @@ pub enum StoredAs {
     Format(String),
     /// INPUTFORMAT 'class' OUTPUTFORMAT 'class'.
     Classes {
-        /// Input class.
+        /// The input class.
         input: String,
-        /// Output class.
+        /// The output class.
         output: String,
     },
 }
@@ -602,7 +602,7 @@ pub struct CreateView {
     pub name: Name,
     /// Whether OR REPLACE was written.
     pub or_replace: bool,
-    /// With IF NOT EXISTS.
+    /// Whether IF NOT EXISTS was written.
     pub if_not_exists: bool,
     /// The column names (and comments), empty if not written.
     pub columns: Vec<(String, Option<String>)>,
@@ -656,9 +656,9 @@ pub enum Assignment {
     },
     /// NAMES charset [COLLATE collation].
     Names {
-        /// Character set; `None` for DEFAULT.
+        /// The character set; `None` for DEFAULT.
         charset: Option<String>,
-        /// Collation.
+        /// The collation.
         collation: Option<String>,
     },
     /// CHARACTER SET / CHARSET.

@@ -32,24 +32,24 @@ pub struct Show {
 pub enum ShowKind {
     /// DATABASES / SCHEMAS [FROM catalog].
     Databases {
-        /// Catalog.
+        /// The catalog.
         from: Option<Name>,
     },
     /// [FULL] TABLES [FROM db].
     Tables {
-        /// FULL.
+        /// Whether FULL was written.
         full: bool,
-        /// Database.
+        /// The database.
         from: Option<Name>,
     },
     /// VIEWS [FROM db].
     Views {
-        /// Database.
+        /// The database.
         from: Option<Name>,
     },
     /// TABLE STATUS [FROM db].
     TableStatus {
-        /// Database.
+        /// The database.
         from: Option<Name>,
     },
     /// PROC 'path': a list of Doris's front end, by its path without the first and last slash.
@@ -62,7 +62,7 @@ pub enum ShowKind {
     CreateDatabase(Name),
     /// [FULL] COLUMNS / FIELDS FROM t [FROM db].
     Columns {
-        /// FULL.
+        /// Whether FULL was written.
         full: bool,
         /// The table, its database merged in.
         table: Name,
@@ -73,7 +73,7 @@ pub enum ShowKind {
     Partitions {
         /// The table.
         table: Name,
-        /// TEMPORARY.
+        /// Whether TEMPORARY was written.
         temporary: bool,
         /// Hive's `PARTITION (k=v)`.
         spec: Vec<(String, Literal)>,
@@ -82,7 +82,7 @@ pub enum ShowKind {
     Tablets {
         /// The table.
         table: Name,
-        /// Partitions; empty for all.
+        /// The partitions; empty for all.
         partitions: Vec<String>,
     },
     /// TABLET id.
@@ -91,7 +91,7 @@ pub enum ShowKind {
     DataSkew {
         /// The table.
         table: Name,
-        /// Partitions; empty for all.
+        /// The partitions; empty for all.
         partitions: Vec<String>,
     },
     /// DATA [FROM t] [ALL].
@@ -103,21 +103,21 @@ pub enum ShowKind {
     },
     /// LOAD / STREAM LOAD [FROM db].
     Load {
-        /// STREAM.
+        /// Whether STREAM was written.
         stream: bool,
-        /// Database.
+        /// The database.
         from: Option<Name>,
     },
     /// `LOAD WARNINGS ON 'url'` or `LOAD WARNINGS [FROM db] WHERE ...`.
     LoadWarnings {
-        /// Database.
+        /// The database.
         from: Option<Name>,
         /// The error URL.
         url: Option<String>,
     },
     /// TRANSACTION [FROM db] [WHERE id = n].
     Transaction {
-        /// Database.
+        /// The database.
         from: Option<Name>,
         /// The transaction's number.
         id: Option<u64>,
@@ -126,7 +126,7 @@ pub enum ShowKind {
     AlterTable {
         /// The kind of job, in upper case.
         job: String,
-        /// Database.
+        /// The database.
         from: Option<Name>,
     },
     /// TABLE STATS t.
@@ -135,21 +135,21 @@ pub enum ShowKind {
     ColumnStats {
         /// The table.
         table: Name,
-        /// Columns; empty for all.
+        /// The columns; empty for all.
         columns: Vec<String>,
     },
     /// REPLICA STATUS | DISTRIBUTION FROM t [PARTITION (p, ...)], also after ADMIN.
     Replicas {
-        /// DISTRIBUTION.
+        /// Whether DISTRIBUTION was written.
         distribution: bool,
         /// The table.
         table: Name,
-        /// Partitions; empty for all.
+        /// The partitions; empty for all.
         partitions: Vec<String>,
     },
     /// [FRONTEND|BACKEND] CONFIG, also after ADMIN.
     Config {
-        /// BACKEND.
+        /// Whether BACKEND was written.
         backend: bool,
     },
     /// [GLOBAL|SESSION] VARIABLES.
@@ -164,7 +164,7 @@ pub enum ShowKind {
     Status(Scope),
     /// [FULL] PROCESSLIST.
     Processlist {
-        /// FULL.
+        /// Whether FULL was written.
         full: bool,
     },
     /// WARNINGS; `count` for `SHOW COUNT(*) WARNINGS`.
@@ -191,7 +191,7 @@ pub enum ShowKind {
     Grants {
         /// The user; `None` for the current user.
         user: Option<UserName>,
-        /// ALL.
+        /// Whether ALL was written.
         all: bool,
     },
     /// GRANTS FOR ROLE r.
@@ -200,7 +200,7 @@ pub enum ShowKind {
     Authentication {
         /// The user; `None` for the current user.
         user: Option<UserName>,
-        /// ALL.
+        /// Whether ALL was written.
         all: bool,
     },
     /// ROLES.
@@ -216,9 +216,9 @@ pub enum ShowKind {
     },
     /// [FULL] [BUILTIN] FUNCTIONS [FROM db]; also FUNCTION STATUS, GLOBAL FUNCTIONS.
     Functions {
-        /// FULL.
+        /// Whether FULL was written.
         full: bool,
-        /// Database.
+        /// The database.
         from: Option<Name>,
     },
     /// TRIGGERS [FROM db].
@@ -265,7 +265,7 @@ pub enum DescribeTarget {
     Table {
         /// The table.
         name: Name,
-        /// Column or pattern.
+        /// The column or pattern.
         column: Option<String>,
     },
     /// A path in quotes, or `FUNCTION files(...)`: it is described as `SELECT * FROM ...`.

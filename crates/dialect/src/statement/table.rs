@@ -15,7 +15,7 @@ use super::{Literal, Name, Properties, QueryText};
 pub struct ColumnDef {
     /// The name, as written.
     pub name: String,
-    /// Type.
+    /// The type.
     pub data_type: SqlType,
     /// COMMENT.
     pub comment: Option<String>,
@@ -53,7 +53,7 @@ impl ColumnDef {
 pub struct CreateTable {
     /// The table.
     pub name: Name,
-    /// With IF NOT EXISTS.
+    /// Whether IF NOT EXISTS was written.
     pub if_not_exists: bool,
     /// Whether TEMPORARY was written.
     pub temporary: bool,
@@ -105,7 +105,7 @@ pub struct IndexDef {
     pub name: Option<String>,
     /// Whether UNIQUE was written.
     pub unique: bool,
-    /// Columns.
+    /// The columns.
     pub columns: Vec<String>,
     /// `USING x`, upper case: INVERTED, BITMAP, NGRAM_BF, BLOOM_FILTER, ANN, GIN, BTREE, HASH.
     pub using: Option<String>,
@@ -197,11 +197,11 @@ pub enum PartitionItem {
 /// A partition with a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionDef {
-    /// Name.
+    /// The name.
     pub name: String,
-    /// With IF NOT EXISTS.
+    /// Whether IF NOT EXISTS was written.
     pub if_not_exists: bool,
-    /// Its values.
+    /// The values.
     pub values: PartitionValues,
     /// PROPERTIES in the form `("k" = "v")` after the values.
     pub properties: Properties,
@@ -258,7 +258,7 @@ pub enum ColumnPosition {
 pub enum TableChange {
     /// Hive's `ADD [IF NOT EXISTS] PARTITION (k=v, ...) [LOCATION '...']`, one per partition.
     AddPartition {
-        /// With IF NOT EXISTS.
+        /// Whether IF NOT EXISTS was written.
         if_not_exists: bool,
         /// The partition columns with their values.
         spec: Vec<(String, Literal)>,
@@ -267,7 +267,7 @@ pub enum TableChange {
     },
     /// Hive's `DROP [IF EXISTS] PARTITION (k=v, ...) [PURGE]`, one per partition.
     DropPartition {
-        /// With IF EXISTS.
+        /// Whether IF EXISTS was written.
         if_exists: bool,
         /// The partition columns with their values.
         spec: Vec<(String, Literal)>,
@@ -287,18 +287,18 @@ pub enum TableChange {
     DropNamedPartition {
         /// Whether TEMPORARY was written.
         temporary: bool,
-        /// With IF EXISTS.
+        /// Whether IF EXISTS was written.
         if_exists: bool,
-        /// Its name.
+        /// The name.
         partition: String,
         /// Whether FORCE was written.
         force: bool,
     },
     /// `RENAME PARTITION a b`.
     RenamePartition {
-        /// Old name.
+        /// The old name.
         from: String,
-        /// New name.
+        /// The new name.
         to: String,
     },
     /// `REPLACE PARTITION (a, ..) WITH TEMPORARY PARTITION (b, ..) [PROPERTIES ..]`.
@@ -312,9 +312,9 @@ pub enum TableChange {
     },
     /// `MODIFY PARTITION p | (a, b) | (*) SET (...)`.
     ModifyPartitions {
-        /// Partitions; empty for all.
+        /// The partitions; empty for all.
         partitions: Vec<String>,
-        /// New properties.
+        /// The new properties.
         properties: Properties,
     },
     /// `MODIFY DISTRIBUTION DISTRIBUTED BY ...`, and StarRocks's `DISTRIBUTED BY ...`: applies to partitions that are
@@ -351,9 +351,9 @@ pub enum TableChange {
     DropColumn(String),
     /// `RENAME COLUMN a TO b`, also `CHANGE a b type`.
     RenameColumn {
-        /// Old name.
+        /// The old name.
         from: String,
-        /// New name.
+        /// The new name.
         to: String,
         /// The new definition, for CHANGE.
         definition: Option<ColumnDef>,
@@ -364,7 +364,7 @@ pub enum TableChange {
     CommentColumn {
         /// The column.
         column: String,
-        /// Its comment.
+        /// The comment.
         comment: String,
     },
     /// `ENABLE FEATURE "BATCH_DELETE" | "SEQUENCE_LOAD" [WITH PROPERTIES (...)]`.
@@ -376,14 +376,14 @@ pub enum TableChange {
     },
     /// `ADD INDEX ...`.
     AddIndex {
-        /// With IF NOT EXISTS.
+        /// Whether IF NOT EXISTS was written.
         if_not_exists: bool,
         /// The index.
         index: IndexDef,
     },
     /// `DROP INDEX name`.
     DropIndex {
-        /// With IF EXISTS.
+        /// Whether IF EXISTS was written.
         if_exists: bool,
         /// The index.
         name: String,
@@ -392,21 +392,21 @@ pub enum TableChange {
     AddRollup(RollupDef),
     /// `DROP ROLLUP name`.
     DropRollup {
-        /// With IF EXISTS.
+        /// Whether IF EXISTS was written.
         if_exists: bool,
         /// The rollup.
         name: String,
     },
     /// `RENAME ROLLUP a b`.
     RenameRollup {
-        /// Old name.
+        /// The old name.
         from: String,
-        /// New name.
+        /// The new name.
         to: String,
     },
     /// `[BASE|CUMULATIVE] COMPACT [p | (a, b)]` of StarRocks, `ADMIN COMPACT TABLE t [PARTITION p]` of Doris.
     Compact {
-        /// Partitions; empty for all.
+        /// The partitions; empty for all.
         partitions: Vec<String>,
         /// `BASE`, `CUMULATIVE`, or the value of `WHERE TYPE = '...'`, in upper case.
         kind: Option<String>,
@@ -430,7 +430,7 @@ pub enum TableChange {
 pub struct CreateIndex {
     /// The table.
     pub table: Name,
-    /// With IF NOT EXISTS.
+    /// Whether IF NOT EXISTS was written.
     pub if_not_exists: bool,
     /// The index; it always has a name.
     pub index: IndexDef,
@@ -454,9 +454,9 @@ pub struct Snapshot {
 /// One table of BACKUP or RESTORE.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SnapshotTable {
-    /// Its name.
+    /// The name.
     pub name: Name,
-    /// Its partitions; empty for all.
+    /// The partitions; empty for all.
     pub partitions: Vec<String>,
     /// `AS name`, RESTORE only.
     pub alias: Option<String>,

@@ -7,7 +7,7 @@ use super::{Literal, Name, Properties, QueryText};
 /// INSERT.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Insert {
-    /// Target table.
+    /// The target table.
     pub table: Name,
     /// Whether this is INSERT OVERWRITE.
     pub overwrite: bool,
@@ -38,7 +38,7 @@ pub struct Insert {
 pub struct SelectIntoOutfile {
     /// The query without the INTO clause.
     pub source: QueryText,
-    /// Target path or URL, as written.
+    /// The target path or URL, as written.
     pub path: String,
     /// `FORMAT AS csv`, in lower case; `None` if it was not written (Doris: csv; MySQL: tab-separated text).
     pub format: Option<String>,
@@ -83,9 +83,9 @@ impl Default for OutfileFields {
 /// UPDATE.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Update {
-    /// Target table.
+    /// The target table.
     pub table: Name,
-    /// Its alias.
+    /// The alias.
     pub alias: Option<String>,
     /// `PARTITION (p1, ...)`, empty for all.
     pub partitions: Vec<String>,
@@ -100,9 +100,9 @@ pub struct Update {
 /// DELETE.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Delete {
-    /// Target table.
+    /// The target table.
     pub table: Name,
-    /// Its alias.
+    /// The alias.
     pub alias: Option<String>,
     /// `PARTITION (p1, ...)`, empty for all.
     pub partitions: Vec<String>,
@@ -118,11 +118,11 @@ pub struct Delete {
 pub struct LoadData {
     /// Whether LOCAL was written: the client sends the file.
     pub local: bool,
-    /// Path, as written.
+    /// The path, as written.
     pub path: String,
     /// REPLACE or IGNORE before INTO TABLE.
     pub on_duplicate: Option<OnDuplicate>,
-    /// Target table.
+    /// The target table.
     pub table: Name,
     /// `PARTITION (p1, ...)`, empty for all.
     pub partitions: Vec<String>,
