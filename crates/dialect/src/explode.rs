@@ -33,7 +33,7 @@ const TABLE_FUNCTIONS: &[&str] = &[
 ];
 
 /// The function that returns the elements of a JSON array as an array of text, or of JSON if the second argument is
-/// true. (It is no name in SQL.)
+/// true. (It is not a name in SQL.)
 pub const JSON_ELEMENTS: &str = "dipper_json_elements";
 
 /// Replaces both spellings everywhere in a query.

@@ -366,7 +366,7 @@ fn item(c: &mut Cursor<'_>, end: &str) -> Result<Option<String>, SqlError> {
     Ok(Some(out))
 }
 
-/// Refuses a word that is no privilege, at its place.
+/// Refuses a word that is not a privilege, at its place.
 fn privileges(c: &mut Cursor<'_>, items: &[Option<String>]) -> Result<(), SqlError> {
     for item in items {
         let known = item.as_deref().is_some_and(|name| privilege(name).is_some());

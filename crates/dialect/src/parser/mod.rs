@@ -152,7 +152,7 @@ pub fn skip_statement(sql: &str, from: usize, options: &ParseOptions) -> Result<
 /// Parses a type name: `array<string>`, `decimal(10,2)`, `DATETIME(6)`.
 ///
 /// # Errors
-/// 1064 if the text is no type, or if something follows it.
+/// 1064 if the text is not a type, or if something follows it.
 pub fn parse_type(text: &str) -> Result<SqlType, SqlError> {
     let dialect = DipperDialect::new(ParseOptions::default());
     let source = Source { whole: text, start: 0, text };
@@ -166,7 +166,7 @@ pub fn parse_type(text: &str) -> Result<SqlType, SqlError> {
 /// Parses one expression on its own.
 ///
 /// # Errors
-/// 1064 if the text is no expression, or if something follows it.
+/// 1064 if the text is not an expression, or if something follows it.
 pub fn parse_expr(text: &str, options: &ParseOptions) -> Result<sqlparser::ast::Expr, SqlError> {
     let dialect = DipperDialect::new(*options);
     let source = Source { whole: text, start: 0, text };

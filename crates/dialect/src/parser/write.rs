@@ -40,7 +40,7 @@ fn target(c: &mut Cursor<'_>, ends: &[&str]) -> Result<Target, SqlError> {
     Ok(Target { table, alias, partitions, temporary, tokens })
 }
 
-/// Words after a target that are no alias.
+/// Words after a target that cannot be an alias.
 const TARGET_ENDS: &[&str] = &[
     "SET",
     "WHERE",

@@ -118,7 +118,8 @@ pub enum Maintenance {
 /// arguments). Keys and values are decoded; the case of keys is kept.
 pub type Properties = Vec<(String, String)>;
 
-/// Whether IF EXISTS or IF NOT EXISTS was written, so that an object which is missing, or exists already, is no error.
+/// Whether IF EXISTS or IF NOT EXISTS was written, so that an object which is missing, or exists already, is not an
+/// error.
 pub type IfExists = bool;
 
 /// One SQL statement.

@@ -102,7 +102,7 @@ fn null(t: &DataType) -> Expr {
 fn text_number(text: Expr, number: Expr, t: &DataType, schema: &DFSchema) -> (Expr, Expr) {
     if let Some(s) = text_literal(&text) {
         let s = s.trim();
-        // The literal becomes a value of the column's own type if it fits, else a decimal or a double, else it is no
+        // The literal becomes a value of the column's own type if it fits, else a decimal or a double, else it is not a
         // number.
         if let Ok(value) = ScalarValue::try_from_string(s.to_string(), t)
             && !value.is_null()

@@ -131,7 +131,7 @@ impl Constants<'_> {
         }
     }
 
-    /// Fills in `SEPARATOR ?`, which is no expression to the parser.
+    /// Fills in `SEPARATOR ?`, which is not an expression to the parser.
     fn separators(&self, clauses: &mut [FunctionArgumentClause]) -> Result<(), SqlError> {
         for clause in clauses {
             let FunctionArgumentClause::Separator(separator) = clause else { continue };

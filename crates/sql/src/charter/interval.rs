@@ -42,7 +42,7 @@ fn unit(name: &str) -> Option<(i32, i32, i128)> {
     })
 }
 
-/// Reads one value of one unit; `None` is NULL, for a text that is no number or is out of range. Only seconds take a
+/// Reads one value of one unit; `None` is NULL, for a text that is not a number or is out of range. Only seconds take a
 /// fraction, other units round.
 fn make(text: &str, unit_name: &str) -> Option<IntervalMonthDayNano> {
     let text = text.trim();

@@ -84,7 +84,8 @@ pub(super) fn is_list(to: &DataType) -> bool {
     matches!(to, DataType::List(item) if !item.data_type().is_nested() || is_list(item.data_type()))
 }
 
-/// Reads arrays from texts such as `["a", null]`; NULL where a text is no JSON array, or an element does not convert.
+/// Reads arrays from texts such as `["a", null]`; NULL where a text is not a JSON array, or an element does not
+/// convert.
 ///
 /// # Errors
 /// Arrow's error if text cannot be cast to the type of the elements.

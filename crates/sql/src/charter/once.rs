@@ -209,7 +209,7 @@ impl ScalarUDFImpl for Open {
 struct Once {
     form: Form,
     body: Arc<dyn PhysicalExpr>,
-    /// The arguments that are no literals; these are the columns that the body reads.
+    /// The arguments that are not literals; these are the columns that the body reads.
     columns: Vec<usize>,
     /// The types of these arguments; as long as `columns`.
     schema: SchemaRef,

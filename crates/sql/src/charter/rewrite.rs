@@ -400,7 +400,7 @@ fn cast(
     if let Some(SqlType::Time(p)) = ours {
         return Ok(call("time", vec![expr, Expr::value(Value::Number(p.to_string(), false))]));
     }
-    // Text that is no JSON becomes NULL.
+    // Text that is not JSON becomes NULL.
     if ours == Some(SqlType::Json) {
         return Ok(call(CAST_JSON, vec![expr]));
     }
@@ -571,7 +571,7 @@ pub(super) fn own_names(query: &mut Query) {
     let _ = walk::change(query, &mut OwnNames);
 }
 
-/// Removes `FROM DUAL`, which is no table. Runs as one of the first steps.
+/// Removes `FROM DUAL`, which is not a table. Runs as one of the first steps.
 pub(super) fn simplify(query: &mut Query) {
     struct Simplify;
     impl Change for Simplify {

@@ -23,7 +23,7 @@ use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value};
 use super::mixed::kind;
 use super::rewrite::{binary, nested, plain_args};
 
-/// Returns the values of `(a, b)` or `ROW(a, b)`; `None` if the expression is no row.
+/// Returns the values of `(a, b)` or `ROW(a, b)`; `None` if the expression is not a row.
 fn values(expr: &Expr) -> Option<Vec<Expr>> {
     let values = match expr {
         Expr::Nested(inner) => values(inner),

@@ -106,7 +106,7 @@ impl VarValue {
         }
     }
 
-    /// Returns the value as a whole number, whatever its type; `None` if it is negative or is no whole number.
+    /// Returns the value as a whole number, whatever its type; `None` if it is negative or is not a whole number.
     pub(super) fn whole_number(&self) -> Option<u64> {
         match self {
             VarValue::Int(n) => u64::try_from(*n).ok(),
@@ -158,8 +158,8 @@ impl fmt::Display for TableVersion {
 /// A reference in FROM that the engine must resolve.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TableRef {
-    /// A name. It may be one of the statement's own common table expressions, where `maybe_cte` says so: then it is no
-    /// error if no table is found.
+    /// A name. It may be one of the statement's own common table expressions, where `maybe_cte` says so: then it is not
+    /// an error if no table is found.
     Named {
         /// The name as it is written.
         name: Name,

@@ -87,7 +87,7 @@ pub fn parse_integer(text: &str) -> Option<i128> {
 }
 
 /// Writes a number with an exponent, such as `1.5e3`, in plain digits, in which decimals are read; text without an
-/// exponent is returned as it is. `None` if the text is no number, or would have more digits than any decimal.
+/// exponent is returned as it is. `None` if the text is not a number, or would have more digits than any decimal.
 pub fn plain_decimal(text: &str) -> Option<Cow<'_, str>> {
     let Some((number, exponent)) = text.split_once(['e', 'E']) else { return Some(Cow::Borrowed(text)) };
     let (sign, digits) = match number.strip_prefix('-') {

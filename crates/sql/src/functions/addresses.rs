@@ -58,7 +58,7 @@ const LENGTH: usize = 16;
 
 type Bytes = [u8; LENGTH];
 
-/// The result for NULL and for a text that is no address.
+/// The result for NULL and for a text that is not an address.
 #[derive(Clone, Copy, PartialEq)]
 enum Else {
     Error,

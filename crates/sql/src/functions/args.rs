@@ -1,6 +1,6 @@
 //! The arguments of a call as typed columns, and builders for the results.
 //!
-//! The conversions are MySQL's, limited like Doris limits them: text that is no number or no date becomes NULL (MySQL
+//! The conversions are MySQL's, limited like Doris limits them: text that is not a number or a date becomes NULL (MySQL
 //! would take its numeric prefix), booleans are 1 and 0, and fractions round half away from zero when an integer is
 //! wanted.
 

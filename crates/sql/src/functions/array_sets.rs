@@ -67,7 +67,7 @@ fn search(a: &Args, count: bool) -> Result<ArrayRef> {
         let span = span(&lists, i)?;
         let k = if wanted.one { 0 } else { i };
         let start = span.start;
-        // A value that does not convert to the elements' type equals none of them, and is no NULL.
+        // A value that does not convert to the elements' type equals none of them, and is not NULL.
         let lost = other.is_null(k) && !wanted.array.is_null(k) && !wanted.array.data_type().is_null();
         let equal = |at: &usize| !lost && inside.is_null(*at) == other.is_null(k) && compare(*at, k).is_eq();
         let mut hits = span.filter(equal);

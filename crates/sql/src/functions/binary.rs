@@ -20,7 +20,7 @@ const VARBINARY: Ret = Ret::By(|_| Ok(DataType::BinaryView));
 
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
-    // NULL for the empty text and for text that is no hexadecimal number.
+    // NULL for the empty text and for text that is not a hexadecimal number.
     def("to_binary", &[], (1, 1), VARBINARY, |a| unhex(a, false)),
     def("from_binary", &["from_hex"], (1, 1), Ret::Text, |a| {
         let s = a.bytes(0)?;

@@ -119,7 +119,7 @@ fn conv(a: &Args) -> Result<ArrayRef> {
             Some(rest) => (true, rest),
             None => (false, s.strip_prefix('+').unwrap_or(s)),
         };
-        // Reads up to the first character that is no digit; a number that is too large becomes the greatest one.
+        // Reads up to the first character that is not a digit; a number that is too large becomes the greatest one.
         let mut v: u64 = 0;
         for c in digits.chars() {
             let Some(d) = c.to_digit(base as u32) else { break };

@@ -185,7 +185,7 @@ impl Task<'_> {
         Some(out)
     }
 
-    /// Decrypts bytes; `None` if they are no encryption of a text with this key.
+    /// Decrypts bytes; `None` if they are not an encryption of a text with this key.
     pub fn decrypt(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         if self.mode == Mode::Gcm {
             return self.open(bytes);

@@ -1,7 +1,7 @@
 //! Aggregates that need all of their rows together: funnels, sequences, histograms, arrays.
 //!
-//! The rows are kept in an own encoding ([`super::kept`]), whose bytes are charged to the query. A partial state is the
-//! list of the rows.
+//! The rows are kept in an encoding of their own ([`super::kept`]), whose bytes are charged to the query. A partial
+//! state is the list of the rows.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub(super) fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
 /// Returns the type of an argument that counts something (`what`): BIGINT, from integers and from text that holds one.
 ///
 /// # Errors
-/// `Plan` for another type: infinities and numbers beyond BIGINT are no counts.
+/// `Plan` for another type: infinities and numbers beyond BIGINT are not counts.
 pub(super) fn count_type(name: &str, what: &str, t: &DataType) -> Result<DataType> {
     match t {
         DataType::Decimal128(_, 0) | DataType::Decimal256(_, 0) | DataType::Null => Ok(DataType::Int64),

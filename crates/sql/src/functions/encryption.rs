@@ -46,8 +46,8 @@ const SM4: Family = Family {
     fixed_without_vector: false,
 };
 
-/// `f(text, key [, vector [, mode [, authenticated]]])`: NULL if the function has no such mode, or if the bytes are no
-/// encryption of a text with this key.
+/// `f(text, key [, vector [, mode [, authenticated]]])`: NULL if the function has no such mode, or if the bytes are not
+/// an encryption of a text with this key.
 fn crypt(a: &Args, family: &Family, f: fn(&Task, &[u8]) -> Option<Vec<u8>>) -> Result<ArrayRef> {
     let (texts, keys) = (a.bytes(0)?, a.bytes(1)?);
     let vectors: Option<Col<BinaryViewArray>> = a.has(2).then(|| a.bytes(2)).transpose()?;

@@ -89,7 +89,7 @@ impl<'a> Paths<'a> {
         Paths { column, parse: parse_path, last: None }
     }
 
-    /// Returns the path of row `i`: `None` for NULL, an error for a text that is no path.
+    /// Returns the path of row `i`: `None` for NULL, an error for a text that is not a path.
     pub fn at(&mut self, name: &str, i: usize) -> Result<Option<&[Leg]>> {
         let Some(text) = self.column.at(i) else {
             return Ok(None);
@@ -116,7 +116,7 @@ fn at_path<'a>(args: &'a Args<'a>) -> AtPath<'a> {
 }
 
 impl AtPath<'_> {
-    /// Calls `f` once per row: with `None` if an argument is NULL or the document is no JSON, with `Some(None)` if
+    /// Calls `f` once per row: with `None` if an argument is NULL or the document is not JSON, with `Some(None)` if
     /// there is no value at the path, else with the first value.
     fn each(self, mut f: impl FnMut(Option<Option<&str>>)) -> Result<()> {
         let (docs, paths) = (self.docs?, self.paths?);
@@ -476,7 +476,7 @@ pub struct Values {
 enum Form {
     /// Characters, which are quoted.
     Text,
-    /// A document, or characters if it is no JSON.
+    /// A document, or characters if it is not JSON.
     Json,
     /// 1 and 0 stand for true and false.
     Boolean,

@@ -101,7 +101,7 @@ fn edit(out: &mut String, value: &str, legs: &[Leg], new: Option<&str>, mode: Mo
             }
             out.push(']');
         }
-        // A value that is no array counts as an array that contains it.
+        // A value that is not an array counts as an array that contains it.
         (Leg::Index(0 | -1), _) if !goes => edit(out, value, rest, new, mode),
         (Leg::Index(1..), _) if comes.is_some() => {
             out.push('[');

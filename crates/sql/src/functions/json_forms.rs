@@ -1,4 +1,4 @@
-//! Normal forms of JSON documents: sorted keys, numbers of one type, no nulls, and a default for text that is no JSON.
+//! Normal forms of JSON documents: sorted keys, numbers of one type, no nulls, and a default for text that is not JSON.
 
 use arrow::array::ArrayRef;
 use datafusion::common::{Result, exec_err};
@@ -93,7 +93,7 @@ fn array_ignore_null(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// Returns the document, or for text that is no JSON the second argument, `{}` if there is none.
+/// Returns the document, or for text that is not JSON the second argument, `{}` if there is none.
 fn parse_error_to_value(a: &Args) -> Result<ArrayRef> {
     let s = a.text(0)?;
     let otherwise = if a.has(1) { Some(a.text(1)?) } else { None };

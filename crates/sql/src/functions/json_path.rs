@@ -39,7 +39,7 @@ pub enum Kind {
     Object,
 }
 
-/// Reads `$.a."b c"[0][*].*`, with or without a point before `[`; `None` if it is no path.
+/// Reads `$.a."b c"[0][*].*`, with or without a point before `[`; `None` if it is not a path.
 pub fn parse_path(path: &str) -> Option<Vec<Leg>> {
     legs(path.trim().strip_prefix('$')?)
 }
@@ -192,7 +192,7 @@ fn value_end(b: &[u8], at: usize, depth: usize) -> Option<usize> {
 
 /// Calls `f` with the key's range (empty in arrays) and the value's range of every member, until it returns false.
 ///
-/// Returns `None` if the text is no well-formed array or object; after an early stop the rest is not checked.
+/// Returns `None` if the text is not a well-formed array or object; after an early stop the rest is not checked.
 fn each(
     b: &[u8],
     at: usize,
@@ -270,7 +270,7 @@ pub fn key_is(raw: &str, name: &str) -> bool {
     if inner.contains('\\') { unquote(raw).is_some_and(|key| key == name) } else { inner == name }
 }
 
-/// Returns the characters of a JSON string, `None` if it is no string.
+/// Returns the characters of a JSON string, `None` if it is not a string.
 pub fn unquote(value: &str) -> Option<String> {
     serde_json::from_str(value).ok()
 }
@@ -331,7 +331,7 @@ pub fn select<'a>(value: &'a str, legs: &[Leg], found: &mut Vec<&'a str>) {
                 select(v, rest, found);
             }
         }
-        // A value that is no array counts as an array that contains it.
+        // A value that is not an array counts as an array that contains it.
         Leg::Index(0 | -1) => select(value, rest, found),
         _ => {}
     }

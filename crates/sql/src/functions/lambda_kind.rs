@@ -111,7 +111,7 @@ impl LambdaKind {
         LambdaKind::ALL.into_iter().find(|kind| kind.name() == name || kind.aliases().contains(&name))
     }
 
-    /// Returns the name under which the planner knows the function. (It is no name in SQL.)
+    /// Returns the name under which the planner knows the function. (It is not a name in SQL.)
     pub fn planned_name(self) -> String {
         format!("dipper_lambda_{}", self.name())
     }
@@ -174,7 +174,7 @@ impl LambdaKind {
     /// Returns the fields of the lambda's parameters, given those of the other arguments.
     ///
     /// # Errors
-    /// `Plan` if an argument is no ARRAY, or no MAP.
+    /// `Plan` if an argument is not an ARRAY, or not a MAP.
     pub fn parameter_fields(self, arrays: &[FieldRef]) -> Result<Vec<FieldRef>> {
         let name = self.name();
         let mut fields = Vec::new();

@@ -68,7 +68,7 @@ impl Elements {
 /// Returns the elements of argument `k`: one for an array, keys and values for a MAP.
 ///
 /// # Errors
-/// `Execution` if the argument is no ARRAY and no MAP.
+/// `Execution` if the argument is neither an ARRAY nor a MAP.
 pub fn elements(a: &Args, k: usize) -> Result<Vec<Elements>> {
     let raw = a.raw(k);
     Ok(match raw.array.data_type() {
@@ -221,7 +221,7 @@ impl Piece {
 /// Builds lists that have `lengths` of the values each; a length of `None` is NULL.
 ///
 /// # Errors
-/// `Execution` if the result is no ARRAY; Arrow's error if the values cannot be cast to its elements' type.
+/// `Execution` if the result is not an ARRAY; Arrow's error if the values cannot be cast to its elements' type.
 pub fn as_lists(ret: &DataType, lengths: &[Option<usize>], values: &ArrayRef) -> Result<ArrayRef> {
     let DataType::List(item) = ret else { return exec_err!("expected an ARRAY as the result, found {ret}") };
     let offsets = OffsetBuffer::from_lengths(lengths.iter().map(|length| length.unwrap_or(0)));

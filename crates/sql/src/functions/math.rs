@@ -275,7 +275,7 @@ fn round_mode(v: f64, digits: i64, mode: Mode) -> f64 {
     }
 }
 
-/// Rounds a plain decimal text to `digits` decimals, half away from zero by its digits; `None` if it is no plain
+/// Rounds a plain decimal text to `digits` decimals, half away from zero by its digits; `None` if it is not a plain
 /// decimal.
 pub fn round_text(text: &str, digits: usize) -> Option<String> {
     let (sign, body) = match text.strip_prefix('-') {

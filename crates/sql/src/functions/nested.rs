@@ -13,11 +13,11 @@ use super::json::{json_parse, write_quoted};
 use crate::charter::nested;
 use crate::type_text::Sql;
 
-/// Name of the function that builds a JSON object from an array of names and an array of values. (It is no name in
+/// Name of the function that builds a JSON object from an array of names and an array of values. (It is not a name in
 /// SQL.)
 pub const JSON_MEMBERS: &str = "dipper_json_members";
 
-/// Name of the function behind CAST(x AS JSON). (It is no name in SQL.)
+/// Name of the function behind CAST(x AS JSON). (It is not a name in SQL.)
 pub const CAST_JSON: &str = "dipper_cast_json";
 
 /// Functions of this file.

@@ -14,12 +14,12 @@ use datafusion::logical_expr::ReturnFieldArgs;
 use super::args::Args;
 use super::func::{Def, Ret, def};
 
-/// Name of the function that returns NULL for an empty list. (It is no name in SQL.)
+/// Name of the function that returns NULL for an empty list. (It is not a name in SQL.)
 pub const UNLESS_EMPTY: &str = "dipper_unless_empty";
 
-/// Name of the function that sorts a list of rows and returns their first columns. (It is no name in SQL.) The second
-/// argument has a letter for each other column: `a` for ascending, `d` for descending, in upper case if NULL is not at
-/// the default end; and `u` if only the first of equal values stays.
+/// Name of the function that sorts a list of rows and returns their first columns. (It is not a name in SQL.) The
+/// second argument has a letter for each other column: `a` for ascending, `d` for descending, in upper case if NULL is
+/// not at the default end; and `u` if only the first of equal values stays.
 pub const IN_ORDER: &str = "dipper_in_order";
 
 /// Functions of this file.

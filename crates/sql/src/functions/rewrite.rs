@@ -79,7 +79,7 @@ fn mark_date(expr: &mut Expr) {
 }
 
 /// Turns `TIME '...'` into the text that TIME values are elsewhere: the planner's type for times of day has no room for
-/// others. A text that is no TIME is left for the planner to refuse.
+/// others. A text that is not a TIME is left for the planner to refuse.
 fn time_literal(literal: &Value) -> Option<Expr> {
     let (Value::SingleQuotedString(s) | Value::DoubleQuotedString(s)) = literal else { return None };
     parse_time(s.as_bytes(), Zone::Fixed(0)).map(|_| call("time", vec![text(s)]))
@@ -422,7 +422,7 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
             narrow_literal(arg_mut(list, 1)?);
         }
         "date_format" if list.args.len() == 2 && is_time(arg_mut(list, 0)?) => rename(function, "time_format"),
-        // If the digits are no constant in the text, a decimal keeps its scale.
+        // If the digits are not constant in the text, a decimal keeps its scale.
         "round" | "dround" | "round_bankers" | "truncate" | "trunc" | "floor" | "dfloor" | "ceil" | "dceil"
         | "ceiling"
             if list.args.len() == 2 && !is_literal(arg_mut(list, 1)?) =>

@@ -238,8 +238,8 @@ fn hll_of(value: Option<&[u8]>) -> HyperLogLog {
     sketch
 }
 
-/// Returns argument `k` as numbers from 0 to 2^64 - 1: `None` for NULL, `Some(None)` for a value that is no number in
-/// this range.
+/// Returns argument `k` as numbers from 0 to 2^64 - 1: `None` for NULL, `Some(None)` for a value that is not a number
+/// in this range.
 fn unsigned(a: &Args, k: usize) -> Result<Unsigned> {
     let raw = a.raw(k);
     Ok(match raw.array.data_type() {
@@ -269,13 +269,13 @@ impl Unsigned {
     }
 }
 
-/// TO_BITMAP: the set of one number. NULL, and a value that is no number from 0 to 2^64 - 1, give the empty set.
+/// TO_BITMAP: the set of one number. NULL, and a value that is not a number from 0 to 2^64 - 1, give the empty set.
 fn to_bitmap(a: &Args) -> Result<ArrayRef> {
     let members = unsigned(a, 0)?;
     made(a, |i| Some(AtMostOne(members.at(i).flatten())))
 }
 
-/// Reads numbers with commas between them and blanks around them; `None` if one is no number from 0 to 2^64 - 1.
+/// Reads numbers with commas between them and blanks around them; `None` if one is not a number from 0 to 2^64 - 1.
 fn from_string(s: &str) -> Option<RoaringTreemap> {
     let parts = s.split(',').filter(|part| !part.is_empty());
     parts.map(|part| part.trim().parse::<u64>().ok()).collect::<Option<Vec<u64>>>().map(set_of)

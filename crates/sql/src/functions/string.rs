@@ -478,7 +478,7 @@ fn replace(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// Name of the function behind `OVERLAY(s PLACING new FROM start)`. (It is no name in SQL.)
+/// Name of the function behind `OVERLAY(s PLACING new FROM start)`. (It is not a name in SQL.)
 pub const OVERLAY: &str = "dipper_overlay";
 
 /// Takes `s`, `start` and `new`, which replaces as many characters as it has.
@@ -584,7 +584,7 @@ fn append_trailing(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// CHAR(n, ...): the bytes of the numbers as text, NULLs skipped; NULL if they are no UTF-8.
+/// CHAR(n, ...): the bytes of the numbers as text, NULLs skipped; NULL if they are not UTF-8.
 fn char_of(a: &Args) -> Result<ArrayRef> {
     let codes = (0..a.len()).map(|k| a.int(k)).collect::<Result<Vec<_>>>()?;
     a.texts(|i, out| {

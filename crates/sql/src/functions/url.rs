@@ -203,7 +203,7 @@ fn url_encode(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// Decodes `%41` and `+`; NULL if a `%` is not followed by two digits or the bytes are no UTF-8.
+/// Decodes `%41` and `+`; NULL if a `%` is not followed by two digits or the bytes are not UTF-8.
 fn url_decode(a: &Args) -> Result<ArrayRef> {
     let s = a.text(0)?;
     a.texts(|i, out| {

@@ -173,7 +173,7 @@ pub fn truncated(v: f64) -> Option<i128> {
     (-LARGEINT_END..LARGEINT_END).contains(&v).then_some(v as i128)
 }
 
-/// Returns argument `k` as integers, with fractions truncated; text that is no number is NULL.
+/// Returns argument `k` as integers, with fractions truncated; text that is not a number is NULL.
 ///
 /// # Errors
 /// 1690 if LARGEINT does not hold a number.
@@ -269,7 +269,7 @@ fn scale(t: &DataType) -> i8 {
     }
 }
 
-/// Returns argument `k`, a number that is no float, with `scale` digits after the point.
+/// Returns argument `k`, a number that is not a float, with `scale` digits after the point.
 fn digits(a: &Args, k: usize, scale: i8) -> Result<Col<Decimal256Array>> {
     let raw = a.raw(k);
     let array = lenient_cast(&raw.array, &DataType::Decimal256(76, scale))?;

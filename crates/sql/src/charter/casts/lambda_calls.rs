@@ -39,7 +39,7 @@ struct Open {
     signature: HigherOrderSignature,
 }
 
-/// Returns the fields of the arguments that are no lambdas, which are the arrays.
+/// Returns the fields of the arguments that are not lambdas, which are the arrays.
 fn values<L>(fields: &[ValueOrLambda<FieldRef, L>]) -> Vec<FieldRef> {
     let values = fields.iter().filter_map(|field| match field {
         ValueOrLambda::Value(field) => Some(Arc::clone(field)),

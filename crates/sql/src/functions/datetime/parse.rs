@@ -96,7 +96,7 @@ pub fn parse_datetime_in(s: &[u8], session: Zone) -> Option<i64> {
 /// `24-02-29`, with `T` or blanks between day and time and any punctuation between fields.
 ///
 /// Two-digit years are MySQL's (70 to 99 are the 1900s); more than six digits of a fraction are rounded. `None` if the
-/// text is something else or names no real day of the years 0 to 9999; zero dates are no real days.
+/// text is something else or names no real day of the years 0 to 9999; zero dates are not real days.
 pub fn read(s: &[u8]) -> Option<Written> {
     let s = s.trim_ascii();
     if let Some(p) = plain_parts(s) {

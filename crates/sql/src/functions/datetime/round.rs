@@ -58,7 +58,7 @@ fn origin() -> i64 {
 }
 
 /// Rounds `at` to the start or end of its period of `n` units; periods are counted from `origin`. `None` if `n` is not
-/// positive, or the result is no DATETIME.
+/// positive, or the result is not a DATETIME.
 fn rounded(at: i64, n: i64, unit: Unit, origin: i64, to: To) -> Option<i64> {
     if n <= 0 {
         return None;
