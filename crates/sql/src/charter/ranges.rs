@@ -19,7 +19,8 @@ use datafusion::logical_expr::{Expr, ExprSchemable, WindowFrameBound, WindowFram
 
 use super::terms::cast_to;
 
-/// More months and days than lie between the first and the last day of the calendar; nanoseconds need no limit.
+/// More months and days than lie between the first and the last day of the calendar. Nanoseconds need no limit, because
+/// an interval cannot have as many.
 const MONTHS: i32 = 12 * 10_000;
 const DAYS: i32 = 366 * 10_000;
 

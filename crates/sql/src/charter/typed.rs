@@ -77,7 +77,7 @@ fn loses_values(expr: &Expr, info: &SimplifyContext) -> Result<bool> {
             most < whole || finest < fraction || to.is_integer() && most == whole
         }
         (Some((whole, _)), Some((most, _))) => most < whole || from.is_signed_integer() != to.is_signed_integer(),
-        // For casts between text and numbers or dates, DataFusion compares the original only where that is the same.
+        // For casts between text and numbers or dates, DataFusion compares the original only where that is equivalent.
         _ => false,
     })
 }
