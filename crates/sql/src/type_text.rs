@@ -9,7 +9,8 @@ use dipper_dialect::parser::parse_type as parse_sql_type;
 
 use crate::metadata::{DIGITS_KEY, TYPE_KEY};
 
-/// Displays an Arrow type by its SQL name, for messages: `expected a MAP, found BIGINT`. Names of fields keep their case.
+/// Displays an Arrow type by its SQL name, for messages: `expected a MAP, found BIGINT`. The name is in upper case,
+/// unless it contains a STRUCT, whose field names keep their case.
 pub(crate) struct Sql<T>(pub T);
 
 impl<T: Borrow<DataType>> fmt::Display for Sql<T> {
@@ -24,7 +25,8 @@ impl<T: Borrow<DataType>> fmt::Display for Sql<T> {
     }
 }
 
-/// The SQL type of a field as text. The field's own `dipper.type` counts first, then the digits that it says.
+/// Returns the SQL type of a field as text: the type in its metadata ([`TYPE_KEY`]) in lower case, else the name of the
+/// Arrow type, in which DATETIME has the digits of [`DIGITS_KEY`].
 pub fn type_text(field: &Field) -> String {
     match field.metadata().get(TYPE_KEY) {
         Some(text) => text.to_lowercase(),
@@ -35,7 +37,8 @@ pub fn type_text(field: &Field) -> String {
     }
 }
 
-/// The text of a part of a type, of which `declared` says the digits of DATETIME.
+/// Returns the text of an element, key, value or field type inside a nested type. `declared` gives the digits of
+/// DATETIME if the field itself has no [`TYPE_KEY`].
 fn part_text(field: &Field, declared: Option<&SqlType>) -> String {
     match declared {
         Some(_) if !field.metadata().contains_key(TYPE_KEY) => arrow_type_text(field.data_type(), declared),
@@ -43,6 +46,7 @@ fn part_text(field: &Field, declared: Option<&SqlType>) -> String {
     }
 }
 
+/// Returns the SQL name of an Arrow type. `declared` gives the digits of DATETIME, also inside nested types.
 fn arrow_type_text(data_type: &DataType, declared: Option<&SqlType>) -> String {
     match data_type {
         DataType::Timestamp(..) if matches!(declared, Some(SqlType::DateTime(_))) => {
@@ -69,7 +73,8 @@ fn arrow_type_text(data_type: &DataType, declared: Option<&SqlType>) -> String {
             "binary".into()
         }
         DataType::Date32 | DataType::Date64 => "date".into(),
-        // Parquet files say the precision; tables that declare their columns have microseconds and say it in metadata.
+        // Parquet files have the precision in the Arrow type. Tables with declared columns always have microseconds,
+        // and the precision is in the metadata.
         DataType::Timestamp(unit, _) => match unit {
             TimeUnit::Second => "datetime".into(),
             TimeUnit::Millisecond => "datetime(3)".into(),

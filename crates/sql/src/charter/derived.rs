@@ -1,6 +1,8 @@
-//! Derived tables and common table expressions whose `*` stands for two columns of one name, of which DataFusion would take
-//! the first: MySQL refuses them (1060). Where the names are written [`super::names::refuse_duplicates`] says so before
-//! anything is planned.
+//! Refusal of derived tables and common table expressions whose `*` gives two columns of the same name.
+//!
+//! MySQL refuses them (1060); DataFusion would take the first of the two columns. Repeated names that are written out
+//! need no plan: [`super::names::refuse_duplicates`] refuses them earlier. The relation planner of this module also
+//! passes set operations, VALUES and tables of very many columns on to the modules that plan them.
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{DFSchema, DataFusionError, Result};
@@ -16,12 +18,14 @@ use super::names::duplicate_name;
 use super::wide::{Picking, WIDE};
 use super::{tables, unions, values, wide_marks};
 
-/// Makes a derived table of each common table expression with `*`: [`DerivedPlanner`] sees only those.
+/// Wraps the query of each common table expression with a `*` that may repeat a name in a derived table, because
+/// [`DerivedPlanner`] sees only derived tables.
 pub(super) fn expressions(query: &mut Query) {
     struct Expressions;
     impl Change for Expressions {
         fn query(&mut self, query: &mut Query) -> Result<(), SqlError> {
-            // One that reads itself is the planner's: it wants a UNION there, whose inputs are looked at by themselves.
+            // A recursive WITH stays: the planner expects a UNION in it. The inputs of the UNION are checked
+            // themselves.
             let with = query.with.iter_mut().filter(|with| !with.recursive);
             for Cte { alias, query, .. } in with.flat_map(|with| &mut with.cte_tables) {
                 if alias.columns.is_empty() && has_wildcard_over_several(&query.body) {
@@ -35,11 +39,12 @@ pub(super) fn expressions(query: &mut Query) {
             Ok(())
         }
     }
-    // It cannot fail.
+    // Rewriting cannot fail.
     let _ = walk::change(query, &mut Expressions);
 }
 
-/// Whether a query has a `*` for the columns of more than one table, or beside other items: one table alone has each name once.
+/// Whether a query has a `*` over several tables or beside other items. The columns of one table alone have distinct
+/// names.
 fn has_wildcard_over_several(body: &SetExpr) -> bool {
     match body {
         SetExpr::Select(select) => {
@@ -53,8 +58,8 @@ fn has_wildcard_over_several(body: &SetExpr) -> bool {
     }
 }
 
-/// Looks at the columns of derived tables once they are known, and hands set operations, VALUES of several types and tables
-/// of very many columns to those who plan them.
+/// A relation planner that checks the columns of derived tables once they are known. It passes set operations to
+/// [`unions`], VALUES of several types to [`values`], and tables of very many columns to [`super::wide`].
 #[derive(Debug)]
 pub(super) struct DerivedPlanner;
 
@@ -103,6 +108,7 @@ impl RelationPlanner for DerivedPlanner {
     }
 }
 
+/// Fails with 1060 if two columns of a plan have the same name.
 fn refuse_duplicates(plan: &LogicalPlan) -> Result<()> {
     match duplicate_name(plan.schema().fields().iter().map(|field| field.name().as_str())) {
         Some(e) => Err(DataFusionError::External(Box::new(e))),
@@ -110,14 +116,14 @@ fn refuse_duplicates(plan: &LogicalPlan) -> Result<()> {
     }
 }
 
-/// The plan of a query of very many columns, if it only picks and computes them.
+/// Plans a query of very many columns that only picks and computes columns; `None` for other queries.
 fn wide(query: &Query, context: &mut dyn RelationPlannerContext) -> Result<Option<LogicalPlan>> {
     let Some(picking) = Picking::of(query, WIDE) else { return Ok(None) };
     let narrow = context.plan(tables::derived(picking.narrow.clone(), None))?;
     picking.over(narrow, &mut InRelation(context))
 }
 
-/// Plans items where a relation is planned.
+/// An [`ItemPlanner`] that works through the context of a relation planner.
 struct InRelation<'a>(&'a mut dyn RelationPlannerContext);
 
 impl ItemPlanner for InRelation<'_> {

@@ -1,8 +1,8 @@
-//! Groups without ONLY_FULL_GROUP_BY: a column that is no key is that of any row of its group. Aggregates without GROUP BY
-//! make one group of all rows.
+//! Grouping without the SQL mode ONLY_FULL_GROUP_BY: a column that is not a key of GROUP BY has the value of any row of
+//! its group. Aggregates without GROUP BY make one group of all rows.
 //!
-//! Such columns become `any_value(column)` in the select list, HAVING, QUALIFY and ORDER BY, also inside of expressions.
-//! Keys stay what they are: below ROLLUP, CUBE and GROUPING SETS they are NULL in the rows that leave them out.
+//! A column that is not a key becomes `any_value(column)` in the select list, HAVING, QUALIFY and ORDER BY, also inside
+//! expressions. Keys stay unchanged: with ROLLUP, CUBE and GROUPING SETS they are NULL in the rows that leave them out.
 
 use std::collections::HashSet;
 
@@ -20,11 +20,12 @@ use super::session::Context;
 use super::tables;
 use crate::functions;
 
-/// Gives keys that are columns the name of their table where an item of the select list has the name, too: in
-/// `SELECT v AS k ... GROUP BY k` the key is the column, and v is none.
+/// Qualifies keys of GROUP BY that name both a column and an alias of the select list, so that they mean the column: in
+/// `SELECT v AS k ... GROUP BY k`, the key is the column `k`, and `v` is not a key. A key is qualified if exactly one
+/// column of FROM has its name.
 ///
 /// # Errors
-/// The columns of a table cannot be read.
+/// The errors of [`Environment::factor`], for instance if the columns of a table cannot be read.
 pub(super) fn columns_first(query: &mut Query, ansi_quotes: bool, context: &Context<'_>) -> Result<(), SqlError> {
     struct First<'a>(Environment<'a>);
     impl Change for First<'_> {
@@ -65,7 +66,7 @@ pub(super) fn columns_first(query: &mut Query, ansi_quotes: bool, context: &Cont
     walk::change(query, &mut First(Environment::of(query, ansi_quotes, context)))
 }
 
-/// The keys that are the name of an item, those inside of ROLLUP, CUBE and GROUPING SETS among them.
+/// Collects in `found` the keys that are an alias of the select list, also inside ROLLUP, CUBE and GROUPING SETS.
 fn bare_names<'a>(key: &'a mut Expr, aliases: &[&str], found: &mut Vec<&'a mut Expr>) {
     match key {
         Expr::Rollup(sets) | Expr::Cube(sets) | Expr::GroupingSets(sets) => {
@@ -78,7 +79,7 @@ fn bare_names<'a>(key: &'a mut Expr, aliases: &[&str], found: &mut Vec<&'a mut E
     }
 }
 
-/// Rewrites all queries with groups.
+/// Puts `any_value` around columns that are not keys, in all queries that group their rows.
 pub(super) fn any_values(query: &mut Query) {
     struct Loose;
     impl Change for Loose {
@@ -103,13 +104,13 @@ fn loosen(body: &mut SetExpr, order: Vec<&mut Expr>) {
     }
 }
 
-/// HAVING of a query that has no GROUP BY, and groups its rows.
+/// Rewrites HAVING of a SELECT that groups its rows without GROUP BY, because ORDER BY has an aggregate.
 pub(super) fn condition(select: &mut Select) {
     let mut loose = Loosening { aliases: aliases(select), ..Loosening::of(select, Vec::new()) };
     select.having.iter_mut().for_each(|having| loose.walk(having));
 }
 
-/// The names that the select list gives, lower case.
+/// Returns the aliases of the select list, in lower case.
 fn aliases(select: &Select) -> HashSet<String> {
     let named = select.projection.iter().filter_map(|item| match item {
         SelectItem::ExprWithAlias { alias, .. } => Some(alias.value.to_lowercase()),
@@ -118,6 +119,7 @@ fn aliases(select: &Select) -> HashSet<String> {
     named.collect()
 }
 
+/// Rewrites a SELECT, and the ORDER BY of its query, if it has GROUP BY or aggregates.
 fn grouped(select: &mut Select, order: Vec<&mut Expr>) {
     let GroupByExpr::Expressions(written, _) = &select.group_by else { return };
     let listed = select.projection.iter().filter_map(|item| match item {
@@ -137,7 +139,7 @@ fn grouped(select: &mut Select, order: Vec<&mut Expr>) {
             SelectItem::UnnamedExpr(expr) => {
                 let name = own_name(expr).cloned();
                 loose.walk(expr);
-                // What was a column keeps its name.
+                // An item that was a column keeps the column's name.
                 if let (Some(name), None) = (name, own_name(expr)) {
                     *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: name };
                 }
@@ -151,7 +153,8 @@ fn grouped(select: &mut Select, order: Vec<&mut Expr>) {
     }
 }
 
-/// The keys of GROUP BY, those inside of ROLLUP, CUBE and GROUPING SETS among them.
+/// Collects in `keys` the expressions of a key of GROUP BY, also inside ROLLUP, CUBE and GROUPING SETS. For a key that
+/// is the number of an item, it adds the item's expression; for one that is an alias, the alias and the expression.
 fn keys_of(key: &Expr, items: &[SelectItem], keys: &mut Vec<Expr>) {
     match key {
         Expr::Rollup(sets) | Expr::Cube(sets) | Expr::GroupingSets(sets) => {
@@ -164,7 +167,7 @@ fn keys_of(key: &Expr, items: &[SelectItem], keys: &mut Vec<Expr>) {
                 Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) => expr.clone(),
                 _ => key.clone(),
             });
-            // The name of an item stands for it where no column has the name; what it is counts as a key, too.
+            // An alias means the item where no column has that name, so the item's expression is a key, too.
             if let Expr::Identifier(name) = key {
                 keys.extend(items.iter().filter_map(|item| match item {
                     SelectItem::ExprWithAlias { expr, alias } if alias.value.eq_ignore_ascii_case(&name.value) => {
@@ -177,7 +180,7 @@ fn keys_of(key: &Expr, items: &[SelectItem], keys: &mut Vec<Expr>) {
     }
 }
 
-/// The names that qualify columns of FROM.
+/// Collects in `names` the names that can qualify columns of FROM.
 fn relations_of(tables: &TableWithJoins, names: &mut HashSet<String>) {
     let joined = tables.joins.iter().map(|join| &join.relation);
     for factor in std::iter::once(&tables.relation).chain(joined) {
@@ -195,14 +198,15 @@ fn relations_of(tables: &TableWithJoins, names: &mut HashSet<String>) {
 struct Loosening {
     keys: Vec<Expr>,
     relations: HashSet<String>,
-    /// Names of the select list, lower case, where they are seen.
+    /// The aliases of the select list, in lower case; empty while the select list is rewritten, which does not see
+    /// them.
     aliases: HashSet<String>,
-    /// How many of those that are left alone are open.
+    /// The number of enclosing aggregates, subqueries and keys, inside which columns are left alone.
     closed: usize,
 }
 
 impl Loosening {
-    /// Over the columns of a query's FROM.
+    /// Creates the rewriter for a SELECT with these keys.
     fn of(select: &Select, keys: Vec<Expr>) -> Loosening {
         let mut relations = HashSet::new();
         select.from.iter().for_each(|tables| relations_of(tables, &mut relations));
@@ -214,6 +218,7 @@ impl Loosening {
         let _ = walk::change_expr(expr, self);
     }
 
+    /// Whether columns inside an expression are left alone: it is an aggregate, GROUPING, a subquery or a key.
     fn is_closed(&self, expr: &Expr) -> bool {
         let aggregate = match expr {
             Expr::Function(function) => {
@@ -238,7 +243,7 @@ impl Loosening {
         self.keys.iter().any(is_it)
     }
 
-    /// Whether it is a column of this query that has a value for each row.
+    /// Whether an expression is a column that this SELECT's FROM may have; not a variable and not an alias.
     fn is_loose(&self, expr: &Expr) -> bool {
         match columns(expr) {
             Some((None, name)) => {
@@ -268,7 +273,7 @@ impl Change for Loosening {
     }
 }
 
-/// The table and the name of a column.
+/// Returns the table, if it is written, and the name of a column; `None` for other expressions.
 fn columns(expr: &Expr) -> Option<(Option<&Ident>, &Ident)> {
     match expr {
         Expr::Identifier(name) => Some((None, name)),
@@ -281,7 +286,7 @@ fn columns(expr: &Expr) -> Option<(Option<&Ident>, &Ident)> {
     }
 }
 
-/// The text by which two expressions are the same, whatever the case of their names.
+/// Returns a text that is equal for equal expressions, without regard to case, quotes and outer parentheses.
 fn bare(expr: &Expr) -> String {
     match expr {
         Expr::Nested(inner) => bare(inner),

@@ -1,16 +1,19 @@
-//! Values of several types that have one column: those of CASE, COALESCE, an array, VALUES (`values.rs`), a UNION.
+//! The common type of values of different types that share a column: the values of a CASE, the arguments of COALESCE
+//! and the elements of an array. VALUES (`values.rs`) and UNION (`unions.rs`) follow the same rules.
 //!
-//! | side by side | become |
+//! | values | common type |
 //! |---|---|
 //! | text and bytes | bytes |
 //! | text and anything else | text |
 //! | dates and numbers or booleans | text |
-//! | floats and decimals | DOUBLE |
-//! | booleans and numbers | the numbers' type |
+//! | floats and decimals or booleans | DOUBLE |
+//! | booleans and integers or decimals | the common type of TINYINT and the numbers |
 //!
-//! DataFusion makes numbers of text, which is NULL where there is none in it, knows no type for dates and text, and
-//! makes decimals of floats, which loses digits of some doubles and fails for others. What it does as Doris does is left
-//! to it. (Doris: `TypeCoercionUtils.findWiderTypeForTwo`.)
+//! If a value has a type of another class, such as an array or an interval, DataFusion chooses.
+//!
+//! DataFusion differs: it turns text into numbers, which gives NULL for text without a number; it has no common type
+//! for dates and text; it turns floats into decimals, which loses digits of some doubles and fails for others. Where
+//! DataFusion's choice is that of Doris, no rule is needed here. (Doris: `TypeCoercionUtils.findWiderTypeForTwo`.)
 
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
@@ -26,17 +29,20 @@ use sqlparser::ast;
 use super::terms::{cast_to, int_literal};
 use crate::class::{Class, charter_type};
 
+/// Returns the charter's common type of these values; `None` if DataFusion's choice serves, or a type is unknown.
 fn common<'a>(values: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Option<DataType> {
     let types = values.map(|v| v.get_type(schema)).collect::<Result<Vec<_>>>().ok()?;
     charter_type(types.iter())
 }
 
-/// The operator that stands behind each CASE and COALESCE while a query is planned; see [`mark`].
+/// The operator that [`mark`] puts behind expressions; its right operand is NULL.
 const ONE_TYPE: &str = "one type";
 
-/// Has the planner see each CASE, each COALESCE and each long chain of arithmetic as it is made, through its hook for operators. Asked for the type of a CASE,
-/// DataFusion gives that of its first value; operators, aggregates and columns of subqueries around it would be planned by
-/// that, long before its values get their common type.
+/// Makes each CASE, each COALESCE and each long chain of arithmetic the operand of the operator [`ONE_TYPE`], so that
+/// the planner's hook for operators handles it as soon as it is planned.
+///
+/// DataFusion gives a CASE the type of its first value. Operators, aggregates and columns of subqueries around the CASE
+/// would be planned with that type, long before its values get their common type.
 pub(super) fn mark(query: &mut ast::Query) {
     struct Marks;
     impl Change for Marks {
@@ -66,12 +72,13 @@ pub(super) fn mark(query: &mut ast::Query) {
     let _ = walk::change(query, &mut Marks);
 }
 
-/// Whether it is the operator of [`mark`].
+/// Whether an operator is the one that [`mark`] adds.
 pub(super) fn is_mark(op: &ast::BinaryOperator) -> bool {
     matches!(op, ast::BinaryOperator::Custom(name) if name == ONE_TYPE)
 }
 
-/// A CASE or COALESCE whose values have one type.
+/// Casts the values of a CASE, or the arguments of COALESCE, to their common type: the charter's, else DataFusion's.
+/// Returns the expression as it is if all types are equal or all are text, or if there is no common type.
 pub(super) fn of_one_type(expr: Expr, schema: &DFSchema) -> Expr {
     let values: Vec<&Expr> = match &expr {
         Expr::Case(case) => {
@@ -81,11 +88,11 @@ pub(super) fn of_one_type(expr: Expr, schema: &DFSchema) -> Expr {
         _ => return expr,
     };
     let types = values.iter().map(|v| v.get_type(schema)).collect::<Result<Vec<_>>>();
-    // What has no type yet, a parameter, gets it from the others later.
+    // A parameter has no type yet; it gets the type of the other values later.
     let Ok(types) = types else { return expr };
     let is_decimal = |t: &DataType| matches!(Class::of(t), Class::Decimal(..));
     let decimals = types.iter().any(is_decimal);
-    // Beside decimals a literal counts as the narrowest integer that holds it.
+    // Beside decimals, an integer literal counts as TINYINT or INT, the narrower one that holds it.
     let narrow = |(value, t): (&&Expr, &DataType)| match int_literal(value).filter(|_| decimals) {
         Some(n) if i8::try_from(n).is_ok() => DataType::Int8,
         Some(n) if i32::try_from(n).is_ok() => DataType::Int32,
@@ -113,7 +120,7 @@ pub(super) fn of_one_type(expr: Expr, schema: &DFSchema) -> Expr {
     }
 }
 
-/// The values of a CASE.
+/// Casts the values of a CASE to the charter's common type, if the charter has a rule for them.
 pub(super) fn case(case: Case, schema: &DFSchema) -> Transformed<Expr> {
     let values = case.when_then_expr.iter().map(|(_, then)| &**then).chain(case.else_expr.as_deref());
     let Some(common) = common(values, schema) else { return Transformed::no(Expr::Case(case)) };
@@ -125,7 +132,9 @@ pub(super) fn case(case: Case, schema: &DFSchema) -> Transformed<Expr> {
     }))
 }
 
-/// The arguments of COALESCE and of what makes arrays, and keys and values of maps, which are DataFusion's own.
+/// Casts the arguments of COALESCE and of `make_array` to the charter's common type, if the charter has a rule for
+/// them. DataFusion's planner makes one `make_array` of the keys of a map and one of its values, so the rule covers
+/// maps, too.
 pub(super) fn arguments(function: ScalarFunction, schema: &DFSchema) -> Transformed<Expr> {
     let common = match function.func.name() {
         "coalesce" | "make_array" => common(function.args.iter(), schema),
@@ -136,18 +145,18 @@ pub(super) fn arguments(function: ScalarFunction, schema: &DFSchema) -> Transfor
     Transformed::yes(Expr::ScalarFunction(ScalarFunction { func: function.func, args }))
 }
 
-/// What a literal is.
+/// The kind of a literal.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Kind {
     Text,
     Number,
-    /// It has an exponent.
+    /// A number with an exponent.
     Double,
     Boolean,
     Bytes,
 }
 
-/// The kind of a literal that is not NULL.
+/// Returns the kind of a literal, which may be negated or in parentheses; `None` for NULL and all other expressions.
 pub(super) fn kind(expr: &ast::Expr) -> Option<Kind> {
     match expr {
         ast::Expr::Value(value) => match &value.value {

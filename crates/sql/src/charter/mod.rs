@@ -1,14 +1,15 @@
 //! The SQL charter: Doris 3's semantics, MySQL's where Doris is silent, on top of DataFusion.
 //!
-//! Seams, in the order in which a query meets them:
+//! The entry points, in the order in which a query meets them:
 //!
 //! 1. [`configure`] sets the options that the charter needs (no lower-casing of names, NULLs lowest, decimals for
 //!    literals with a point). Once per session configuration.
-//! 2. [`install`] adds the expression planner ([`operators::CharterPlanner`]), the planners of types and of UNION, the analyzer rules and
-//!    the functions of the charter to a `SessionStateBuilder` that has its default features. Once per registry.
-//! 3. [`table_refs`] lists what a query reads; the engine finds and loads those tables.
+//! 2. [`install`] adds the expression planner ([`operators::CharterPlanner`]), the planners of types and of relations
+//!    (UNION and others), the analyzer rules and the functions of the charter to a `SessionStateBuilder` that has its
+//!    default features. Once per registry.
+//! 3. [`table_refs`] lists the tables that a query reads; the engine finds and loads them.
 //! 4. [`prepare_query`] resolves names, fills in variables and parameters, and rewrites MySQL's spellings. Its result
-//!    goes to `SessionState::statement_to_plan` (or `SqlToRel`) and everything behind it.
+//!    goes to `SessionState::statement_to_plan` (or `SqlToRel`).
 //! 5. [`Prepared::headers`] names the result's columns for the client.
 //!
 //! Printing: booleans are `1` and `0` and doubles print by [`text::format_double`], both on the wire and in casts.
@@ -99,14 +100,14 @@ pub fn configure(mut config: SessionConfig) -> SessionConfig {
     options.sql_parser.default_null_ordering = "nulls_min".into();
     options.sql_parser.map_string_types_to_utf8view = true;
     options.sql_parser.support_varchar_with_length = true;
-    // Rewrites of the optimizer change what a field says of its SQL type, and the planner of plans and that of values
-    // do not agree on which CASE is never NULL; neither changes a value.
+    // The optimizer's rewrites change the SQL type in a field's metadata, and DataFusion's logical and physical
+    // planners disagree on which CASE is never NULL. Neither changes a value.
     options.execution.skip_physical_aggregate_schema_check = true;
     config
 }
 
-/// Adds the charter to a builder that has its default features already (they would overwrite it), and takes away the scalar
-/// functions of DataFusion that statements may not call.
+/// Adds the charter to a builder that has its default features already (added later, they would overwrite the charter).
+/// Removes DataFusion's functions that statements may not call.
 pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let planners = builder.expr_planners().get_or_insert_default();
     planners.insert(0, Arc::new(operators::CharterPlanner::default()));
@@ -126,7 +127,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     scalars.extend(common_args::functions());
     scalars.extend(once::functions());
     scalars.push(chain::function());
-    // Those of DataFusion have names and rules of their own.
+    // The charter's lambda functions replace DataFusion's, which have other names and rules.
     *builder.higher_order_functions() = Some(casts::lambda_calls::functions().collect());
     let aggregates = builder.aggregate_functions().get_or_insert_default();
     aggregates.retain(|function| functions::is_taken_aggregate(function.name()));
@@ -138,15 +139,15 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
 /// A query ready for DataFusion's planner.
 #[derive(Debug, Clone)]
 pub struct Prepared {
-    /// The tree.
+    /// The rewritten syntax tree.
     pub query: Box<Query>,
-    /// What the user should be told.
+    /// Warnings for the client.
     pub warnings: Vec<String>,
     headers: Vec<names::Header>,
 }
 
 impl Prepared {
-    /// Whether there is a GROUP BY anywhere in it.
+    /// Whether the query has a GROUP BY at any depth.
     pub fn is_grouped(&self) -> bool {
         struct Grouped(bool);
         impl walk::Look for Grouped {
@@ -161,12 +162,12 @@ impl Prepared {
         grouped.0
     }
 
-    /// The headers of the result's columns, given the planned output's field names in order.
+    /// Returns the headers of the result's columns. `fields`: the field names of the planned output, in order.
     pub fn headers<'a>(&self, fields: impl IntoIterator<Item = &'a str>) -> Vec<String> {
         let fields: Vec<&str> = fields.into_iter().map(names::visible).collect();
         let wildcards = self.headers.iter().filter(|h| **h == names::Header::Wildcard).count();
         let written = self.headers.len() - wildcards;
-        // With one wildcard its width is known; with more of them, or with VALUES, the fields' own names serve.
+        // The width of a single wildcard is known. With several wildcards, or with VALUES, the fields' names serve.
         if wildcards > 1
             || self.headers.is_empty()
             || fields.len() < written
@@ -189,7 +190,7 @@ impl Prepared {
     }
 }
 
-/// What a query reads, each once, in order of appearance.
+/// Returns the tables, paths and table functions that a query reads, each once, in order of appearance; without DUAL.
 pub fn table_refs(query: &QueryText) -> Vec<TableRef> {
     struct Refs {
         ctes: HashSet<String>,
@@ -219,9 +220,17 @@ fn is_dual(table: &TableRef) -> bool {
 /// Resolves names, variables and parameters and rewrites MySQL's spellings.
 ///
 /// # Errors
-/// A table does not exist (1146) or cannot be read, a system variable is unknown (1193), a parameter is missing (1210),
-/// something is nested too deep (1436), GROUP BY has a modifier that is not supported (1235), a column is written with a
-/// database that its table is not in (1054), two columns of a derived table have one name (1060).
+/// - 1146 if a table does not exist; the error of [`session::Schemas::resolve`] if it cannot be read.
+/// - 1054 if a column is qualified by a database that its table is not in, or a side of a join lacks a column of USING;
+///   1052 if a side has a column of USING twice.
+/// - 1060 if two columns of a derived table are written with the same name; 1353 if an alias names more columns than
+///   its query has.
+/// - 1193 if a system variable is unknown; 1210 if the value of a parameter is missing.
+/// - 1241 if rows of different widths are compared.
+/// - 1436 if expressions, subqueries or lambdas are nested too deep; 1105 if a lambda does not fit its call.
+/// - 1235 for INTERSECT ALL, EXCEPT ALL, TABLESAMPLE, a GROUP BY modifier other than ROLLUP or CUBE, a subquery that
+///   takes a lambda's parameter, and columns of a join that have to be known but are not.
+/// - A syntax error if a named window is not defined, or part of a window is given twice.
 pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepared, SqlError> {
     nesting::check(&query.ast)?;
     let mut ast = query.ast.clone();
@@ -251,7 +260,7 @@ pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepare
     names::resolve(&mut ast, &names, &found, query.ansi_quotes)?;
     if is_loose {
         loose_groups::any_values(&mut ast);
-        // Columns that are items by their own names have become values of groups, and ORDER BY may mean the columns.
+        // A column `k` of the select list has become the item `any_value(k) AS k`, and ORDER BY may mean the column.
         order_aliases::rename(&mut ast);
     }
     values::with_queries(&mut ast);

@@ -1,10 +1,10 @@
-//! UNION, INTERSECT and EXCEPT: the types of their columns, before anything is planned upon them.
+//! UNION, INTERSECT and EXCEPT: their columns get their types before anything above them is planned.
 //!
-//! DataFusion gives a UNION the types of its first input and finds the common ones in an analyzer rule, when the
-//! operators and aggregates above are planned already: `x * 2` over a column of INT and DECIMAL would multiply integers.
-//! INTERSECT and EXCEPT are joins to DataFusion, which compare a BOOLEAN with no number, and find their columns by names that
-//! may be there twice. So each set operation becomes a relation of its own, `SELECT * FROM (a UNION b)`, and a relation
-//! planner plans it.
+//! DataFusion gives a UNION the types of its first input, and finds the common types in an analyzer rule only after the
+//! operators and aggregates above are planned: `x * 2` over a column of INT and DECIMAL would multiply integers. It
+//! plans INTERSECT and EXCEPT as joins, which cannot compare a BOOLEAN with a number, and which find columns by name
+//! although names may repeat. So each set operation becomes a relation of its own, `SELECT * FROM (a UNION b)`, and a
+//! relation planner plans it.
 
 use std::collections::HashSet;
 use std::ptr;
@@ -30,8 +30,8 @@ use super::{tables, values, wide_marks};
 use crate::class::charter_type;
 use crate::metadata::TYPE_KEY;
 
-/// Makes a relation of each set operation, except those that the planner knows as the two halves of a recursion, and of
-/// each VALUES that [`values`] plans.
+/// Makes a relation of each set operation and of each VALUES that [`values`] plans. The set operation of a recursive
+/// common table expression stays, because the planner expects the two halves of the recursion there.
 pub(super) fn relations(query: &mut Query) {
     #[derive(Default)]
     struct Relations {
@@ -55,11 +55,11 @@ pub(super) fn relations(query: &mut Query) {
             Ok(())
         }
     }
-    // It cannot fail.
+    // Rewriting cannot fail.
     let _ = walk::change(query, &mut Relations::default());
 }
 
-/// Whether a query reads what has this name.
+/// Whether a query reads a table or common table expression of this unqualified name.
 fn reads(query: &Query, name: &str) -> bool {
     struct Reads<'a> {
         name: &'a str,
@@ -80,7 +80,7 @@ fn reads(query: &Query, name: &str) -> bool {
     reads.found
 }
 
-/// Whether it is what [`plan`] plans.
+/// Whether a query body is a set operation that [`plan`] plans.
 pub(super) fn is_set_operation(body: &SetExpr) -> bool {
     is_union(body) || compared(body).is_some()
 }
@@ -90,7 +90,7 @@ fn is_union(body: &SetExpr) -> bool {
     matches!(body, SetExpr::SetOperation { op: SetOperator::Union, set_quantifier: All | Distinct | None, .. })
 }
 
-/// INTERSECT or EXCEPT, which look for rows of one side in the other.
+/// Returns the operator of an INTERSECT or EXCEPT without ALL; `None` for other bodies.
 fn compared(body: &SetExpr) -> Option<SetOperator> {
     use SetQuantifier::{Distinct, None as NoWord};
     match body {
@@ -103,7 +103,7 @@ fn compared(body: &SetExpr) -> Option<SetOperator> {
     }
 }
 
-/// Makes relations of the sides of a set operation that stays one.
+/// Makes relations of the VALUES that [`values`] plans, in a body that stays as it is or is a set operation that stays.
 fn halves(body: &mut SetExpr, is_wide: bool) {
     match body {
         SetExpr::SetOperation { left, right, .. } => {
@@ -115,6 +115,7 @@ fn halves(body: &mut SetExpr, is_wide: bool) {
     }
 }
 
+/// Makes a relation of a body that [`plan`] or [`values`] plans. `is_wide`: it has very many columns.
 fn relation(body: &mut SetExpr, is_wide: bool) {
     if is_set_operation(body) || matches!(body, SetExpr::Values(rows) if values::are_mixed(rows)) {
         let empty =
@@ -127,16 +128,22 @@ fn relation(body: &mut SetExpr, is_wide: bool) {
     }
 }
 
-/// A set expression as a relation without a name; `is_wide`: it has very many columns.
+/// Builds a derived table without a name. `is_wide`: it has very many columns.
 fn derived(body: SetExpr, is_wide: bool) -> TableFactor {
     let mut query = tree::select(Vec::new(), Vec::new());
     *query.body = body;
     tables::derived(if is_wide { wide_marks::marked(query) } else { query }, None)
 }
 
-/// Plans what [`relations`] made. One node for neighbours that are all UNION ALL: their common type is that of all of them.
-/// Below a UNION without ALL all are neighbours, because it makes all of their rows distinct.
-/// `is_wide`: the columns are very many.
+/// Plans a set operation of which [`relations`] has made a relation.
+///
+/// A tree of UNION ALL becomes one node, so that all of its inputs have one common type. Below a UNION without ALL, any
+/// UNION belongs to that node, because the outer one removes duplicates from all of their rows. `is_wide`: there are
+/// very many columns.
+///
+/// # Errors
+/// A planning error if the inputs have different numbers of columns or a column has no common type; the errors of
+/// planning an input.
 pub(super) fn plan(body: SetExpr, is_wide: bool, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
     let mut members = Members { is_wide, context };
     union(members.of(body, false)?)
@@ -149,10 +156,11 @@ struct Members<'a> {
 }
 
 impl Members<'_> {
-    /// The members of a UNION that are neighbours; `distinct`: there is one without ALL around it.
+    /// Returns the plans of a body's inputs: those of all UNIONs that belong to one node, or the body itself.
+    /// `distinct`: a UNION without ALL is around the body.
     fn of(&mut self, body: SetExpr, distinct: bool) -> Result<Vec<LogicalPlan>> {
         let mut inputs = Vec::new();
-        // Without recursion, because there may be thousands.
+        // An explicit stack instead of recursion, because a query may have thousands of members.
         let mut open = vec![body];
         while let Some(body) = open.pop() {
             if !is_union(&body) {
@@ -180,6 +188,7 @@ impl Members<'_> {
     }
 }
 
+/// Builds a UNION ALL node over inputs whose columns it gives common types. A single input stays as it is.
 fn union(mut inputs: Vec<LogicalPlan>) -> Result<LogicalPlan> {
     if inputs.len() == 1 {
         return Ok(inputs.swap_remove(0));
@@ -188,10 +197,10 @@ fn union(mut inputs: Vec<LogicalPlan>) -> Result<LogicalPlan> {
     Ok(LogicalPlan::Union(Union::try_new_with_loose_types(inputs)?))
 }
 
-/// Rows of the left side that the right side has, or has not.
+/// Builds an INTERSECT or EXCEPT: each distinct row of the left side that the right side has, or does not have.
 fn comparison(op: SetOperator, left: LogicalPlan, right: LogicalPlan) -> Result<LogicalPlan> {
     let sides = of_one_type(op, vec![left, right])?.into_iter().map(|side| {
-        // Both may read one table: columns have no table here, as those of a UNION have none.
+        // Both sides may read the same table, so columns lose their qualifiers here, as in a UNION.
         let columns = side.schema().iter().map(|(table, field)| Expr::from((table, field)).alias(field.name().clone()));
         let columns: Vec<Expr> = columns.collect();
         LogicalPlanBuilder::from(Arc::unwrap_or_clone(side)).project(columns)?.build()
@@ -204,7 +213,7 @@ fn comparison(op: SetOperator, left: LogicalPlan, right: LogicalPlan) -> Result<
     }
 }
 
-/// The same input without two columns of one name: those of a UNION have no tables any more by which they could be told apart.
+/// Renames columns of an input so that no two have the same name: a UNION removes the qualifiers by which they differ.
 fn with_own_names(input: LogicalPlan) -> Result<LogicalPlan> {
     let mut seen = HashSet::new();
     let columns = input.schema().iter().enumerate().map(|(at, (table, field))| {
@@ -221,7 +230,11 @@ fn with_own_names(input: LogicalPlan) -> Result<LogicalPlan> {
     }
 }
 
-/// The inputs of a set operation with columns of the charter's common types, else DataFusion's.
+/// Casts the columns of a set operation's inputs to their common types: the charter's, else DataFusion's. Columns whose
+/// inputs declare different SQL types get the type of [`declared`].
+///
+/// # Errors
+/// A planning error if the inputs have different numbers of columns or a column has no common type.
 fn of_one_type(op: SetOperator, inputs: Vec<LogicalPlan>) -> Result<Vec<Arc<LogicalPlan>>> {
     let width = inputs.first().map_or(0, |input| input.schema().fields().len());
     if inputs.iter().any(|input| input.schema().fields().len() != width) {
@@ -267,7 +280,8 @@ fn of_one_type(op: SetOperator, inputs: Vec<LogicalPlan>) -> Result<Vec<Arc<Logi
     inputs.collect()
 }
 
-/// The input with the numbers of booleans where decimals are wanted, which DataFusion does not make of them.
+/// Casts boolean columns of an input to numbers where a decimal is wanted: DataFusion does not cast BOOLEAN to
+/// decimals.
 fn without_booleans(input: LogicalPlan, wanted: &[Option<DataType>]) -> Result<LogicalPlan> {
     let schema = Arc::clone(input.schema());
     let is_cast = |field: &DataType, wanted: &Option<DataType>| {
@@ -289,7 +303,8 @@ fn without_booleans(input: LogicalPlan, wanted: &[Option<DataType>]) -> Result<L
     LogicalPlanBuilder::from(input).project(columns)?.build()
 }
 
-/// The input with the types of a schema. One that has them stays: the planner would find each of its columns by comparing names.
+/// Casts the columns of an input to the types of a schema. An input that has them already stays as it is: for a
+/// projection, the planner would find each of its columns by comparing names.
 fn coerced(input: LogicalPlan, schema: &DFSchema) -> Result<LogicalPlan> {
     let has_types = input.schema().fields().iter().zip(schema.fields()).all(|(a, b)| a.data_type() == b.data_type());
     match has_types {
@@ -298,7 +313,11 @@ fn coerced(input: LogicalPlan, schema: &DFSchema) -> Result<LogicalPlan> {
     }
 }
 
-/// The SQL type of a column whose inputs declare different ones; `None` where they say the same. NULL is of any type.
+/// Returns the SQL type that a column of a set operation has to declare; `None` if the inputs need no declaration.
+///
+/// Inputs of type NULL fit every declaration. If all other inputs agree, their type is returned only if there is a NULL
+/// input, which does not carry it. If they differ, the result is the longest VARCHAR for CHAR and VARCHAR with lengths,
+/// the DATETIME with the most digits for DATETIME with digits, else an empty text: no more than the Arrow type.
 pub(super) fn declared<'a>(fields: impl ExactSizeIterator<Item = &'a FieldRef>) -> Option<String> {
     let inputs = fields.len();
     let values = fields.filter(|field| *field.data_type() != DataType::Null);

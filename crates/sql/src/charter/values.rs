@@ -1,10 +1,10 @@
-//! `VALUES` whose rows have values of several types in one column.
+//! `VALUES` with values of different types in one column.
 //!
-//! DataFusion gives the columns of VALUES their types before any rule could: numbers where one value is text, and an error
-//! where two values declare different SQL types. So VALUES is planned here, row by row, with the types that a UNION of the
-//! rows has. The plan is one list of rows, not a UNION: rows keep their order, which decides which row of an INSERT stays
-//! where two have one key. Cells with subqueries or with columns of a query around make a UNION of SELECTs, numbered and
-//! sorted, because a list of rows holds constants only.
+//! DataFusion gives the columns of VALUES their types before any rule runs: a column of numbers and text becomes a
+//! column of numbers, and values that declare different SQL types are an error. So VALUES is planned here, row by row,
+//! with the types that a UNION of the rows has. The plan is a list of rows, not a UNION: rows keep their order, which
+//! decides which row of an INSERT stays if two have the same key. Such a list holds only constants, so rows with
+//! subqueries or with columns of an enclosing query become a UNION of SELECTs, numbered and sorted.
 
 use std::ops::ControlFlow;
 
@@ -24,7 +24,7 @@ use super::typed::Typed;
 use super::unions::declared;
 use crate::class::charter_type;
 
-/// Makes SELECTs of VALUES whose cells are no constants.
+/// Rewrites VALUES with subqueries or columns in its cells as a UNION of SELECTs.
 pub(super) fn with_queries(query: &mut Query) {
     struct Selects;
     impl Change for Selects {
@@ -58,7 +58,7 @@ fn as_selects(body: &mut SetExpr) {
     }
 }
 
-/// Whether a cell has a subquery or a name, which is a column of a query around.
+/// Whether a cell has a subquery or a name. In VALUES a name can only be a column of an enclosing query.
 fn reads(cell: &ast::Expr) -> bool {
     ast::visit_expressions(cell, |e| match e {
         ast::Expr::Subquery(_)
@@ -71,8 +71,8 @@ fn reads(cell: &ast::Expr) -> bool {
     .is_break()
 }
 
-/// Whether a column of the rows has anything but literals of one kind and NULL. Rows of several lengths are the planner's
-/// to refuse.
+/// Whether VALUES has several rows, and a column with other values than NULL and literals of one kind. Rows of
+/// different lengths are left to the planner, which refuses them.
 pub(super) fn are_mixed(values: &Values) -> bool {
     let Some(first) = values.rows.first() else { return false };
     let width = first.len();
@@ -91,17 +91,17 @@ pub(super) fn are_mixed(values: &Values) -> bool {
     !(0..width).all(is_plain)
 }
 
-/// Whether a query is nothing but VALUES that [`plan`] plans.
+/// Whether a query consists only of VALUES that [`plan`] plans.
 pub(super) fn are_all(query: &Query) -> bool {
     let plain =
         query.with.is_none() && query.order_by.is_none() && query.limit_clause.is_none() && query.fetch.is_none();
     plain && matches!(query.body.as_ref(), SetExpr::Values(values) if are_mixed(values))
 }
 
-/// Plans VALUES that [`are_mixed`].
+/// Plans VALUES for which [`are_mixed`] is true.
 ///
 /// # Errors
-/// Invalid: the values of a column have no common type. Those of planning a value.
+/// A planning error if the values of a column have no common type; the errors of planning a value.
 pub(super) fn plan(body: SetExpr, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
     let SetExpr::Values(values) = body else { return plan_err!("no VALUES to plan") };
     let nothing = DFSchema::empty();
@@ -129,7 +129,7 @@ fn of_one_type(rows: &mut [Vec<Expr>], column: usize, nothing: &DFSchema) -> Res
         },
     };
     let is_alike = fields.windows(2).all(|pair| pair[0].metadata() == pair[1].metadata());
-    // DataFusion refuses columns whose values differ in what they declare.
+    // DataFusion refuses columns whose values declare different SQL types. An empty text declares none.
     let declared = declared(fields.iter()).or_else(|| (!is_alike).then(String::new));
     for row in rows {
         let value = match std::mem::take(&mut row[column]) {
@@ -144,7 +144,7 @@ fn of_one_type(rows: &mut [Vec<Expr>], column: usize, nothing: &DFSchema) -> Res
     Ok(())
 }
 
-/// The common type that DataFusion gives to a UNION.
+/// Returns the common type that DataFusion gives to a UNION; `None` if it has none.
 fn union_type(types: &[DataType]) -> Option<DataType> {
     let mut types = types.iter().cloned();
     let first = types.next()?;
