@@ -1,7 +1,7 @@
-//! VALUES as a query of SELECTs, one for each row.
+//! VALUES rewritten as a UNION ALL of SELECTs, one for each row.
 //!
-//! A plan of VALUES has place for constants only. A cell with a subquery, or with a column of a query around, needs a
-//! SELECT of its own.
+//! A plan of VALUES holds only constants. A row with a subquery in a cell, or with a column of an enclosing query,
+//! needs a SELECT of its own.
 
 use std::collections::VecDeque;
 
@@ -12,13 +12,13 @@ use crate::tree;
 /// The column that numbers the rows.
 const NUMBER: &str = "row_number";
 
-/// The name of a column of VALUES, counted from 0.
+/// Returns the name of a column of VALUES: `column1` for `at` 0.
 fn column(at: usize) -> Ident {
     Ident::with_quote('`', format!("column{}", at + 1))
 }
 
-/// Returns a query whose rows are `rows` in their order, with the columns `column1`, `column2` and so on; `None` if
-/// there is no row. All rows have as many cells as the first one.
+/// Returns a query whose result is `rows` in their order, with the columns `column1`, `column2` and so on; `None` if
+/// there are no rows. All rows must have as many cells as the first one.
 pub fn in_order(rows: Vec<Vec<Expr>>) -> Option<Query> {
     let width = rows.first()?.len();
     let number = Ident::with_quote('`', NUMBER);
@@ -47,7 +47,7 @@ pub fn in_order(rows: Vec<Vec<Expr>>) -> Option<Query> {
     Some(query)
 }
 
-/// A UNION ALL as a balanced tree: each level of a tree is one of the planner's recursion.
+/// Builds a UNION ALL as a balanced tree, because the planner recurses once per level. `None` if there are no parts.
 fn union_all(mut parts: VecDeque<Box<SetExpr>>) -> Option<Box<SetExpr>> {
     while parts.len() > 1 {
         let mut level = VecDeque::with_capacity(parts.len().div_ceil(2));

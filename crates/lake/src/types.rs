@@ -1,6 +1,6 @@
-//! The numbers that an SQL type's text gives: precision, scale, characters.
+//! Properties of an SQL type that information_schema shows, such as precision and length, read from the type's text.
 
-/// The properties of a type that information_schema shows in columns of their own.
+/// The properties of a type that information_schema.COLUMNS shows in columns of their own.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The type's name without arguments: `varchar`, `decimal`, `array`.
@@ -11,7 +11,7 @@ pub struct Facts {
     pub precision: Option<i64>,
     /// Digits after the decimal point.
     pub scale: Option<i64>,
-    /// Digits of fractions of a second.
+    /// Digits of the fraction of a second, for DATETIME and TIME.
     pub datetime_precision: Option<i64>,
     /// Whether values are text.
     pub is_text: bool,
@@ -28,8 +28,8 @@ impl Facts {
         }
     }
 
-    /// Returns COLUMN_TYPE of a column with this type. STRING keeps its own name, as in Doris; dialects of both systems
-    /// know it.
+    /// Returns COLUMN_TYPE of a column whose type text is `column_type`. STRING, whose text is `text` in descriptions
+    /// of columns, is shown as `string`, as Doris does: the dialects of both systems know that name.
     pub fn shown_column_type<'t>(&self, column_type: &'t str) -> &'t str {
         if self.data_type == "text" { "string" } else { column_type }
     }
@@ -44,7 +44,7 @@ impl Facts {
         }
     }
 
-    /// Returns DECIMAL_DIGITS: digits after the point; for floating-point types the digits that they hold.
+    /// Returns DECIMAL_DIGITS: digits after the point; for floating-point types the significant digits that they hold.
     pub fn decimal_digits(&self) -> Option<i64> {
         match self.data_type.as_str() {
             "float" | "double" => self.column_size(),
@@ -54,10 +54,11 @@ impl Facts {
     }
 }
 
-/// Greatest length of a string in bytes, as Doris shows it.
+/// The maximum length of a STRING that Doris shows, in bytes.
 const STRING_BYTES_MAX: i64 = 2_147_483_643;
 
-/// The facts in `column_type`, a text of [`type_text`](dipper_sql::type_text::type_text).
+/// Reads the properties from `column_type`, a text that [`type_text`](dipper_sql::type_text::type_text) returns, or
+/// `text` for STRING.
 pub fn facts(column_type: &str) -> Facts {
     let end = column_type.find(['(', '<', ' ']).unwrap_or(column_type.len());
     let data_type = column_type[..end].to_string();
