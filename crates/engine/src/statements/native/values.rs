@@ -1,9 +1,10 @@
-//! Makes a batch from VALUES of literals and placeholders. Planning them takes longer than the load itself: each cell
-//! becomes an expression that the planner types, the optimizer simplifies and the executor evaluates.
+//! VALUES of INSERT: rows of literals and placeholders become a batch without the planner, other rows are prepared for
+//! it.
 //!
-//! The stored values are the same as those by [`prepare`] and the planner, and rows that these might treat in another
-//! way are left to them. A column of whole numbers becomes Int64; if text or a placeholder is among its cells, all of
-//! them become text.
+//! Planning VALUES takes longer than the load itself: each cell becomes an expression that the planner types, the
+//! optimizer simplifies and the executor evaluates. [`literal_rows`] makes the batch directly. The stored values are
+//! the same as with [`prepare`] and the planner; rows for which they could differ are left to the planner. A column of
+//! whole numbers becomes Int64; if any of its cells is text or a placeholder, all of them become text.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -21,12 +22,12 @@ use sqlparser::ast;
 use super::shape::{Now, default_expr};
 use crate::error::Result;
 
-/// A cell. Everything but whole numbers and text needs the planner.
+/// A cell of VALUES that needs no planner: NULL, a whole number or text.
 enum Cell<'a> {
     Null,
     Int(i64),
     Text(Cow<'a, str>),
-    /// An integer that a driver has bound to a placeholder.
+    /// An integer that a client has bound to a placeholder.
     Given(i64),
 }
 
@@ -48,7 +49,8 @@ pub(super) fn literal_rows(query: &ast::Query, params: &[VarValue], targets: &[&
     RecordBatch::try_from_iter_with_nullable(arrays).ok()
 }
 
-/// Parses a whole number in its canonical spelling: `007` differs from `7` as text.
+/// Parses a whole number of at most 18 characters in its canonical spelling; `None` for `007`, which differs from `7`
+/// as text.
 fn whole(text: &str) -> Option<i64> {
     let value: i64 = text.parse().ok().filter(|_| text.len() <= 18)?;
     (value.to_string() == text).then_some(value)
@@ -82,6 +84,7 @@ fn cell<'a>(expr: &'a ast::Expr, params: &'a [VarValue]) -> Option<Cell<'a>> {
     }
 }
 
+/// Builds a column: of type NULL if it has only NULL, Int64 if it has only literal integers and NULL, else text.
 fn column(cells: &[Cell<'_>]) -> ArrayRef {
     if cells.iter().all(|c| matches!(c, Cell::Null)) {
         return Arc::new(NullArray::new(cells.len()));
@@ -106,7 +109,11 @@ fn column(cells: &[Cell<'_>]) -> ArrayRef {
 
 /// Rewrites VALUES for the columns of the table. The word DEFAULT becomes the default of the column. If rows give a
 /// column values of several kinds, all of them become text, which is cast to the type of the column. The planner would
-/// look for one type for all rows, and lose what does not fit into it.
+/// look for one type for all rows, and lose values that do not fit into it. Rows with subqueries become a UNION of
+/// SELECTs.
+///
+/// # Errors
+/// The error of [`default_expr`] for the word DEFAULT.
 pub(super) fn prepare(source: &QueryText, targets: &[&TableColumn], now: &Now) -> Result<QueryText> {
     let mut query = source.clone();
     let ast::SetExpr::Values(values) = query.ast.body.as_mut() else { return Ok(query) };
@@ -122,7 +129,7 @@ pub(super) fn prepare(source: &QueryText, targets: &[&TableColumn], now: &Now) -
         }
     }
     for (at, target) in targets.iter().enumerate() {
-        // Sets and other bytes are not text, and arrays, maps and structs are not read from it.
+        // Values of BINARY, HLL and BITMAP are not text, and arrays, maps and structs are not read from text.
         let data_type = target.data_type.to_arrow();
         if data_type == DataType::BinaryView || data_type.is_nested() {
             continue;
@@ -147,7 +154,7 @@ pub(super) fn prepare(source: &QueryText, targets: &[&TableColumn], now: &Now) -
     }
     let width = values.rows.first().map_or(0, |row| row.len());
     if have_query(&values.rows) && values.rows.iter().all(|row| row.len() == width) {
-        // In their order: of rows with one key the last one stays.
+        // The order of rows matters: of rows with the same key the last one stays.
         let rows = std::mem::take(&mut values.rows).into_iter().map(|row| row.content).collect();
         if let Some(selects) = rows::in_order(rows) {
             *query.ast.body = ast::SetExpr::Query(Box::new(selects));
@@ -161,7 +168,7 @@ fn default_word() -> ast::Expr {
     ast::Expr::Identifier(ast::Ident::new("DEFAULT"))
 }
 
-/// Whether a row has a subquery among its values: the engine has no place for one in VALUES.
+/// Whether any row has a subquery among its values, which a plan of VALUES cannot hold.
 fn have_query(rows: &[ast::Parens<Vec<ast::Expr>>]) -> bool {
     let has_query = |e: &ast::Expr| {
         ast::visit_expressions(e, |e| match e {
