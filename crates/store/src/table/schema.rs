@@ -74,7 +74,11 @@ pub struct PartitionBy {
 pub enum AutoPartition {
     /// LIST: one for each value.
     Value,
-    /// RANGE by `date_trunc(column, unit)`: one for each unit (`year`, `quarter`, `month`, `week`, `day`, `hour`).
+    /// RANGE by `date_trunc(column, unit)`: one for each unit of time. The unit is a name that [`Unit::parse`] accepts:
+    /// `year`, `quarter`, `month`, `week`, `day`, `hour`, `minute` or `second`, also in the plural and in upper case.
+    /// SQL statements give only those down to `hour`, in the singular and in lower case.
+    ///
+    /// [`Unit::parse`]: crate::route::dynamic::Unit::parse
     DateTrunc(String),
 }
 
