@@ -20,7 +20,7 @@ use dipper_dialect::parser::parse_type;
 
 use super::typed::{CAST_NAME, Typed};
 use crate::class::Class;
-use crate::functions::{datetime, is_bytes};
+use crate::functions::{JSON, TAKE_VALUES, datetime, is_bytes};
 use crate::metadata::{DIGITS_KEY, TYPE_KEY};
 
 /// DATETIME without digits.
@@ -334,8 +334,8 @@ fn of_aggregate(argument: &Expr, result: &DataType, schema: &DFSchema) -> Option
     }
 }
 
-/// Declares the digits of those arguments of a call that hold DATETIME, because functions convert them to text.
-/// Functions of dates and times do not, and get their columns unchanged.
+/// Declares the digits of those arguments of a call that hold DATETIME, because functions convert them to text, and which
+/// arguments are JSON where a function makes JSON of values. Functions of dates and times do not, and get their columns unchanged.
 pub(super) fn arguments(function: ScalarFunction, schema: &DFSchema) -> Transformed<Expr> {
     let name = function.func.name();
     // Formats, and the texts that are read by them, are texts.
@@ -346,11 +346,17 @@ pub(super) fn arguments(function: ScalarFunction, schema: &DFSchema) -> Transfor
         name if datetime::is_of_points(name) => None,
         _ => Some(0),
     };
+    // A scan evaluates WHERE over columns without metadata, where JSON is text.
+    let takes_json = TAKE_VALUES.contains(&name);
+    let json = |arg: &Expr| {
+        let field = arg.to_field(schema).ok().filter(|_| takes_json)?.1;
+        field.metadata().get(TYPE_KEY).filter(|text| *text == JSON).cloned()
+    };
     let wanted = |arg: &Expr| {
         let is_said = matches!(arg, Expr::ScalarFunction(f) if f.func.name() == super::typed::TYPED_NAME);
         // Also done for columns whose fields carry the type: the result of an aggregate or a CASE below lacks it at run
         // time.
-        if is_said { None } else { declared(arg, schema) }
+        if is_said { None } else { declared(arg, schema).or_else(|| json(arg)) }
     };
     let Some(first_text) = first_text else { return Transformed::no(Expr::ScalarFunction(function)) };
     let mut texts: Vec<Option<String>> = function.args.iter().map(wanted).collect();

@@ -29,7 +29,7 @@ pub const DATETIME: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 pub(super) const PART_OF_JSON: &str = "json_extract_string";
 
 /// The SQL type of text that is JSON.
-pub(super) const JSON: &str = "json";
+pub(crate) const JSON: &str = "json";
 
 /// The rule by which the result type follows from the arguments.
 #[derive(Clone, Copy)]

@@ -465,6 +465,11 @@ fn json_contains_path(a: &Args) -> Result<ArrayRef> {
     failure.map_or(Ok(out), Err)
 }
 
+/// The functions that write [`Values`] into a document. Their arguments of the type JSON are documents, other texts are
+/// characters.
+pub(crate) const TAKE_VALUES: [&str; 6] =
+    ["json_array", "json_array_ignore_null", "json_object", "json_set", "json_insert", "json_replace"];
+
 /// A column whose values can be written as JSON.
 pub struct Values {
     text: Col<StringViewArray>,
