@@ -441,7 +441,41 @@ impl Change for Rewriter {
     }
 
     fn after_expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
-        self.rewritten(expr)
+        self.rewritten(expr)?;
+        if let Expr::Function(function) = expr {
+            name_casts(function);
+        }
+        Ok(())
+    }
+}
+
+/// Gives casts of literals in the arguments of an aggregate or window function names that say their type. DataFusion leaves
+/// casts out of the names of columns: `count(CAST(1 AS DECIMAL))` beside `count(*)` would be two columns of one name.
+fn name_casts(function: &mut ast::Function) {
+    struct Named;
+    impl Change for Named {
+        fn after_expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
+            if let Expr::Cast { expr: of, data_type, .. } = expr
+                && matches!(**of, Expr::Value(_))
+            {
+                let name = string(data_type.to_string());
+                let cast = std::mem::replace(expr, Expr::value(Value::Null));
+                *expr = call(super::typed::CAST_NAME, vec![cast, name]);
+            }
+            Ok(())
+        }
+    }
+    let is_grouped =
+        function.over.is_some() || function_name(function).is_some_and(|name| functions::is_aggregate(&name));
+    let FunctionArguments::List(list) = &mut function.args else { return };
+    if !is_grouped {
+        return;
+    }
+    for arg in &mut list.args {
+        if let FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) = arg {
+            // Rewriting cannot fail.
+            let _ = walk::change_expr(arg, &mut Named);
+        }
     }
 }
 
