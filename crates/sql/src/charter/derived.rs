@@ -24,10 +24,8 @@ pub(super) fn expressions(query: &mut Query) {
     struct Expressions;
     impl Change for Expressions {
         fn query(&mut self, query: &mut Query) -> Result<(), SqlError> {
-            // A recursive WITH stays: the planner expects a UNION in it. The inputs of the UNION are checked
-            // themselves.
-            let with = query.with.iter_mut().filter(|with| !with.recursive);
-            for Cte { alias, query, .. } in with.flat_map(|with| &mut with.cte_tables) {
+            // An expression that reads itself is a UNION and stays. The inputs of the UNION are checked themselves.
+            for Cte { alias, query, .. } in query.with.iter_mut().flat_map(|with| &mut with.cte_tables) {
                 if alias.columns.is_empty() && has_wildcard_over_several(&query.body) {
                     let alias = tree::alias(alias.name.clone());
                     let inner = std::mem::replace(query.as_mut(), tree::select(Vec::new(), Vec::new()));
