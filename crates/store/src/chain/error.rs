@@ -1,5 +1,10 @@
 //! Errors of reading a chain of versions and of committing to it.
 
+use std::fmt;
+use std::sync::Arc;
+
+use object_store::Error;
+
 /// Why a chain could not be read or a commit did not succeed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -10,7 +15,7 @@ pub enum ChainError {
         /// Object, or prefix of a listing.
         path: String,
         /// The store's own error.
-        source: object_store::Error,
+        source: Error,
     },
     /// An object's bytes differ from those that were written.
     #[error("{path}: damaged: {reason}; restore it from a backup")]
@@ -85,11 +90,65 @@ pub enum ChainError {
 
 /// Why a change was not committed.
 #[derive(Debug, thiserror::Error)]
-pub enum CommitError<E: std::fmt::Debug + std::fmt::Display> {
-    /// The change does not fit the newest state.
+pub enum CommitError<E: fmt::Debug + fmt::Display> {
+    /// It does not fit the newest state.
     #[error("{0}")]
     Refused(E),
     /// The chain or the store below failed.
     #[error(transparent)]
     Chain(#[from] ChainError),
+}
+
+/// An error of a store that several callers are told.
+#[derive(Debug, Clone)]
+struct Told(Arc<Error>);
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.0 {
+            Error::Generic { source, .. }
+            | Error::NotFound { source, .. }
+            | Error::PermissionDenied { source, .. }
+            | Error::Unauthenticated { source, .. } => fmt::Display::fmt(source, f),
+            other => fmt::Display::fmt(other, f),
+        }
+    }
+}
+
+impl std::error::Error for Told {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&*self.0)
+    }
+}
+
+/// An error of a store with the same kind and words, which has it behind it.
+fn tell(told: &Told) -> Error {
+    let source = Box::new(told.clone());
+    match &*told.0 {
+        Error::Generic { store, .. } => Error::Generic { store, source },
+        Error::NotFound { path, .. } => Error::NotFound { path: path.clone(), source },
+        Error::PermissionDenied { path, .. } => Error::PermissionDenied { path: path.clone(), source },
+        Error::Unauthenticated { path, .. } => Error::Unauthenticated { path: path.clone(), source },
+        _ => Error::Generic { store: "chain", source },
+    }
+}
+
+/// The same error, of which copies can be made that have the store's own error behind them.
+pub(super) fn shared(e: ChainError) -> ChainError {
+    match e {
+        ChainError::Store { path, source } => ChainError::Store { path, source: tell(&Told(Arc::new(source))) },
+        other => other,
+    }
+}
+
+/// A copy of what [`shared`] made; of another error with its words alone.
+pub(super) fn copy_of_store(e: &Error) -> Error {
+    let told = match e {
+        Error::Generic { source, .. }
+        | Error::NotFound { source, .. }
+        | Error::PermissionDenied { source, .. }
+        | Error::Unauthenticated { source, .. } => source.downcast_ref::<Told>(),
+        _ => None,
+    };
+    told.map_or_else(|| Error::Generic { store: "chain", source: e.to_string().into() }, tell)
 }

@@ -97,13 +97,23 @@ struct Inner<S: State> {
     /// Number of the version in `now`. Readers at a high rate compare it without taking the lock.
     number: AtomicU64,
     queue: Mutex<Queue<S>>,
-    /// Held by the refresh that is running, so that only one runs at a time.
-    refreshing: tokio::sync::Mutex<()>,
+    /// One refresh at a time, and what became of the last ones.
+    refreshing: tokio::sync::Mutex<Refreshed>,
+    /// How many calls of [`Chain::refresh`] began: each has the next number.
     refreshes_asked: AtomicU64,
-    refreshed: AtomicU64,
-    /// When the store was last asked for versions newer than those known.
+    /// When the store was last asked for a newer version than those known.
     asked: Mutex<Instant>,
     vacuuming: AtomicBool,
+}
+
+/// Calls of [`Chain::refresh`] that are answered, by their numbers. A LIST answers the calls that began before it, whether it
+/// succeeds or fails: none is told what was so before it began.
+#[derive(Debug, Default)]
+struct Refreshed {
+    /// Up to this one the state is new enough.
+    succeeded: u64,
+    /// Up to this one there is an error, if nothing has succeeded since.
+    failed: Option<(u64, ChainError)>,
 }
 
 #[derive(Debug)]
@@ -140,7 +150,6 @@ impl<S: State> Chain<S> {
             queue,
             refreshing: tokio::sync::Mutex::default(),
             refreshes_asked: AtomicU64::new(0),
-            refreshed: AtomicU64::new(0),
             asked: Mutex::new(Instant::now()),
             vacuuming: AtomicBool::new(false),
         };
@@ -164,24 +173,38 @@ impl<S: State> Chain<S> {
         self.inner.io.strays()
     }
 
-    /// Returns the newest state there is: one LIST. Calls that wait at the same time share a LIST that begins after all
-    /// of them.
+    /// The newest state there is: one LIST. Calls that wait at the same time share one that begins after them all, and its
+    /// error if it fails: while a store is away a call waits for the LIST that is under way and for one more.
     ///
     /// # Errors
     /// The errors of [`open`](Self::open).
     pub async fn refresh(&self) -> Result<Arc<S>, ChainError> {
         let inner = &self.inner;
         let ticket = inner.refreshes_asked.fetch_add(1, Ordering::AcqRel) + 1;
-        let _one = inner.refreshing.lock().await;
-        if inner.refreshed.load(Ordering::Acquire) < ticket {
-            let covers = inner.refreshes_asked.load(Ordering::Acquire);
-            let (asked, from) = (Instant::now(), inner.now.read().clone());
-            let head = inner.find(Reader::refresh(from)).await?;
-            inner.publish(&head);
-            *inner.asked.lock() = asked;
-            inner.refreshed.store(covers, Ordering::Release);
+        let mut last = inner.refreshing.lock().await;
+        if last.succeeded >= ticket {
+            return Ok(self.snapshot());
         }
-        Ok(self.snapshot())
+        if let Some((until, error)) = &last.failed
+            && *until >= ticket
+        {
+            return Err(copy(error));
+        }
+        let covers = inner.refreshes_asked.load(Ordering::Acquire);
+        let (asked, from) = (Instant::now(), inner.now.read().clone());
+        match inner.find(Reader::refresh(from)).await {
+            Ok(head) => {
+                inner.publish(&head);
+                *inner.asked.lock() = asked;
+                *last = Refreshed { succeeded: covers, failed: None };
+                Ok(self.snapshot())
+            }
+            Err(error) => {
+                let error = error::shared(error);
+                last.failed = Some((covers, copy(&error)));
+                Err(error)
+            }
+        }
     }
 
     /// Returns the time since the store was last asked for newer versions. [`snapshot`](Self::snapshot) contains
@@ -387,7 +410,7 @@ impl<S: State> Inner<S> {
         }
         let known = self.now.read().clone();
         let mut committer = Committer::new(known, list, horizon, self.writer, now_ms, |_| RecordId::fresh());
-        let failed = self.drive(&mut committer).await.err();
+        let failed = self.drive(&mut committer).await.err().map(error::shared);
         if !committer.is_fresh() && failed.is_none() {
             // A done marker says that the transaction is committed: the answer's state must show it.
             if let Ok(head) = self.find(Reader::refresh(committer.confirmed().clone())).await {
@@ -500,15 +523,11 @@ impl<F: FnMut()> Drop for OnDrop<F> {
     }
 }
 
-/// Copies an error for every transaction of a batch. The store's own error is reduced to its text.
+/// The same error for everybody who waits for one request.
 fn copy(e: &ChainError) -> ChainError {
     match e {
         ChainError::Store { path, source } => {
-            let text = source.to_string();
-            ChainError::Store {
-                path: path.clone(),
-                source: object_store::Error::Generic { store: "chain", source: text.into() },
-            }
+            ChainError::Store { path: path.clone(), source: error::copy_of_store(source) }
         }
         ChainError::Damaged { path, reason } => ChainError::Damaged { path: path.clone(), reason: reason.clone() },
         ChainError::Newer { path, found, supported } => {

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicU8;
 
 use async_trait::async_trait;
@@ -12,6 +13,7 @@ use object_store::{
     PutMultipartOptions, PutOptions, PutPayload, PutResult,
 };
 use serde::{Deserialize, Serialize};
+use tokio::sync::Semaphore;
 
 use super::record::{Done, PartObject, decode, encode};
 use super::*;
@@ -92,6 +94,10 @@ pub(crate) struct Faulty {
     full: AtomicBool,
     /// Kind of requests that are refused, as by a store that rejects the credentials.
     denied: AtomicU8,
+    /// Once it is set, each listing waits for a permit; what it answers is settled before.
+    gate: OnceLock<Arc<Semaphore>>,
+    /// Listings since then.
+    listings: AtomicU64,
 }
 
 /// Puts are refused, but an earlier try was done.
@@ -112,7 +118,8 @@ impl Faulty {
 
     pub(crate) fn sleepy(lost: u32, unread: u32, sleepy: u32) -> Arc<Self> {
         let (full, denied) = (AtomicBool::new(false), AtomicU8::new(0));
-        Arc::new(Self { inner: InMemory::new(), lost, unread, sleepy, full, denied })
+        let (gate, listings) = (OnceLock::new(), AtomicU64::new(0));
+        Arc::new(Self { inner: InMemory::new(), lost, unread, sleepy, full, denied, gate, listings })
     }
 
     /// Makes all puts, reads and listings by directory fail.
@@ -190,7 +197,21 @@ impl ObjectStore for Faulty {
         if one_in(self.unread) {
             return futures::stream::once(async { Err(generic("the connection was reset")) }).boxed();
         }
-        self.inner.list(prefix)
+        let Some(gate) = self.gate.get().cloned() else { return self.inner.list(prefix) };
+        self.listings.fetch_add(1, Ordering::AcqRel);
+        let answer = match self.denied.load(Ordering::Acquire) {
+            ALL_DENIED => {
+                let refused = denied(prefix.unwrap_or(&Path::default()));
+                futures::stream::once(async { Err(refused) }).boxed()
+            }
+            _ => self.inner.list(prefix),
+        };
+        futures::stream::once(async move {
+            gate.acquire().await.unwrap().forget();
+            answer
+        })
+        .flatten()
+        .boxed()
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> object_store::Result<ListResult> {
@@ -555,6 +576,59 @@ async fn a_refused_put_may_have_come_through() {
     assert!(matches!(&e, CommitError::Chain(ChainError::Unknown { .. })), "{e}");
     faulty.denied.store(0, Ordering::Release);
     assert_eq!(a.refresh().await.unwrap().added.len(), 2);
+}
+
+async fn until(what: impl Fn() -> bool) {
+    while !what() {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// While a store is away nobody waits for the failures of those before.
+#[tokio::test]
+async fn a_failed_refresh_answers_all_that_waited_when_it_began() {
+    let faulty = Faulty::new(0, 0);
+    let store: Arc<dyn ObjectStore> = Arc::<Faulty>::clone(&faulty);
+    let a = open(&store).await;
+    a.commit(add("x")).await.unwrap();
+    let gate = Arc::clone(faulty.gate.get_or_init(|| Arc::new(Semaphore::new(0))));
+    let listings = || faulty.listings.load(Ordering::Acquire);
+    let asked = || a.inner.refreshes_asked.load(Ordering::Acquire);
+    let refresh = || {
+        let a = a.clone();
+        tokio::spawn(async move { a.refresh().await.map_err(|e| e.to_string()) })
+    };
+    faulty.deny_all();
+    let first = refresh();
+    until(|| listings() == 1).await;
+    let mut waiting: Vec<_> = std::iter::repeat_with(refresh).take(10).collect();
+    until(|| asked() == 11).await;
+    gate.add_permits(1);
+    let error = first.await.unwrap().unwrap_err();
+    // The second began after all of them: its failure is theirs.
+    until(|| listings() == 2).await;
+    assert!(waiting.iter().all(|call| !call.is_finished()), "a failure that began earlier answers nobody");
+    let later = refresh();
+    until(|| asked() == 12).await;
+    faulty.denied.store(0, Ordering::Release);
+    gate.add_permits(1);
+    for call in waiting.drain(..) {
+        assert_eq!(call.await.unwrap().unwrap_err(), error);
+    }
+    // It came when that one was under way.
+    until(|| listings() == 3).await;
+    assert!(!later.is_finished());
+    gate.add_permits(1);
+    assert_eq!(later.await.unwrap().unwrap().added.len(), 1);
+    // A success takes the place of a failure, and who is gone leaves nothing.
+    let dropped = refresh();
+    until(|| listings() == 4).await;
+    dropped.abort();
+    assert!(dropped.await.unwrap_err().is_cancelled());
+    let last = refresh();
+    until(|| listings() == 5).await;
+    gate.add_permits(1);
+    assert_eq!(last.await.unwrap().unwrap().added.len(), 1);
 }
 
 #[test]
