@@ -1,9 +1,10 @@
 //! Differences between stores with S3's protocol. They are handled below the client, which knows only AWS's form.
 //!
-//! - Requests to create an object only if it does not exist use the store's own header ([`CreateWords`]).
-//! - Keys that are not paths ([`keys`]) are converted in requests and in listings.
-//! - Answers that a repetition does not change become errors that name a remedy: 501, and a bucket of another region.
-//! - AWS's answer to two simultaneous creates (409 `ConditionalRequestConflict`) is retried, as AWS requires.
+//! - An object that may be made but not replaced is asked for in the store's own words ([`CreateWords`]).
+//! - Keys that are no paths ([`keys`]) are put into requests and taken out of listings.
+//! - Answers that no repetition changes are errors that name the cure: 501, and the bucket of another region.
+//! - What AWS says of two creates at the same moment (409 `ConditionalRequestConflict`) is tried again, as AWS wants it
+//!   ([`Conflicts`]).
 //!
 //! A request that was changed here is signed again.
 
@@ -205,16 +206,6 @@ impl<S: HttpService> Speaking<S> {
                 let made = std::str::from_utf8(&bytes).ok().and_then(keys::in_listing).map(Bytes::from);
                 Ok(HttpResponse::from_parts(parts, made.unwrap_or(bytes).into()))
             }
-            409 if is_create => {
-                let (mut parts, body) = answer.into_parts();
-                let bytes = body.bytes().await?;
-                let code = std::str::from_utf8(&bytes).ok().and_then(|xml| keys::element(xml, "Code"));
-                if matches!(code.as_deref(), Some("ConditionalRequestConflict" | "OperationAborted")) {
-                    // The client retries 503, but not 409.
-                    parts.status = 503u16.try_into().map_err(refused)?;
-                }
-                Ok(HttpResponse::from_parts(parts, bytes.into()))
-            }
             501 => {
                 let bytes = answer.into_body().bytes().await?;
                 let xml = String::from_utf8_lossy(&bytes);
@@ -233,6 +224,33 @@ impl<S: HttpService> Speaking<S> {
             }
             _ => Ok(answer),
         }
+    }
+}
+
+/// Answers of conflict that the client shall repeat, as answers that it repeats. It is next to the store, so that who counts
+/// failed attempts counts these.
+#[derive(Debug)]
+pub(super) struct Conflicts<S> {
+    pub(super) service: S,
+}
+
+#[async_trait]
+impl<S: HttpService> HttpService for Conflicts<S> {
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let words = [CreateWords::S3, CreateWords::Oss, CreateWords::Cos, CreateWords::Gcs].map(CreateWords::header);
+        let is_create = words.iter().any(|(name, value)| text(&request, name) == Some(value));
+        let answer = self.service.call(request).await?;
+        if !is_create || answer.status().as_u16() != 409 {
+            return Ok(answer);
+        }
+        let (mut parts, body) = answer.into_parts();
+        let bytes = body.bytes().await?;
+        let code = std::str::from_utf8(&bytes).ok().and_then(|xml| keys::element(xml, "Code"));
+        if matches!(code.as_deref(), Some("ConditionalRequestConflict" | "OperationAborted")) {
+            // The client repeats this one, and not the other.
+            parts.status = 503u16.try_into().map_err(refused)?;
+        }
+        Ok(HttpResponse::from_parts(parts, bytes.into()))
     }
 }
 
@@ -344,13 +362,22 @@ mod tests {
         assert!(has(&e, "h does not do this (501 no such thing)"), "{e:?}");
         let e = ask(false, (301, "")).await.unwrap_err();
         assert!(has(&e, "'aws.s3.region' = 'eu-west-1'"), "{e:?}");
-        for (is_create, code, status) in [
-            (true, "<Code>ConditionalRequestConflict</Code>", 503),
-            (true, "<Code>FileAlreadyExists</Code>", 409),
-            (false, "<Code>ConditionalRequestConflict</Code>", 409),
+    }
+
+    #[tokio::test]
+    async fn conflicts_of_creates_are_tried_again() {
+        const AGAIN: &str = "<Code>ConditionalRequestConflict</Code>";
+        for (words, code, status) in [
+            (Some(CreateWords::S3), AGAIN, 503),
+            (Some(CreateWords::Oss), AGAIN, 503),
+            (Some(CreateWords::Gcs), "<Code>OperationAborted</Code>", 503),
+            (Some(CreateWords::S3), "<Code>FileAlreadyExists</Code>", 409),
+            (None, AGAIN, 409),
         ] {
-            let answer = ask(is_create, (409, code)).await.unwrap();
-            assert_eq!(answer.status().as_u16(), status);
+            let speaking = speaking(words.unwrap_or_default(), &[(409, code)]);
+            let store = Speaking { service: Conflicts { service: speaking.service }, dialect: speaking.dialect };
+            let answer = store.call(request("PUT", "http://h/b/k", words.is_some())).await.unwrap();
+            assert_eq!(answer.status().as_u16(), status, "{words:?} {code}");
             assert_eq!(answer.into_body().bytes().await.unwrap(), code);
         }
     }

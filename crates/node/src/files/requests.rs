@@ -26,7 +26,7 @@ use object_store::client::{
 use object_store::{BackoffConfig, ClientOptions, RetryConfig};
 use parking_lot::Mutex;
 
-use super::dialects::{Dialect, Speaking};
+use super::dialects::{Conflicts, Dialect, Speaking};
 
 /// Timeouts of requests.
 #[derive(Debug, Clone, Copy)]
@@ -78,13 +78,22 @@ impl HttpConnector for Connector {
         let client = ReqwestConnector::default().connect(&options.clone().with_timeout_disabled())?;
         let limited = Limited { client, limits: Limits::USUAL, reached: Arc::default() };
         let service = SpawnService::new(limited, self.io.clone());
-        let service = Counting { service, cache: Arc::clone(&self.cache) };
-        Ok(HttpClient::new(Speaking { service, dialect: Arc::clone(&self.dialect) }))
+        Ok(HttpClient::new(spoken(service, &self.cache, &self.dialect)))
     }
 }
 
-/// Counts events that only the client sees: the pages of a listing after its first, and attempts that it repeats. This
-/// runs in the caller's task, where the statement is known.
+/// What is between the client and its requests: they are changed, counted, sent, and their answers changed.
+fn spoken<S: HttpService>(
+    service: S,
+    cache: &Arc<DataCache>,
+    dialect: &Arc<Dialect>,
+) -> Speaking<Counting<Conflicts<S>>> {
+    let service = Counting { service: Conflicts { service }, cache: Arc::clone(cache) };
+    Speaking { service, dialect: Arc::clone(dialect) }
+}
+
+/// Counts what only the client sees: the pages of a listing behind its first, and attempts that it repeats. It runs in the task
+/// of who asks, where the statement is known.
 #[derive(Debug)]
 struct Counting<S> {
     service: S,
@@ -344,6 +353,35 @@ mod tests {
         ask("list-type=2").await;
         for counts in [cache.io().counts(), context.stats.counts()] {
             assert_eq!((counts.lists, counts.failed_attempts), (1, 1), "the first page counts where it is asked for");
+        }
+    }
+
+    /// Answers 409 with a code.
+    #[derive(Debug)]
+    struct Conflicting(&'static str);
+
+    #[async_trait]
+    impl HttpService for Conflicting {
+        async fn call(&self, _: HttpRequest) -> Result<HttpResponse, HttpError> {
+            let mut answer = HttpResponse::new(Bytes::from_static(self.0.as_bytes()).into());
+            *answer.status_mut() = 409u16.try_into().unwrap();
+            Ok(answer)
+        }
+    }
+
+    #[tokio::test]
+    async fn creates_that_meet_each_other_are_failed_attempts() {
+        for (code, status, failed) in
+            [("<Code>ConditionalRequestConflict</Code>", 503, 1), ("<Code>FileAlreadyExists</Code>", 409, 0)]
+        {
+            let cache = DataCache::open(&CacheOptions::default());
+            let service = spoken(Conflicting(code), &cache, &Arc::default());
+            let mut request = HttpRequest::new(Bytes::new().into());
+            *request.method_mut() = "PUT".parse().unwrap();
+            *request.uri_mut() = "http://store.example/bucket/x".parse().unwrap();
+            request.headers_mut().insert("if-none-match", "*".parse().unwrap());
+            let answer = service.call(request).await.unwrap();
+            assert_eq!((answer.status().as_u16(), cache.io().counts().failed_attempts), (status, failed), "{code}");
         }
     }
 
