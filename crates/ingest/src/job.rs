@@ -12,7 +12,7 @@ use dipper_store::catalog::access::Privileges;
 use dipper_store::catalog::{CatalogState, Table as CatalogTable, TableDef, TableId};
 use dipper_store::chain::TxnId;
 use dipper_store::labels::{Acquired, Held, LabelStatus};
-use dipper_store::table::{LOAD_TIME_MAX, Rowset, Table, TableState};
+use dipper_store::table::{Rowset, Table, TableState};
 use futures::TryFutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
@@ -191,7 +191,7 @@ impl LoadJob {
         let body = Arc::new(body);
         let LoadJob { loads, running, mut answer, session, request, table, state, mut label, load, shape, slot } = self;
         let mut cleanup = AbortOnDrop { load: Arc::clone(&load), armed: true, loads: Arc::clone(&loads) };
-        let limit = request.timeout.min(LOAD_TIME_MAX);
+        let limit = request.timeout;
         let work = Arc::new(Work::new(&loads, &request, &load));
         let rows = rows(&loads, session.as_ref(), &table, &state, shape, Arc::clone(&body), &work);
         let received = received(&loads, &table, &work, &answer.label, &mut label, &body, rows);

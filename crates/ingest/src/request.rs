@@ -8,6 +8,7 @@
 
 use std::time::Duration;
 
+use dipper_store::table::LOAD_TIME_MAX;
 use dipper_text::Compression;
 
 /// Bytes of rows above which a load is worth a commit of its own.
@@ -344,7 +345,7 @@ pub struct StreamLoadRequest {
     pub partitions: Vec<String>,
     /// Whether the partitions are temporary ones.
     pub temporary_partitions: bool,
-    /// Timeout of the whole load.
+    /// Time for the whole load, at most [`LOAD_TIME_MAX`].
     pub timeout: Duration,
     /// Whether a row with a value that does not fit is rejected; otherwise the value becomes NULL.
     pub strict_mode: bool,
@@ -364,9 +365,6 @@ pub struct StreamLoadRequest {
     /// first counts. No header sets this.
     pub keeps_rows: bool,
 }
-
-/// Timeout of a request that names none: three days.
-const TIMEOUT: Duration = Duration::from_secs(259_200);
 
 /// Most characters of a label.
 const LABEL_CHARS_MAX: usize = 128;
@@ -391,7 +389,7 @@ impl Default for StreamLoadRequest {
             max_filter_ratio: 0.0,
             partitions: Vec::new(),
             temporary_partitions: false,
-            timeout: TIMEOUT,
+            timeout: LOAD_TIME_MAX,
             strict_mode: false,
             timezone: None,
             memory_bytes: None,
@@ -471,7 +469,7 @@ impl StreamLoadRequest {
         }
         if let Some(seconds) = given.integer("timeout")? {
             match u64::try_from(seconds) {
-                Ok(seconds @ 1..) => request.timeout = Duration::from_secs(seconds),
+                Ok(seconds @ 1..) => request.timeout = Duration::from_secs(seconds).min(LOAD_TIME_MAX),
                 _ => return invalid(format!("Invalid 'timeout': {seconds}; expected a number of seconds above 0")),
             }
         }

@@ -15,8 +15,8 @@ fn nothing_given_is_the_default() {
     let request = read(&[]).expect("no header is needed");
     assert_eq!(request, StreamLoadRequest::default());
     assert!(request.json.read_json_by_line);
-    assert_eq!(request.timeout, Duration::from_secs(259_200));
-    // Empty values count as not given; names are case-insensitive.
+    assert_eq!(request.timeout, LOAD_TIME_MAX);
+    // Empty values count as not given, names have no case.
     assert_eq!(read(&[("label", ""), ("timeout", "")]).expect("empty"), request);
     assert_eq!(one("LABEL", "l-1_a:b").label.as_deref(), Some("l-1_a:b"));
 }
@@ -151,6 +151,10 @@ fn values() {
     assert!(one("empty_field_as_null", "TRUE").csv.empty_field_as_null);
     assert_eq!(one("skip_lines", "3").csv.skip_lines, 3);
     assert_eq!(one("timeout", "60").timeout, Duration::from_secs(60));
+    // Doris's default, which clients send: longer than a load may take.
+    assert_eq!(one("timeout", "259200").timeout, LOAD_TIME_MAX);
+    let (_, meaning) = HEADERS.iter().find(|(name, _)| *name == "timeout").unwrap();
+    assert!(meaning.contains(&format!("at most {} ", LOAD_TIME_MAX.as_secs())), "{meaning}");
     assert_eq!(one("exec_mem_limit", "1048576").memory_bytes, Some(1 << 20));
     assert_eq!(one("max_filter_ratio", "0.25").max_filter_ratio, 0.25);
     assert!(one("strict_mode", "True").strict_mode);
