@@ -747,6 +747,7 @@ def http_stream_headers(s):
         ("format", "json", "option of that name"), ("column_separator", "|", "option"), ("enclose", "'", "option"),
         ("compress_type", "gz", "option"), ("skip_lines", "1", "option"), ("line_delimiter", ";", "option"),
     ]:
+        ("num_as_string", "true", "option"), ("read_json_by_line", "false", "option"),
         answer = status(load(into(), b"9,a,1\n", **{header: value}), "Fail", f"header '{header}' has no effect")
         assert word in answer["Message"], answer
     # In two phases, under a label or a number.

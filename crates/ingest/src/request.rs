@@ -364,6 +364,8 @@ pub struct StreamLoadRequest {
     /// Whether rows whose keys the UNIQUE table has already are skipped; of several rows of the load with one key the
     /// first counts. No header sets this.
     pub keeps_rows: bool,
+    /// The names of [`HEADERS`] that have a value in the request, also where the value is the default.
+    pub given: Vec<&'static str>,
 }
 
 /// Most characters of a label.
@@ -398,6 +400,7 @@ impl Default for StreamLoadRequest {
             update_mode: UpdateMode::Upsert,
             new_keys: NewKeys::Append,
             keeps_rows: false,
+            given: Vec::new(),
         }
     }
 }
@@ -427,6 +430,7 @@ impl StreamLoadRequest {
             // A length that is not a number is refused before.
             body_bytes: given.text("content-length").and_then(|n| n.parse().ok()),
             comment: given.text("comment").unwrap_or_default().to_string(),
+            given: HEADERS.iter().map(|(name, _)| *name).filter(|name| given.text(name).is_some()).collect(),
             ..StreamLoadRequest::default()
         };
         (request.format, request.compression) = given.format()?;

@@ -16,6 +16,7 @@ fn nothing_given_is_the_default() {
     assert_eq!(request, StreamLoadRequest::default());
     assert!(request.json.read_json_by_line);
     assert_eq!(request.timeout, LOAD_TIME_MAX);
+    assert!(request.given.is_empty());
     // Empty values count as not given, names have no case.
     assert_eq!(read(&[("label", ""), ("timeout", "")]).expect("empty"), request);
     assert_eq!(one("LABEL", "l-1_a:b").label.as_deref(), Some("l-1_a:b"));
@@ -155,6 +156,9 @@ fn values() {
     assert_eq!(one("timeout", "259200").timeout, LOAD_TIME_MAX);
     let (_, meaning) = HEADERS.iter().find(|(name, _)| *name == "timeout").unwrap();
     assert!(meaning.contains(&format!("at most {} ", LOAD_TIME_MAX.as_secs())), "{meaning}");
+    assert_eq!(one("row_delimiter", "x").given, ["line_delimiter"]);
+    assert_eq!(one("format", "csv").given, ["format"], "also where it is the default");
+    assert!(one("format", "").given.is_empty());
     assert_eq!(one("exec_mem_limit", "1048576").memory_bytes, Some(1 << 20));
     assert_eq!(one("max_filter_ratio", "0.25").max_filter_ratio, 0.25);
     assert!(one("strict_mode", "True").strict_mode);

@@ -12,12 +12,13 @@ use dipper_dialect::statement::{Insert, Parsed, Properties, Statement};
 use dipper_ingest::answer::{LoadAnswer, RejectedRow};
 use dipper_ingest::outcome::{LabelUsed, Rejected, Unqualified};
 use dipper_ingest::records::{LoadHeader, LoadKind};
-use dipper_ingest::request::{GroupCommit, MergeType, NewKeys, StreamLoadRequest, UpdateMode};
+use dipper_ingest::request::{GroupCommit, JsonLayout, MergeType, NewKeys, StreamLoadRequest, UpdateMode};
 use dipper_ingest::{errors, job};
 use dipper_load::body::BodySource;
 use dipper_sql::charter::session::TableRef;
 use dipper_sql::charter::table_refs;
 use dipper_store::table::schema::Model;
+use dipper_text::Compression;
 use futures::future::BoxFuture;
 
 use super::body_table::{BodyTable, FUNCTION};
@@ -190,20 +191,18 @@ fn statement(session: &Session, sql: &str, request: &StreamLoadRequest) -> Resul
 /// Finds a header that would change what a Stream Load does but that an INSERT does not follow, and returns it with the
 /// advice what to do instead. A header that says the same as the options of the function is not refused.
 ///
-/// Other headers are not refused: `label`, `comment`, `max_filter_ratio`, `timeout`, `strict_mode`, `timezone`,
-/// `group_commit` and those of partial updates have an effect; `exec_mem_limit` changes no row, and an INSERT has the
-/// memory of queries.
+/// Headers that act are not named here; the tests have the list of them. `exec_mem_limit` changes no row, and an INSERT has
+/// the memory of queries.
 fn misplaced(request: &StreamLoadRequest, function: &StreamLoadRequest) -> Option<(&'static str, &'static str)> {
     const OPTION: &str = "it is said by the option of that name, as in http_stream(\"format\" = \"csv\", ...)";
     const SIGN: &str =
         "name __DORIS_DELETE_SIGN__ in the INSERT's list of columns, 1 in rows that delete and 0 in others";
-    /// Whether the header is given and differs from the option of the function.
-    fn other<T: PartialEq>(header: &T, none: &T, function: &T) -> bool {
-        header != none && header != function
-    }
-    let none = StreamLoadRequest::default();
-    let (csv, own, no) = (&request.csv, &function.csv, &none.csv);
-    let json = &request.json;
+    let (csv, own) = (&request.csv, &function.csv);
+    let (json, own_json) = (&request.json, &function.json);
+    let given = |header: &str| request.given.contains(&header);
+    // `Content-Encoding` says it, too.
+    let compressed = given("compress_type") || request.compression != Compression::None;
+    let array = |json: &JsonLayout| (json.strip_outer_array, json.read_json_by_line);
     [
         (
             "unique_key_update_mode",
@@ -230,23 +229,30 @@ fn misplaced(request: &StreamLoadRequest, function: &StreamLoadRequest) -> Optio
             "write INSERT INTO db.table TEMPORARY PARTITION (p1, p2)",
         ),
         ("partitions", !request.partitions.is_empty(), "write INSERT INTO db.table PARTITION (p1, p2)"),
-        ("format", other(&request.format, &none.format, &function.format), OPTION),
-        ("compress_type", other(&request.compression, &none.compression, &function.compression), OPTION),
-        ("column_separator", other(&csv.column_separator, &no.column_separator, &own.column_separator), OPTION),
-        ("line_delimiter", other(&csv.line_delimiter, &no.line_delimiter, &own.line_delimiter), OPTION),
-        ("enclose", other(&csv.enclose, &no.enclose, &own.enclose), OPTION),
-        ("escape", other(&csv.escape, &no.escape, &own.escape), OPTION),
-        ("trim_double_quotes", other(&csv.trim_double_quotes, &no.trim_double_quotes, &own.trim_double_quotes), OPTION),
-        ("jsonpaths", other(&json.jsonpaths, &None, &function.json.jsonpaths), OPTION),
-        ("json_root", other(&json.json_root, &None, &function.json.json_root), OPTION),
-        ("strip_outer_array", other(&json.strip_outer_array, &false, &function.json.strip_outer_array), OPTION),
-        ("trim_space", other(&csv.trim_space, &no.trim_space, &own.trim_space), OPTION),
-        ("skip_lines", other(&csv.skip_lines, &no.skip_lines, &own.skip_lines), OPTION),
+        ("format", given("format") && request.format != function.format, OPTION),
+        ("compress_type", compressed && request.compression != function.compression, OPTION),
+        ("column_separator", given("column_separator") && csv.column_separator != own.column_separator, OPTION),
+        ("line_delimiter", given("line_delimiter") && csv.line_delimiter != own.line_delimiter, OPTION),
+        ("enclose", given("enclose") && csv.enclose != own.enclose, OPTION),
+        ("escape", given("escape") && csv.escape != own.escape, OPTION),
+        ("trim_double_quotes", given("trim_double_quotes") && csv.trim_double_quotes != own.trim_double_quotes, OPTION),
+        ("trim_space", given("trim_space") && csv.trim_space != own.trim_space, OPTION),
+        ("skip_lines", given("skip_lines") && csv.skip_lines != own.skip_lines, OPTION),
         (
             "empty_field_as_null",
-            other(&csv.empty_field_as_null, &no.empty_field_as_null, &own.empty_field_as_null),
+            given("empty_field_as_null") && csv.empty_field_as_null != own.empty_field_as_null,
             OPTION,
         ),
+        ("jsonpaths", given("jsonpaths") && json.jsonpaths != own_json.jsonpaths, OPTION),
+        ("json_root", given("json_root") && json.json_root != own_json.json_root, OPTION),
+        ("num_as_string", given("num_as_string") && json.num_as_string != own_json.num_as_string, OPTION),
+        (
+            "read_json_by_line",
+            given("read_json_by_line") && json.read_json_by_line != own_json.read_json_by_line,
+            OPTION,
+        ),
+        // Without the header before, this one says whether lines are values.
+        ("strip_outer_array", given("strip_outer_array") && array(json) != array(own_json), OPTION),
     ]
     .into_iter()
     .find(|(_, is_misplaced, _)| *is_misplaced)
@@ -353,4 +359,116 @@ fn prepare(session: &mut Session, request: &StreamLoadRequest) -> Result<()> {
         variables.set("partial_update_new_key_behavior", new_keys)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use dipper_ingest::request::HEADERS;
+
+    use super::*;
+
+    /// Headers that an INSERT heeds, and `exec_mem_limit`; all others of a Stream Load must be refused.
+    const ACTING: [&str; 13] = [
+        "label",
+        "comment",
+        "max_filter_ratio",
+        "timeout",
+        "strict_mode",
+        "timezone",
+        "time_zone",
+        "exec_mem_limit",
+        "two_phase_commit",
+        "group_commit",
+        "partial_columns",
+        "unique_key_update_mode",
+        "partial_update_new_key_behavior",
+    ];
+
+    fn request(headers: &[(&str, &str)]) -> StreamLoadRequest {
+        let headers = headers.iter().map(|(name, value)| (*name, value.as_bytes()));
+        StreamLoadRequest::from_headers(headers).unwrap()
+    }
+
+    fn refused(headers: &[(&str, &str)], options: &[(&str, &str)]) -> Option<&'static str> {
+        misplaced(&request(headers), &request(options)).map(|(header, _)| header)
+    }
+
+    /// A value of a header that changes what is loaded, and the header that is refused with it.
+    fn sample(header: &'static str) -> (Vec<(&'static str, &'static str)>, &'static str) {
+        let value = match header {
+            "format" => "json",
+            "compress_type" => "gz",
+            "column_separator" | "line_delimiter" => ",",
+            "enclose" | "escape" => "'",
+            "columns" | "function_column.sequence_col" => "a",
+            "hidden_columns" => "__DORIS_DELETE_SIGN__",
+            "where" => "a > 1",
+            // It is one of two that go together.
+            "delete" => return (vec![("merge_type", "MERGE"), ("delete", "a = 1")], "merge_type"),
+            "merge_type" => "DELETE",
+            "partitions" | "temporary_partitions" => "p",
+            "skip_lines" => "1",
+            "jsonpaths" => "[\"$.a\"]",
+            "json_root" => "$.a",
+            "read_json_by_line" => "false",
+            "trim_double_quotes"
+            | "trim_space"
+            | "empty_field_as_null"
+            | "negative"
+            | "strip_outer_array"
+            | "num_as_string" => "true",
+            _ => panic!(
+                "header '{header}' of a Stream Load: does it act on an INSERT (ACTING), or is it refused (misplaced)?"
+            ),
+        };
+        (vec![(header, value)], header)
+    }
+
+    #[test]
+    fn every_header_of_a_stream_load_acts_or_is_refused() {
+        for (header, _) in HEADERS.iter().filter(|(header, _)| !ACTING.contains(header)) {
+            let (headers, expected) = sample(header);
+            assert_eq!(refused(&headers, &[]), Some(expected));
+        }
+        for header in ACTING {
+            assert!(HEADERS.iter().any(|(name, _)| *name == header), "'{header}' is no header of a Stream Load");
+        }
+        assert_eq!(
+            refused(&[("unique_key_update_mode", "UPDATE_FLEXIBLE_COLUMNS"), ("format", "json")], &[]),
+            Some("unique_key_update_mode")
+        );
+        for mode in ["UPSERT", "UPDATE_FIXED_COLUMNS"] {
+            assert_eq!(refused(&[("unique_key_update_mode", mode)], &[]), None);
+        }
+    }
+
+    #[test]
+    fn headers_that_say_the_same_as_the_options_are_not_refused() {
+        for (header, _) in HEADERS.iter().filter(|(header, _)| !ACTING.contains(header)) {
+            let (headers, _) = sample(header);
+            let option = refused(&headers, &[]).is_some_and(|_| refused(&headers, &headers).is_none());
+            let own_words = [
+                "columns",
+                "where",
+                "delete",
+                "merge_type",
+                "function_column.sequence_col",
+                "hidden_columns",
+                "negative",
+                "partitions",
+                "temporary_partitions",
+            ];
+            assert_eq!(option, !own_words.contains(header), "{header}");
+        }
+        // A default that the options contradict, and the two headers that say one thing.
+        assert_eq!(refused(&[("format", "csv")], &[("format", "json")]), Some("format"));
+        assert_eq!(refused(&[("format", "csv")], &[]), None);
+        assert_eq!(
+            refused(&[("read_json_by_line", "true")], &[("strip_outer_array", "true")]),
+            Some("read_json_by_line")
+        );
+        assert_eq!(refused(&[("strip_outer_array", "false")], &[]), Some("strip_outer_array"));
+        assert_eq!(refused(&[("Content-Encoding", "gzip")], &[]), Some("compress_type"));
+        assert_eq!(refused(&[("row_delimiter", ",")], &[]), Some("line_delimiter"));
+    }
 }
