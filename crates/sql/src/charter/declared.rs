@@ -275,9 +275,8 @@ fn of_function(function: &ScalarFunction, result: &DataType, schema: &DFSchema) 
         ("timestampadd", [Expr::Literal(unit, _), amount, point]) => {
             moved(point, unit_has_fraction(amount, unit, schema), schema)
         }
-        (name, [point, amount]) if name.ends_with("s_add") || name.ends_with("s_sub") => {
-            let unit = ScalarValue::from(name.split('_').next().unwrap_or_default());
-            moved(point, unit_has_fraction(amount, &unit, schema), schema)
+        (name, [point, amount]) if let Some(unit) = datetime::unit_of_named_add(name) => {
+            moved(point, unit_has_fraction(amount, &ScalarValue::from(unit), schema), schema)
         }
         ("date_add" | "date_sub", [point, _]) => moved(point, false, schema),
         ("convert_tz" | "timestamp", [point, ..]) => match point.get_type(schema).ok()? {

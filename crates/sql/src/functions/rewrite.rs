@@ -437,7 +437,7 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
             rename(function, "str_to_datetime");
         }
         name if list.args.len() == 2
-            && (name.ends_with("s_add") || name.ends_with("s_sub") || name == "add_months") =>
+            && (name == "add_months" || super::datetime::unit_of_named_add(name).is_some()) =>
         {
             mark_date(arg_mut(list, 0)?);
         }

@@ -297,6 +297,16 @@ fn named_unit(name: &str) -> Option<(Unit, i64)> {
     Some((Unit::parse(unit)?, if kind == "sub" { -1 } else { 1 }))
 }
 
+/// Functions that add a number of a unit to a date, or take it away: the beginning of `days_add` and `days_sub`.
+const NAMED_ADDS: [&str; 10] =
+    ["years", "quarters", "months", "weeks", "days", "hours", "minutes", "seconds", "milliseconds", "microseconds"];
+
+/// The unit in the name of a function such as `days_add` and `months_sub`; `None` of all other functions.
+pub fn unit_of_named_add(name: &str) -> Option<&str> {
+    let unit = name.strip_suffix("_add").or_else(|| name.strip_suffix("_sub"))?;
+    NAMED_ADDS.contains(&unit).then_some(unit)
+}
+
 fn named_add(a: &Args) -> Result<ArrayRef> {
     let Some((unit, sign)) = named_unit(a.name) else {
         return exec_err!("{}: no unit in the name of the function", a.name);
@@ -498,5 +508,22 @@ mod tests {
         let p = split_micros(add_months(at, 1).unwrap());
         assert_eq!((p.year, p.month, p.day), (2024, 2, 29));
         assert_eq!(add_months(at, i64::MAX), None);
+    }
+
+    #[test]
+    fn functions_that_add_a_unit_are_listed() {
+        for def in DEFS {
+            let unit = def.name.strip_suffix("_add").or_else(|| def.name.strip_suffix("_sub"));
+            let unit = unit.filter(|unit| Unit::parse(unit).is_some());
+            assert_eq!(unit_of_named_add(def.name), unit, "{}", def.name);
+        }
+        for unit in NAMED_ADDS {
+            for name in [format!("{unit}_add"), format!("{unit}_sub")] {
+                assert!(DEFS.iter().any(|def| def.name == name), "{name}");
+            }
+        }
+        for name in ["totals_add", "bits_sub", "s_add", "day_add", "days_diff", "date_add"] {
+            assert_eq!(unit_of_named_add(name), None, "{name}");
+        }
     }
 }

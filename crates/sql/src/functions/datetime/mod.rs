@@ -20,6 +20,7 @@ use dipper_base::calendar;
 
 use super::func::Def;
 
+pub use arith::unit_of_named_add;
 pub use parts::TIME_MICROS;
 pub use zone::Zone;
 
