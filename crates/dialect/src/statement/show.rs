@@ -28,7 +28,6 @@ pub struct Show {
 
 /// A form of SHOW.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub enum ShowKind {
     /// DATABASES / SCHEMAS [FROM catalog].
     Databases {

@@ -254,7 +254,6 @@ pub enum ColumnPosition {
 
 /// One change of ALTER TABLE.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub enum TableChange {
     /// Hive's `ADD [IF NOT EXISTS] PARTITION (k=v, ...) [LOCATION '...']`, one per partition.
     AddPartition {

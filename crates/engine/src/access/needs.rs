@@ -1,4 +1,6 @@
-//! The privileges that a statement needs before it does anything.
+//! Which privileges a statement needs before it does anything.
+//!
+//! No statement is met by a wildcard: for a new one the compiler asks what it needs.
 
 use dipper_base::names::CATALOG;
 use dipper_dialect::statement::{
@@ -203,7 +205,34 @@ fn collect(session: &Session, statement: &Statement, needs: &mut Vec<Need>) {
                         let with = Name(beside.into_iter().chain(with.0.iter().cloned()).collect());
                         all(Privileges::ALTER | Privileges::DROP, table(&with));
                     }
-                    _ => {}
+                    TableChange::Rename(_)
+                    | TableChange::AddPartition { location: None, .. }
+                    | TableChange::DropPartition { .. }
+                    | TableChange::AddNamedPartition { .. }
+                    | TableChange::DropNamedPartition { .. }
+                    | TableChange::RenamePartition { .. }
+                    | TableChange::ReplacePartitions { .. }
+                    | TableChange::ModifyPartitions { .. }
+                    | TableChange::Distribution(_)
+                    | TableChange::AddColumns { .. }
+                    | TableChange::ModifyColumn { .. }
+                    | TableChange::ReplaceColumns(_)
+                    | TableChange::DropColumn(_)
+                    | TableChange::RenameColumn { .. }
+                    | TableChange::OrderColumns(_)
+                    | TableChange::CommentColumn { .. }
+                    | TableChange::EnableFeature { .. }
+                    | TableChange::AddIndex { .. }
+                    | TableChange::DropIndex { .. }
+                    | TableChange::AddRollup(_)
+                    | TableChange::DropRollup { .. }
+                    | TableChange::RenameRollup { .. }
+                    | TableChange::Compact { .. }
+                    | TableChange::SetProperties(_)
+                    | TableChange::UnsetProperties(_)
+                    | TableChange::SetSerdeProperties(_)
+                    | TableChange::RecoverPartitions
+                    | TableChange::Comment(_) => {}
                 }
             }
         }
@@ -255,8 +284,19 @@ fn collect(session: &Session, statement: &Statement, needs: &mut Vec<Need>) {
         | Statement::Deallocate(_)
         | Statement::Help(_)
         | Statement::Access(_) => {}
-        // Everything else is for administrators, unless it gets a rule above.
-        _ => all(Privileges::ADMIN, Some(Object::All)),
+        Statement::CreateCatalog { .. }
+        | Statement::AlterCatalog { .. }
+        | Statement::DropCatalog { .. }
+        | Statement::CreateVolume { .. }
+        | Statement::AlterVolume { .. }
+        | Statement::DropVolume { .. }
+        | Statement::DefaultVolume(_)
+        | Statement::CacheSelect { .. }
+        | Statement::AdminSetConfig { .. }
+        | Statement::CleanProfiles
+        | Statement::Backup(_)
+        | Statement::Restore(_)
+        | Statement::Recover { .. } => all(Privileges::ADMIN, Some(Object::All)),
     }
 }
 
@@ -294,7 +334,42 @@ fn shown(session: &Session, show: &Show, needs: &mut Vec<Need>) {
         | ShowKind::ColumnStats { table: name, .. }
         | ShowKind::Replicas { table: name, .. } => needs.extend(table(name).map(Need::Seen)),
         ShowKind::Tablet(_) => needs.push(Need::All(Privileges::ADMIN, Object::All)),
-        // Statements about the server or the session, and lists that leave out what the user may not see.
-        _ => {}
+        // About the server, about the session, or lists that leave out what is not to be seen.
+        ShowKind::Databases { .. }
+        | ShowKind::Catalog(_)
+        | ShowKind::CreateCatalog(_)
+        | ShowKind::Proc(_)
+        | ShowKind::Data { table: None, .. }
+        | ShowKind::Config { .. }
+        | ShowKind::Variables(_)
+        | ShowKind::VerboseVariables
+        | ShowKind::Status(_)
+        | ShowKind::Processlist { .. }
+        | ShowKind::Warnings { .. }
+        | ShowKind::Errors { .. }
+        | ShowKind::Engines
+        | ShowKind::Charset
+        | ShowKind::Collation
+        | ShowKind::Plugins
+        | ShowKind::Privileges
+        | ShowKind::Grants { .. }
+        | ShowKind::RoleGrants(_)
+        | ShowKind::Authentication { .. }
+        | ShowKind::Roles
+        | ShowKind::CreateUser(_)
+        | ShowKind::Properties { .. }
+        | ShowKind::Functions { .. }
+        | ShowKind::Triggers
+        | ShowKind::Events
+        | ShowKind::ProcedureStatus
+        | ShowKind::OpenTables
+        | ShowKind::Catalogs
+        | ShowKind::Volumes
+        | ShowKind::Volume(_)
+        | ShowKind::Backends
+        | ShowKind::Frontends
+        | ShowKind::ProfileSteps(_)
+        | ShowKind::Profile { .. }
+        | ShowKind::Other(_) => {}
     }
 }
