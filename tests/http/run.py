@@ -11,6 +11,7 @@ import concurrent.futures
 import contextlib
 import gzip
 import http.client
+import inspect
 import json
 import os
 import pathlib
@@ -746,8 +747,8 @@ def http_stream_headers(s):
         ("partitions", "p1", "PARTITION (p1"), ("temporary_partitions", "p1", "TEMPORARY PARTITION"),
         ("format", "json", "option of that name"), ("column_separator", "|", "option"), ("enclose", "'", "option"),
         ("compress_type", "gz", "option"), ("skip_lines", "1", "option"), ("line_delimiter", ";", "option"),
-    ]:
         ("num_as_string", "true", "option"), ("read_json_by_line", "false", "option"),
+    ]:
         answer = status(load(into(), b"9,a,1\n", **{header: value}), "Fail", f"header '{header}' has no effect")
         assert word in answer["Message"], answer
     # In two phases, under a label or a number.
@@ -1329,8 +1330,19 @@ CASES = [curl_loads, sketches, expressions_and_where, rejected_rows_are_named, j
          the_sequence_column_by_its_name, profiles, backup_and_restore, neighbours, connectors, temporary_tables_end, a_long_line, local_infile, accounts]
 
 
+def forgotten(*modules):
+    """Case functions, those of a server `s` alone, that do not stand in CASES of their module: they would never run."""
+    for module in modules:
+        for name, case in vars(module).items():
+            if inspect.isfunction(case) and case.__module__ == module.__name__ and list(inspect.signature(case).parameters) == ["s"]:
+                if case not in module.CASES:
+                    yield f"{name} ({os.path.basename(module.__file__)})"
+
+
 def main():
     import transaction_cases
+    if missing := list(forgotten(sys.modules[__name__], transaction_cases)):
+        sys.exit(f"not in CASES: {', '.join(missing)}")
     binary = os.path.abspath(sys.argv[1])
     pattern = sys.argv[2] if len(sys.argv) > 2 else ""
     failed = []
