@@ -7,7 +7,7 @@ BIN := $(CARGO_TARGET_DIR)/release
 # What tests install for themselves.
 TESTS := $(HOME)/.cache/dipper/tests
 
-.PHONY: run build dist test test-fuzz test-growth test-extremes test-hive test-tools gateway lint bench
+.PHONY: run build dist docs test test-fuzz test-growth test-extremes test-hive test-tools gateway lint bench
 
 ## Builds dipper, shows the whole job in a minute (examples/tour.sql), says how to go on.
 run: build
@@ -23,6 +23,10 @@ build:
 ## Makes a tarball and a Debian package of the stripped binary in dist/ (packaging/make.py).
 dist: build
 	python3 packaging/make.py $(BIN)/dipper dist
+
+## Writes the pages of docs/reference that come from the definitions in the code.
+docs: build
+	$(BIN)/dipper reference docs/reference
 
 ## Installs what the tests need and runs all of them.
 test: gateway $(TESTS)/tpcds/installed
