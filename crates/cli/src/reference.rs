@@ -56,8 +56,8 @@ fn write(arguments: &ReferenceArguments) -> Result<(), String> {
 
 /// Returns the page of the commands and their options.
 fn commands(mut dipper: Command) -> String {
-    let introduction = "`dipper COMMAND --help` prints the same. An option goes before the variable of the environment, and the \
-        variable before a file of\n`--config`.";
+    let introduction = "`dipper COMMAND --help` prints the same. An option goes before the variable of the environment, and \
+        the variable before\na file of `--config`.";
     let mut page = reference::head("Commands", introduction);
     dipper.build();
     for command in dipper.get_subcommands() {

@@ -112,8 +112,8 @@ pub fn variables() -> String {
 pub fn stream_load() -> String {
     let mut page = head(
         "Headers of Stream Load",
-        "[Loading](../loading.md) explains Stream Load. Names of headers are compared without regard to case. A header that is \
-         nearly one of\nthese names is refused.",
+        "[Loading](../loading.md) explains Stream Load. Names of headers are compared without regard to case. A header \
+         that is nearly\none of these names is refused.",
     );
     page.push_str("\n## Headers that act\n");
     table(&mut page, ["header", "meaning"]);
@@ -275,7 +275,7 @@ pub fn not_supported() -> String {
     let _ = writeln!(
         page,
         "\n## Objects\n\nCREATE, ALTER and DROP of these objects are refused, because dipper does not have them. \
-         `DROP ... IF EXISTS` succeeds with a\nnote.\n\n{}",
+         `DROP ... IF EXISTS` succeeds\nwith a note.\n\n{}",
         kinds.join(",\n")
     );
     page
@@ -303,9 +303,9 @@ pub(crate) fn variable(name: &str, definition: &Definition) -> String {
 pub fn errors() -> String {
     let mut page = head(
         "Errors",
-        "A client should act by the number, because texts may change; [Operations](../operations.md#errors-and-what-to-do) says \
-         what to do.\nWhere MySQL has a number of its own for a case, such as 1142 for a missing privilege on a table, the error has \
-         that number.",
+        "A client should act by the number, because texts may change;\n[Operations](../operations.md#errors-and-what-to-do) \
+         says what to do. Where MySQL has a number of its own for a case, such as\n1142 for a missing privilege on a table, \
+         the error has that number.",
     );
     table(&mut page, ["kind", "number", "SQLSTATE", "meaning"]);
     for kind in ErrorKind::ALL {
@@ -319,8 +319,8 @@ pub fn errors() -> String {
 pub fn information_schema() -> String {
     let mut page = head(
         "information_schema",
-        "Types are VARCHAR where the list of columns does not name another type. Tables that describe what dipper does not have \
-         are empty.",
+        "Types are VARCHAR where the list of columns does not name another type. Tables that describe what dipper does not \
+         have\nare empty.",
     );
     for (name, columns) in info_schema::columns_of(INFORMATION_SCHEMA) {
         let _ = writeln!(page, "\n## {name}\n\n{}", columns.join(",\n"));
