@@ -26,6 +26,8 @@ class Store:
         # Key to secret and, where it is one of a session, its token.
         self.keys = dict(keys or {"key": ("secret", None)})
         self.objects, self.puts, self.requests, self.assumed = {}, 0, [], []
+        # Which requests, by method and path with query, are answered 503 every time.
+        self.away = lambda method, path: False
         # Roles that may be taken on: seconds that their keys last.
         self.role_seconds = 3600
         self.random, self.lock = random.Random(seed), threading.RLock()
@@ -123,7 +125,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 return self.assume(body, credential[0])
             if credential[2] not in (store.region, "auto"):
                 return self.error(301, "PermanentRedirect", x_amz_bucket_region=store.region)
-            if store.random.random() < store.faults:
+            if store.random.random() < store.faults or store.away(self.command, self.path):
                 return self.error(503, "SlowDown")
             bucket, _, key = urllib.parse.unquote(path.removeprefix("/")).partition("/")
             asked = dict(urllib.parse.parse_qsl(query, keep_blank_values=True))

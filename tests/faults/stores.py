@@ -7,6 +7,7 @@ Needs PyMySQL, fastavro and pyarrow (the virtual environment of tests/clients ha
 """
 
 import argparse
+import concurrent.futures
 import io
 import json
 import pathlib
@@ -85,6 +86,46 @@ def a_probe_outlives_faults():
         same(sql(MADE, environment(store), "s3://b/db", seconds=300), [[2]])
         assert not [key for _, key in store.objects if "probe" in key]
         store.stop()
+
+
+@test
+def faults_that_pass_are_one_error():
+    """Whatever was asked of the store: 1030, and the advice to repeat. What stays is an error of its own."""
+    of = "files('path' = 's3://b/{}', 'format' = 'csv', 'header' = 'false')"
+    listed, read = lambda method, path: "list-type" in path, lambda method, path: method == "GET" and "list-type" not in path
+    written = lambda method, path: method in ("PUT", "POST")
+    cases = [("SELECT count(*) FROM " + of.format("in/"), listed), ("SELECT sum(c1) FROM " + of.format("in/a.csv"), read),
+             ("SELECT sum(k) FROM files('path' = 's3://b/in/p.parquet')", read),
+             ("COPY (SELECT 1 a) TO 's3://b/out.csv'", written), ("COPY (SELECT 1 a) TO 's3://b/out.parquet'", written)]
+
+    def made(away=None):
+        store = memory.Store()
+        store.put("b", "in/a.csv", b"1\n2\n")
+        store.put("b", "in/p.parquet", parquet([1], k=[1, 2]))
+        if away:
+            store.away = away
+        return store
+
+    def away(case):
+        store = made(case[1])
+        told = sql(case[0], environment(store), seconds=400)
+        store.stop()
+        return told
+
+    # Each is tried again for a minute.
+    with concurrent.futures.ThreadPoolExecutor(len(cases)) as pool:
+        for (statement, _), told in zip(cases, pool.map(away, cases)):
+            assert isinstance(told, str), f"{statement}: {told}"
+            has(told, "1030", "503 Service Unavailable", "repeat the statement later")
+    store = made()
+    env = environment(store)
+    has(sql("SELECT count(*) FROM " + of.format("none.csv"), env), "ERROR 29 ")
+    refused = sql("SELECT count(*) FROM " + of.format("in/"), {**env, "AWS_SECRET_ACCESS_KEY": "other"})
+    has(refused, "ERROR 1227 ", "SignatureDoesNotMatch")
+    assert "later" not in refused, refused
+    store.stop()
+    for statement, _ in cases:
+        has(sql(statement, env), "1030", "cannot be reached", "repeat the statement later")
 
 
 @test

@@ -1,5 +1,8 @@
 //! Errors of reading an Iceberg table.
 
+use std::fmt;
+use std::sync::Arc;
+
 /// Result with an [`IcebergError`].
 pub type Result<T> = std::result::Result<T, IcebergError>;
 
@@ -14,6 +17,8 @@ pub enum IcebergError {
         location: String,
         /// Reason.
         reason: String,
+        /// The store's own error, if it was asked.
+        source: Option<StoreError>,
     },
     /// An object violates the specification.
     #[error("'{location}' is damaged: {reason}")]
@@ -39,7 +44,37 @@ pub enum IcebergError {
     },
 }
 
+/// An error of a store. Two are equal if their words are.
+#[derive(Debug, Clone)]
+pub struct StoreError(Arc<object_store::Error>);
+
+impl PartialEq for StoreError {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.to_string() == other.0.to_string()
+    }
+}
+
+impl Eq for StoreError {}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl std::error::Error for StoreError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&*self.0)
+    }
+}
+
 impl IcebergError {
+    /// What a store says instead of an object's bytes.
+    pub fn read(location: &str, e: object_store::Error) -> Self {
+        let (location, reason) = (location.to_string(), e.to_string());
+        IcebergError::Read { location, reason, source: Some(StoreError(Arc::new(e))) }
+    }
+
     pub(crate) fn damaged(location: &str, reason: impl Into<String>) -> Self {
         IcebergError::Damaged { location: location.to_string(), reason: reason.into() }
     }

@@ -25,7 +25,7 @@ pub mod schema;
 pub mod transform;
 pub mod value;
 
-pub use error::{IcebergError, Result};
+pub use error::{IcebergError, Result, StoreError};
 
 use std::sync::Arc;
 
@@ -47,18 +47,18 @@ const OBJECT_BYTES_MAX: u64 = 2 << 30;
 
 /// Reads the bytes of an object.
 pub(crate) async fn get(locations: &dyn Locations, location: &str) -> Result<Bytes> {
-    let failed = |reason: String| IcebergError::Read { location: location.to_string(), reason };
+    let failed = |reason: String| IcebergError::Read { location: location.to_string(), reason, source: None };
     let (store, path) = locations.resolve(location).map_err(failed)?;
-    let got = store.get(&path).await.map_err(|e| failed(e.to_string()))?;
+    let got = store.get(&path).await.map_err(|e| IcebergError::read(location, e))?;
     if got.meta.size > OBJECT_BYTES_MAX {
         return Err(failed(format!("it has {} bytes, more than {OBJECT_BYTES_MAX}", got.meta.size)));
     }
-    got.bytes().await.map_err(|e| failed(e.to_string()))
+    got.bytes().await.map_err(|e| IcebergError::read(location, e))
 }
 
 /// Reads a range of an object's bytes.
 pub(crate) async fn get_range(locations: &dyn Locations, location: &str, range: std::ops::Range<u64>) -> Result<Bytes> {
-    let failed = |reason: String| IcebergError::Read { location: location.to_string(), reason };
+    let failed = |reason: String| IcebergError::Read { location: location.to_string(), reason, source: None };
     let (store, path) = locations.resolve(location).map_err(failed)?;
-    store.get_range(&path, range).await.map_err(|e| failed(e.to_string()))
+    store.get_range(&path, range).await.map_err(|e| IcebergError::read(location, e))
 }

@@ -20,6 +20,7 @@ use dipper_store::table::{Refused, TableError};
 use dipper_text::error::{ErrorKind as TextKind, TextError};
 use dipper_text::hive::HiveError;
 
+use crate::passing::passes;
 use crate::words;
 
 /// Result with an [`EngineError`].
@@ -85,7 +86,7 @@ kinds! {
     NoVariable = 1193, "HY000";
     /// The variable cannot be set to this.
     BadVariable = 1231, "42000";
-    /// No such file, or it cannot be read.
+    /// No such file, or the file cannot be read or written as it is.
     File = 29, "HY000";
     /// Not allowed.
     Denied = 1227, "42000";
@@ -105,7 +106,7 @@ kinds! {
     NoStatement = 1243, "HY000";
     /// Others changed the same rows meanwhile; the statement can be repeated.
     Conflict = 1213, "40001";
-    /// The catalog cannot be read or written.
+    /// The store of the catalog, of a table or of files cannot be read or written: repeat the statement later.
     Storage = 1030, "HY000";
     /// An object of a table, or a file, is gone or is another now: the statement's view of the table is too old.
     Vanished = 1030, "HY000";
@@ -154,7 +155,23 @@ impl EngineError {
 
     /// Makes an error of `kind` with the message of another error, which becomes its source.
     pub fn of(kind: ErrorKind, source: impl StdError + Send + Sync + 'static) -> Self {
-        Self::new(kind, source.to_string()).with_source(source)
+        match kind {
+            ErrorKind::Storage => Self::of_store(kind, source.to_string(), &source),
+            _ => Self::new(kind, source.to_string()),
+        }
+        .with_source(source)
+    }
+
+    /// An error of a store in words that have those of `source` in them: of `kind`, or, where the fault may pass, of
+    /// [`ErrorKind::Storage`] with the advice to repeat the statement.
+    pub fn of_store(kind: ErrorKind, message: impl Into<String>, source: &(dyn StdError + 'static)) -> Self {
+        match passes(source) {
+            true => {
+                let error = Self::new(ErrorKind::Storage, message);
+                EngineError { message: format!("{}; repeat the statement later", error.message.trim_end()), ..error }
+            }
+            false => Self::new(kind, message),
+        }
     }
 
     /// Sets the source of the error.
@@ -264,6 +281,8 @@ impl From<TextError> for EngineError {
             TextKind::Io => e.source.as_ref().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound),
             _ => false,
         };
+        // The store of a file, not the file.
+        let kind = if kind == ErrorKind::File && passes(&e) { ErrorKind::Storage } else { kind };
         let error = EngineError::of(kind, e);
         if is_gone { error.vanished() } else { error }
     }
@@ -395,6 +414,7 @@ impl From<IcebergError> for EngineError {
         let kind = match &e {
             IcebergError::Unsupported { .. } => ErrorKind::Unsupported,
             IcebergError::NoSnapshot { .. } => ErrorKind::Invalid,
+            e if passes(e) => ErrorKind::Storage,
             _ => ErrorKind::File,
         };
         EngineError::of(kind, e)
@@ -491,7 +511,9 @@ fn from_datafusion(e: &DataFusionError) -> EngineError {
         DataFusionError::Plan(m) => with_code(m, plan_kind(m)),
         DataFusionError::Execution(m) => with_code(m, ErrorKind::Invalid),
         DataFusionError::Internal(m) => EngineError::new(ErrorKind::Internal, m),
-        DataFusionError::ObjectStore(inner) => EngineError::new(ErrorKind::File, inner.to_string()),
+        DataFusionError::ObjectStore(inner) => {
+            EngineError::of_store(ErrorKind::File, inner.to_string(), inner.as_ref())
+        }
         DataFusionError::IoError(inner) => from_io(inner),
         other => EngineError::new(ErrorKind::Invalid, other.strip_backtrace()),
     }
@@ -554,7 +576,7 @@ fn from_io(e: &std::io::Error) -> EngineError {
                  space in the spill directory, choose another with --spill-dir, or raise --memory"
             ),
         ),
-        _ => EngineError::new(ErrorKind::File, e.to_string()),
+        _ => EngineError::of_store(ErrorKind::File, e.to_string(), e),
     }
 }
 
@@ -606,6 +628,41 @@ mod tests {
             "GET x: 404: <?xml version=\"1.0\"?>\n<Error><Code>NoSuchBucket</Code><Message>None.</Message></Error>!";
         assert_eq!(EngineError::new(ErrorKind::Storage, xml).message, "GET x: 404: NoSuchBucket: None.!");
         assert_eq!(EngineError::new(ErrorKind::Storage, "a <Error> b").message, "a <Error> b");
+    }
+
+    #[test]
+    fn faults_of_stores_that_pass_are_one_kind_for_every_read() {
+        let store = |status: &str| object_store::Error::Generic {
+            store: "S3",
+            source: format!("Server returned non-2xx status code: {status}").into(),
+        };
+        let read_by = |status: &str, io_kind| -> Vec<EngineError> {
+            let chain = || ChainError::Store { path: "catalog/v".into(), source: store(status) };
+            vec![
+                CatalogError::Chain(chain()).into(),
+                TableError::Chain(chain()).into(),
+                SegmentError::Store { object: "t/1".into(), source: store(status) }.into(),
+                TextError::io("s3://b/a.csv", std::io::Error::new(io_kind, store(status).to_string())).into(),
+                IcebergError::read("s3://b/m.avro", store(status)).into(),
+                DataFusionError::ObjectStore(Box::new(store(status))).into(),
+                EngineError::of_store(
+                    ErrorKind::File,
+                    format!("cannot write 's3://b/a.csv': {}", store(status)),
+                    &store(status),
+                ),
+            ]
+        };
+        for e in read_by("503 Service Unavailable: ", std::io::ErrorKind::Other) {
+            assert_eq!((e.kind, e.code), (ErrorKind::Storage, 1030), "{e}");
+            assert!(e.message.ends_with("503 Service Unavailable:; repeat the statement later"), "{e}");
+        }
+        let lasting = read_by("400 Bad Request", std::io::ErrorKind::Other);
+        assert!(lasting.iter().all(|e| !e.message.contains("later")), "{lasting:?}");
+        let codes: Vec<u16> = lasting.iter().map(|e| e.code).collect();
+        assert_eq!(codes, [1030, 1030, 1030, 29, 29, 29, 29]);
+        // What a worker is told of another one's error keeps the kind of the layer below.
+        let busy = TextError::io("s3://b/a.csv", std::io::Error::new(std::io::ErrorKind::ResourceBusy, "busy"));
+        assert_eq!(EngineError::from(busy).kind, ErrorKind::Storage);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`error`] | which MySQL code and message does a failure have? |
 //! | [`files`] | which files does a path mean, and may they be read? |
+//! | [`passing`] | may a failed request to a store succeed later? |
 //! | [`location`] | where is the database, and how is remote data cached? |
 //! | [`pool`] | which threads run, and how much memory is there? |
 //! | [`tables`] | which native tables are open, which storage volumes hold them, and which of their changes wait? |
@@ -17,6 +18,7 @@
 pub mod error;
 pub mod files;
 pub mod location;
+pub mod passing;
 pub mod pool;
 pub mod tables;
 pub mod tools;

@@ -144,7 +144,7 @@ impl Place {
             Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => ErrorKind::Denied,
             _ => ErrorKind::File,
         };
-        EngineError::new(kind, format!("cannot {what} '{}': {e}", self.name()))
+        EngineError::of_store(kind, format!("cannot {what} '{}': {e}", self.name()), e)
     }
 
     /// Returns the visible files below this place.

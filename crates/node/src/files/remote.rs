@@ -56,7 +56,7 @@ fn failed(location: &str, e: &Error) -> EngineError {
         ),
         other => other.to_string(),
     };
-    EngineError::new(kind, format!("cannot read '{location}': {reason}"))
+    EngineError::of_store(kind, format!("cannot read '{location}': {reason}"), e)
 }
 
 fn hidden(part: &str) -> bool {

@@ -31,6 +31,7 @@ use parking_lot::{Condvar, Mutex};
 use super::ahead::Held;
 use super::reads::FileReads;
 use super::remote::RemoteFile;
+use crate::passing::passes;
 
 /// Bytes of the first request of a file, unless more is wanted: a scan's first block with the bytes that follow it.
 const CHUNK_MIN: u64 = 128 << 10;
@@ -312,6 +313,8 @@ fn failure(name: &str, e: &Error) -> Failure {
             io::ErrorKind::NotFound,
             format!("the object {name} was deleted while it was read; run the statement again"),
         ),
+        // Only the kind is kept of it: it says whether the fault may pass.
+        other if passes(other) => (io::ErrorKind::ResourceBusy, format!("{name}: {other}")),
         other => (io::ErrorKind::Other, format!("{name}: {other}")),
     };
     Failure { kind, message }

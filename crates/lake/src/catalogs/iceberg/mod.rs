@@ -186,12 +186,16 @@ fn unreadable(location: &str, reason: &str) -> EngineError {
     EngineError::new(ErrorKind::File, format!("cannot list '{location}': {reason}"))
 }
 
-/// Returns the names of the directories in a directory.
+fn unlisted(location: &str, e: &object_store::Error) -> EngineError {
+    EngineError::of_store(ErrorKind::File, format!("cannot list '{location}': {e}"), e)
+}
+
+/// Names of the directories in a directory.
 async fn children(places: &Places, location: &str) -> Result<Vec<String>> {
     let (store, path) = places.resolve(location).map_err(|e| unreadable(location, &e))?;
     let listed = match store.list_with_delimiter(Some(&path)).await {
         Err(object_store::Error::NotFound { .. }) => return Ok(Vec::new()),
-        listed => listed.map_err(|e| unreadable(location, &e.to_string()))?,
+        listed => listed.map_err(|e| unlisted(location, &e))?,
     };
     let names = listed.common_prefixes.iter().filter_map(|p| p.filename().map(str::to_string));
     Ok(names.filter(|n| !n.starts_with(['.', '_']) && !keys::is_empty_part(n)).collect())
@@ -203,7 +207,7 @@ async fn newest(places: &Places, table: &str) -> Result<Option<String>> {
     let (store, path) = places.resolve(&directory).map_err(|e| unreadable(&directory, &e))?;
     let listed = match store.list_with_delimiter(Some(&path)).await {
         Err(object_store::Error::NotFound { .. }) => return Ok(None),
-        listed => listed.map_err(|e| unreadable(&directory, &e.to_string()))?.objects,
+        listed => listed.map_err(|e| unlisted(&directory, &e))?.objects,
     };
     let mut versions: Vec<(u64, String)> = listed
         .iter()

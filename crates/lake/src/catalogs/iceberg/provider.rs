@@ -28,6 +28,7 @@ use dipper_iceberg::scan::{self, Plan, Task};
 use dipper_iceberg::schema::Schema;
 use dipper_iceberg::transform::Transform;
 use dipper_node::error::{EngineError, ErrorKind, Result};
+use dipper_node::passing::passes;
 use dipper_store::segment::{Fetcher, ForeignFile, ObjectReader, ScanIo, check_claims};
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use object_store::ObjectStoreExt;
@@ -316,12 +317,15 @@ impl IcebergTable {
                     // Some writers put a wrong size into the manifest; only the store knows the right one.
                     refused => {
                         let at = file.path.clone();
-                        let size =
-                            on_cpu(&threads, async move { Ok(store.head(&at).await.ok().map(|meta| meta.size)) });
-                        file.size = size.await?.filter(|size| *size != told).unwrap_or(0);
-                        match (refused, file.size) {
-                            (Some(Err(e)), 0) => return Err(e.into()),
-                            (_, 0) => {
+                        let meta = on_cpu(&threads, async move { Ok(store.head(&at).await) }).await?;
+                        file.size = meta.as_ref().map(|meta| meta.size).ok().filter(|size| *size != told).unwrap_or(0);
+                        match (refused, file.size, meta) {
+                            (Some(Err(e)), 0, _) => return Err(e.into()),
+                            (_, 0, Err(e)) if passes(&e) => {
+                                let message = format!("cannot read '{}': {e}", file.name);
+                                return Err(EngineError::of_store(ErrorKind::File, message, &e));
+                            }
+                            (_, 0, _) => {
                                 return Err(EngineError::new(
                                     ErrorKind::File,
                                     format!("'{}' is empty or gone", file.name),
