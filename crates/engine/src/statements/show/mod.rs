@@ -208,8 +208,6 @@ async fn rows(session: &mut Session, kind: &ShowKind) -> Result<Sheet> {
             Some(sheet) => Ok(sheet),
             None => dipper_lake::virtual_tables::no_rows::list(words),
         },
-        // The enumeration may grow.
-        _ => Err(EngineError::unsupported("this form of SHOW is not supported")),
     }
 }
 
