@@ -375,6 +375,21 @@ def refused_before_the_body(s):
     assert form[0] == 415
 
 
+def hosts(s):
+    """A Host that is missing, doubled, empty or none is a bad request, whoever asks for what."""
+    def asked(*lines, path="/api/health"):
+        return s.raw("\r\n".join([f"GET {path} HTTP/1.1", *lines, "Connection: close", "", ""]).encode(), wait=5)
+
+    for path in ["/api/health", "/metrics", "/api/nothing"]:
+        for lines in [[], ["Host: 127.0.0.1", "Host: 127.0.0.1"], ["Host: 127.0.0.1", "Host: evil.example"], ["Host:"],
+                      ["Host: 127.0.0.1:x"], ["Host: 127.0.0.1:8030:1"], ["Host: a b"], ["Host: a@127.0.0.1"],
+                      ["Host: http://127.0.0.1"], ["Host: [::1"], ["Host: 127.0.0.1, 127.0.0.1"]]:
+            got = asked(*lines, path=path)
+            assert got.startswith(b"HTTP/1.1 400 "), (path, lines, got)
+    for host in ["127.0.0.1", "localhost:8030", "[::1]:8030", "LOCALHOST:"]:
+        assert asked(f"Host: {host}").startswith(b"HTTP/1.1 200 "), host
+
+
 def broken_bodies(s):
     t = fresh(s, "t")
     path = f"/api/d/{t}/_stream_load"
@@ -1323,7 +1338,7 @@ def accounts(s):
 
 CASES = [curl_loads, sketches, expressions_and_where, rejected_rows_are_named, json_and_delete, parquet,
          overwrites_beside_loads, labels, two_phases,
-         refused_before_the_body, broken_bodies, some_columns, some_columns_delete, op_deletes, on_update, records,
+         refused_before_the_body, hosts, broken_bodies, some_columns, some_columns_delete, op_deletes, on_update, records,
          digits_of_datetimes, command_line, many_clients,
          labels_share, group_commit, http_stream, http_stream_headers, zones, absent_in_json,
          the_log_has_all_rejected_rows, the_last_of_a_stream_counts, cells_of_arrays_and_structs, hive_text, names_of_starrocks,

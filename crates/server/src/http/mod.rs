@@ -153,7 +153,7 @@ async fn checked(
         if !wait {
             body::drain(request.into_body().into_data_stream(), body::Drain::Stranger, busy);
         }
-        return reply::refusal(StatusCode::FORBIDDEN, &refused.to_string());
+        return reply::refusal(refused.status(), &refused.to_string());
     }
     next.run(request).await
 }
