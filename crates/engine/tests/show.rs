@@ -625,6 +625,57 @@ async fn values_that_are_none_of_their_type_are_told() {
 }
 
 #[tokio::test]
+async fn errors_of_patterns_have_one_number_wherever_they_are_worked_out() {
+    let mut b = Bench::new().await;
+    let made = b
+        .run(
+            "create table p (k int, a int, s string) duplicate key(k) distributed by hash(k) buckets 2; \
+             insert into p values (1, 2147483647, '('), (2, 1, '(b'), (3, 2, 'c'); \
+             create table u (k int, s string) unique key(k) distributed by hash(k) buckets 1; \
+             insert into u values (1, '('); copy (select * from p) to '$DIR/p.parquet'; \
+             copy (select * from p) to '$DIR/p.csv'; copy (select * from p) to '$DIR/p.jsonl'",
+        )
+        .await;
+    assert_eq!(made, "ok");
+    for from in ["p", "'$DIR/p.parquet'", "'$DIR/p.csv'", "'$DIR/p.jsonl'"] {
+        for (what, code) in [
+            ("'x' regexp s and k = 1", 3691),
+            ("'x' regexp concat('(', s)", 3691),
+            ("'x' regexp concat('[', k)", 3696),
+            ("s regexp '('", 3691),
+            ("regexp_extract('x', concat(s, '(a'), 0) = 'x' and k = 3", 3691),
+            ("regexp_replace('x', concat('a{2,1}', k), 'y') = 'x'", 3693),
+            ("split_by_regexp('x', concat('*', k)) is null", 3688),
+            ("multi_match_any('x', array(concat('[z-a]', k)))", 3697),
+            ("regexp_count('x', concat('\\\\', 'y', k)) = 1", 3689),
+            ("regexp_substr('x', concat('(?=a)', k)) = 'x'", 3690),
+            ("a + cast('9223372036854775807' as bigint) + k > 0", 1690),
+        ] {
+            for sql in [
+                format!("select {what} from {from} where k in (1, 3)"),
+                format!("select k from {from} where {what}"),
+                format!("select count(*) from {from} where k > 0 and {what}"),
+            ] {
+                let told = b.run(&sql).await;
+                assert!(told.starts_with(&format!("{code}: ")), "{sql}: {told}");
+            }
+        }
+    }
+    for sql in [
+        "select k from u where k = 1 and 'x' regexp s",
+        "select 'x' regexp s from u where k = 1",
+        "select x.k from p x join p y on x.k = y.k and 'x' regexp x.s",
+        "delete from p where 'x' regexp s and k = 1",
+        "update u set s = 'y' where 'x' regexp s",
+        "insert into p select k, 1, s from p where 'x' regexp s and k = 1",
+        "select count(*) from p group by k having 'x' regexp min(s) and k = 1",
+    ] {
+        let told = b.run(sql).await;
+        assert!(told.starts_with("3691: "), "{sql}: {told}");
+    }
+}
+
+#[tokio::test]
 async fn errors_have_mysqls_numbers() {
     let mut b = Bench::with_tables().await;
     for (sql, code) in [

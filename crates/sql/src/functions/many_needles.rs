@@ -13,6 +13,7 @@ use regex::{RegexSet, RegexSetBuilder};
 use super::args::{Args, to_text};
 use super::array::{lists, span};
 use super::func::{Def, Ret, def};
+use super::regex::reason;
 
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
@@ -31,10 +32,7 @@ pub const DEFS: &[Def] = &[
 fn pattern_set(name: &str, patterns: &[&str]) -> Result<RegexSet> {
     match RegexSetBuilder::new(patterns).dot_matches_new_line(true).build() {
         Ok(set) => Ok(set),
-        Err(e) => {
-            let reason = e.to_string();
-            exec_err!("{name}: expected regular expressions: {}", reason.lines().last().unwrap_or_default().trim())
-        }
+        Err(e) => exec_err!("{name}: a pattern is no regular expression: {}", reason(&e)),
     }
 }
 

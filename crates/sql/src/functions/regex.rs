@@ -75,9 +75,7 @@ impl Patterns {
             let compiled = match RegexBuilder::new(text).dot_matches_new_line(self.points_are_all).build() {
                 Ok(regex) => Some(regex),
                 Err(e) => {
-                    let reason = e.to_string();
-                    let reason = reason.lines().last().unwrap_or("").trim().to_owned();
-                    self.failure = Some(format!("'{text}' is no regular expression: {reason}"));
+                    self.failure = Some(format!("'{text}' is no regular expression: {}", reason(&e)));
                     None
                 }
             };
@@ -87,7 +85,14 @@ impl Patterns {
     }
 }
 
-/// Runs `f` with the patterns of argument `k`; an invalid pattern fails the call.
+/// Why a pattern is none, without the drawing of it. The error's number follows from these words (`node/src/error.rs`).
+pub(super) fn reason(e: &regex::Error) -> String {
+    let text = e.to_string();
+    let last = text.lines().last().unwrap_or_default().trim();
+    last.strip_prefix("error: ").unwrap_or(last).to_owned()
+}
+
+/// Runs `f` with the patterns of argument `k`; a bad pattern fails the call.
 fn each(a: &Args, k: usize, f: impl FnOnce(&mut Patterns) -> Result<ArrayRef>) -> Result<ArrayRef> {
     with(a, Patterns { column: a.text(k)?, last: None, failure: None, points_are_all: false }, f)
 }
