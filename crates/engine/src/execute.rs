@@ -102,7 +102,10 @@ impl Session {
             () = limit.wait() => Err(limit.error()),
         };
         drop(hinted);
-        self.tell_lost();
+        // Of rows that the client has yet to take, more may come: they are told when all are there.
+        if !matches!(result, Ok(Outcome::Rows(_))) {
+            self.tell_lost();
+        }
         match &parsed.statement {
             // last_query_id() is the last statement that is neither SET, SHOW nor USE.
             Statement::Set(_) | Statement::Show(_) | Statement::Use(_) => self.query = before,

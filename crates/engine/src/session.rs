@@ -260,15 +260,15 @@ impl Session {
         self.warnings.push(Warning { level: Level::Warning, code, message: message.into() });
     }
 
-    /// The number of [`warnings`](Self::warnings), including the one for values that became NULL while the client takes
+    /// The number of [`warnings`](Self::warnings), including those for values that became NULL while the client takes
     /// rows.
     pub fn warning_count(&self) -> usize {
-        self.warnings.len() + usize::from(!self.lost.is_empty())
+        self.warnings.len() + self.lost.len()
     }
 
-    /// Adds a warning if values of the last statement became NULL.
+    /// Adds warnings if values of the last statement became NULL.
     pub(crate) fn tell_lost(&mut self) {
-        if let Some(message) = self.lost.take() {
+        for message in self.lost.take() {
             self.warn(TRUNCATED_WRONG_VALUE, message);
         }
     }

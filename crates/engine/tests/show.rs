@@ -625,6 +625,37 @@ async fn values_that_are_none_of_their_type_are_told() {
 }
 
 #[tokio::test]
+async fn warnings_do_not_follow_from_which_thread_comes_first() {
+    let mut b = Bench::new().await;
+    let made = b
+        .run(
+            "create table l (h int, s string, d string) duplicate key(h) distributed by hash(h) buckets 4; \
+             insert into l select number, concat('no ', 8 - number), concat('2024-02-3', number) \
+             from numbers('number' = '6'); insert into l values (7, '2024-01-01', null)",
+        )
+        .await;
+    assert_eq!(made, "ok");
+    for _ in 0..30 {
+        let told = b.run("select h, cast(s as datetime) from l; show warnings").await;
+        assert_eq!(told, "Level|Code|Message\nWarning|1292|Incorrect datetime value: 'no 3'; 6 such values are NULL");
+        let told = b.run("select cast(s as datetime), cast(d as datetime) from l; show warnings").await;
+        let expected = "Level|Code|Message\nWarning|1292|Incorrect datetime value: '2024-02-30'; 6 such values are NULL\n\
+                        Warning|1292|Incorrect datetime value: 'no 3'; 6 such values are NULL";
+        assert_eq!(told, expected);
+    }
+    let told = b
+        .run(
+            "create table m (h int, d date) distributed by hash(h) buckets 4; set enable_insert_strict = false; \
+             insert into m select h, s from l; show warnings",
+        )
+        .await;
+    assert!(
+        told.ends_with("Warning|1292|Incorrect DATE value: 'no 3' for column 'd'; 6 such values are NULL"),
+        "{told}"
+    );
+}
+
+#[tokio::test]
 async fn errors_of_patterns_have_one_number_wherever_they_are_worked_out() {
     let mut b = Bench::new().await;
     let made = b

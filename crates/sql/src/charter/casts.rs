@@ -122,7 +122,8 @@ impl ScalarUDFImpl for MySqlCast {
             let array = texts.as_ref().unwrap_or(array);
             let cast = cast_array(array, &self.to, Some(session), digits)?;
             if matches!(Class::of(&self.to), Class::Date | Class::DateTime) {
-                LostValues::add_dates(&args.config_options, array, &cast);
+                let of = || args.arg_fields.first().map_or("", |field| field.name());
+                LostValues::add_dates(&args.config_options, || format!("{} {}", of(), self.name), array, &cast);
             }
             Ok::<_, DataFusionError>(cast)
         };

@@ -223,7 +223,8 @@ impl<'a> Args<'a> {
     pub fn datetime(&self, k: usize) -> Result<Col<TimestampMicrosecondArray>> {
         let (array, one) = &self.cols[k];
         let datetimes = to_datetime(self.name, array, self.session_zone()?)?;
-        LostValues::add_dates(self.config, array, &datetimes);
+        let of = || self.fields.get(k).map_or("", |field| field.name());
+        LostValues::add_dates(self.config, || format!("{} {} {k}", of(), self.name), array, &datetimes);
         Ok(Col { array: datetimes, one: *one })
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray, UInt64Array};
 use arrow::datatypes::{DataType, Field};
 use dipper_dialect::statement::Insert;
 use dipper_sql::charter::casts::cast_values;
@@ -22,11 +22,12 @@ pub(in crate::statements) fn is_strict(session: &Session, insert: &Insert) -> bo
 pub(in crate::statements) fn cast(array: &ArrayRef, field: &Field, lost: Option<&LostValues>) -> Result<ArrayRef> {
     let (stored, misfits) = stored(array, field)?;
     if let Some(row) = misfits.first() {
-        let value = arrow::util::display::array_value_to_string(array, *row).unwrap_or_default();
-        match lost {
-            None => return Err(misfit(field, &value)),
-            Some(lost) => lost.add(misfits.len(), || incorrect(field, &value)),
-        }
+        let Some(lost) = lost else {
+            return Err(misfit(field, &arrow::util::display::array_value_to_string(array, *row).unwrap_or_default()));
+        };
+        let rows = UInt64Array::from_iter_values(misfits.iter().map(|row| *row as u64));
+        let values = arrow::compute::take(array, &rows, None)?;
+        lost.add(format!("column {}", field.name()), &values, |value| incorrect(field, value));
     }
     Ok(stored)
 }
