@@ -1336,13 +1336,81 @@ def accounts(s):
     assert json.loads(s.request("GET", "/api/backends", headers=mine)[2])["code"] == 401
 
 
+def stops(s):
+    """Work under way ends while new work is refused; a second signal, or the end of the time, cuts it."""
+    t = fresh(s, "stopped")
+    path = f"/api/d/{t}/_stream_load"
+
+    def asked(server, statement):
+        body = json.dumps({"stmt": statement})
+        _, _, text = server.request("POST", "/api/query/internal/default", body, {"Content-Type": "application/json"})
+        return json.loads(text)
+
+    def is_stopping(server):
+        status, _, body = server.request("GET", "/api/health")
+        assert status in (200, 503) and (status == 200 or json.loads(body)["code"] == 1053), (status, body)
+        return status == 503
+
+    def first_packet(server):
+        with socket.create_connection(("127.0.0.1", server.mysql), timeout=5) as c:
+            return c.recv(100)[4:7]
+
+    with concurrent.futures.ThreadPoolExecutor() as pool, socket.create_connection(("127.0.0.1", s.http), timeout=30) as c:
+        c.sendall(head(path, "Content-Length: 12", "Connection: close") + b"1\ta\t1\n")
+        statement = pool.submit(asked, s, "select sleep(3)")
+        until(lambda: b"dipper_loads_running 1" in s.request("GET", "/metrics")[2])
+        until(lambda: any("sleep(3)" in str(row) for row in s.sql("show processlist")))
+        s.process.send_signal(signal.SIGTERM)
+        until(lambda: is_stopping(s))
+        # ER_SERVER_SHUTDOWN in place of the greeting.
+        assert first_packet(s) == b"\xff\x1d\x04"
+        status_of_load, headers, _ = s.request("PUT", path, b"2\tb\t2\n")
+        assert status_of_load == 503 and headers["Connection"] == "close", headers
+        assert s.request("GET", "/metrics")[0] == 200
+        assert asked(s, "select 1")["code"] == 1053
+        c.sendall(b"3\tc\t3\n")
+        got = b""
+        while piece := c.recv(65536):
+            got += piece
+        assert b'"Status": "Success"' in got, got
+        assert s.process.poll() is None
+        assert statement.result(30)["data"]["data"] is not None, statement.result()
+        assert s.process.wait(10) == 0
+    s.start()
+    assert s.sql("select id from d.stopped order by id") == [[1], [3]]
+
+    def cut(server, *signals):
+        """Seconds until a server has ended that has long work."""
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            statement = pool.submit(asked, server, "select sleep(50)")
+            until(lambda: any("sleep(50)" in str(row) for row in asked(server, "show processlist")["data"]["data"]))
+            begun = time.monotonic()
+            server.process.send_signal(signal.SIGTERM)
+            until(lambda: is_stopping(server))
+            for one in signals:
+                server.process.send_signal(one)
+            server.process.wait(20)
+            assert statement.exception(20) is not None
+            return time.monotonic() - begun
+
+    assert cut(s, signal.SIGINT) < 8
+    s.start()
+    with tempfile.TemporaryDirectory(prefix="dipper-grace-") as directory:
+        server = Server(s.binary, directory, "--stop-grace", "2")
+        try:
+            seconds = cut(server)
+            assert 1.9 < seconds < 12, seconds
+        finally:
+            server.kill()
+
+
 CASES = [curl_loads, sketches, expressions_and_where, rejected_rows_are_named, json_and_delete, parquet,
          overwrites_beside_loads, labels, two_phases,
          refused_before_the_body, hosts, broken_bodies, some_columns, some_columns_delete, op_deletes, on_update, records,
          digits_of_datetimes, command_line, many_clients,
          labels_share, group_commit, http_stream, http_stream_headers, zones, absent_in_json,
          the_log_has_all_rejected_rows, the_last_of_a_stream_counts, cells_of_arrays_and_structs, hive_text, names_of_starrocks,
-         the_sequence_column_by_its_name, profiles, backup_and_restore, neighbours, connectors, temporary_tables_end, a_long_line, local_infile, accounts]
+         the_sequence_column_by_its_name, profiles, backup_and_restore, neighbours, connectors, temporary_tables_end, stops, a_long_line, local_infile, accounts]
 
 
 def forgotten(*modules):

@@ -19,7 +19,8 @@ import subprocess
 import time
 
 START_SECONDS = 60
-STOP_SECONDS = 30
+# Longer than what running work gets (`--stop-grace`).
+STOP_SECONDS = 90
 REQUEST_SECONDS = 300
 # root has no password.
 AUTHORIZATION = "Basic " + base64.b64encode(b"root:").decode()

@@ -9,14 +9,12 @@ use clap::Args;
 use dipper_engine::{DataLocation, Engine, EngineOptions, FileAccess};
 use dipper_server::http::HttpSettings;
 use dipper_server::{Server, ServerOptions};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::remote::RemoteArguments;
 
 /// Niceness of the query threads: a running scan gives way to the threads that talk to clients.
 const QUERY_NICE: i32 = 5;
-
-/// Time that running statements have to end when the server is asked to stop.
-const STOP_GRACE: Duration = Duration::from_secs(5);
 
 /// Arguments of `dipper server`.
 #[derive(Debug, Args)]
@@ -78,6 +76,9 @@ pub(crate) struct ServerArguments {
     /// Directory for what does not fit in memory
     #[arg(long, env = "DIPPER_SPILL_DIR", value_name = "DIR")]
     spill_dir: Option<PathBuf>,
+    /// Seconds that running statements and loads get when the server is asked to stop; new ones are refused meanwhile
+    #[arg(long, env = "DIPPER_STOP_GRACE", default_value_t = 60, value_name = "SECONDS")]
+    stop_grace: u64,
 }
 
 /// A size in bytes, or a percentage of the memory.
@@ -162,6 +163,9 @@ async fn serve(arguments: ServerArguments) -> Result<(), String> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let network_threads = arguments.network_threads.unwrap_or(cores);
     let server = Server::bind(engine, options).await.map_err(|e| e.to_string())?;
+    // Before anybody is told that it is ready, and may end it.
+    let catch = |kind| signal(kind).map_err(|e| format!("cannot catch signals: {e}"));
+    let (mut terminate, mut interrupt) = (catch(SignalKind::terminate())?, catch(SignalKind::interrupt())?);
     let address = server.mysql_address();
     tracing::info!(data = %arguments.data, "ready for MySQL clients on {address}");
     if let Some(http) = server.http_address() {
@@ -169,22 +173,12 @@ async fn serve(arguments: ServerArguments) -> Result<(), String> {
     }
     // Printed to stdout for scripts that wait for it and read the port from it.
     println!("dipper is ready: mysql -h {} -P {} -u root", address.ip(), address.port());
-    server.serve(network_threads, stop_signal(), STOP_GRACE).await.map_err(|e| format!("cannot serve: {e}"))
-}
-
-/// Waits for SIGINT or SIGTERM.
-async fn stop_signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    match signal(SignalKind::terminate()) {
-        Ok(mut terminate) => {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = tokio::signal::ctrl_c() => {}
-            }
+    let stop = async || {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
         }
-        Err(_) => {
-            let _ = tokio::signal::ctrl_c().await;
-        }
-    }
-    tracing::info!("stopping");
+    };
+    let grace = Duration::from_secs(arguments.stop_grace);
+    server.serve(network_threads, stop, grace).await.map_err(|e| format!("cannot serve: {e}"))
 }

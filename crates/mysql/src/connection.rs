@@ -24,7 +24,7 @@ use crate::login::{self, Admitted, Refused};
 use crate::packet::PacketReader;
 use crate::ready::ReadyAnswer;
 use crate::registry::{Connection, Counts, Idle, Kill};
-use crate::server::{Shared, Ticket, too_many_connections};
+use crate::server::{Shared, Ticket, shutting_down, too_many_connections};
 use crate::statements::Statements;
 
 /// The way in which a connection ends.
@@ -187,6 +187,12 @@ impl<B: Backend> Client<B> {
             }
             if let Err(end) = self.next_command(link).await {
                 return end;
+            }
+            if self.shared.stopping.load(Ordering::SeqCst) {
+                return match link.reader.payload().first() {
+                    Some(&command::QUIT) => End::Silent,
+                    _ => End::Told(shutting_down()),
+                };
             }
             begun = match self.command_now(link) {
                 Ok(answered) => !answered,

@@ -318,7 +318,12 @@ impl Connection {
         }
     }
 
-    /// Returns the next action of a sleeping connection; its task is woken when that changes.
+    /// Whether it waits for a command.
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.expires.load(Ordering::Acquire) != AWAKE
+    }
+
+    /// What a sleeping connection is to do; its task is woken when that changes.
     pub(crate) fn idle(&self, task: &mut Context<'_>) -> Idle {
         let mut sleeper = self.sleeper.lock();
         if !sleeper.as_ref().is_some_and(|waker| waker.will_wake(task.waker())) {

@@ -196,7 +196,12 @@ pub(crate) fn too_many_connections(limit: usize) -> SqlError {
     )
 }
 
-/// Returns error 1040 for a lack of sockets.
+/// Error 1053.
+pub(crate) fn shutting_down() -> SqlError {
+    SqlError::new(code::SERVER_SHUTDOWN, "Server shutdown in progress")
+}
+
+/// The same where no socket more may be open.
 fn too_many_sockets() -> SqlError {
     SqlError::new(
         code::TOO_MANY_CONNECTIONS,
@@ -279,6 +284,9 @@ impl<B: Backend> Server<B> {
 
     fn begin(&self, tcp: TcpStream, peer: SocketAddr, place: OwnedSemaphorePermit) {
         let shared = &self.shared;
+        if shared.stopping.load(Ordering::SeqCst) {
+            return refuse(tcp.into_std(), &shutting_down());
+        }
         let limit = shared.connections_max();
         if shared.registry.len() >= limit {
             return refuse(tcp.into_std(), &too_many_connections(limit));
@@ -347,8 +355,19 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// Stops accepting and ends the connections: idle ones at once, others when their statement is done, and all of
-    /// them after `grace`. Returns when none is left, at the latest 500 ms after `grace`.
+    /// From now on connections and commands are refused with error 1053. What runs goes on, see [`Self::is_idle`], until
+    /// [`Self::shutdown`].
+    pub fn refuse_work(&self) {
+        self.shared.stopping.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether all connections wait for commands.
+    pub fn is_idle(&self) -> bool {
+        self.shared.registry.list().iter().all(|connection| connection.is_asleep())
+    }
+
+    /// Stops accepting and ends the connections: idle ones at once, others when their statement is done, after `grace`
+    /// all. Returns when none is left, 500 ms after `grace` at the latest.
     pub async fn shutdown(&self, grace: Duration) {
         let shared = &self.shared;
         shared.stopping.store(true, Ordering::SeqCst);

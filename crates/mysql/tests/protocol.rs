@@ -470,6 +470,32 @@ fn shutdown_waits_for_statements_but_not_for_ever() {
 }
 
 #[test]
+fn work_is_refused_while_statements_end() {
+    let server = running();
+    let mut idle = server.root();
+    let mut busy = server.root();
+    busy.command(3, b"sleep");
+    eventually(|| server.counters.sleeping.load(Ordering::SeqCst) == 1);
+    eventually(|| server.registry.list().iter().any(|c| c.activity().command == "Sleep"));
+    server.refuse_work();
+    // ER_SERVER_SHUTDOWN, also before the greeting.
+    assert_eq!(server.connect().receive()[..3], [0xff, 0x1d, 0x04]);
+    assert!(!server.is_idle());
+    idle.command(3, b"one");
+    assert_eq!(idle.receive()[..3], [0xff, 0x1d, 0x04]);
+    assert_eq!(idle.stream.read(&mut [0]).unwrap(), 0);
+    assert_eq!(server.counters.sleeping.load(Ordering::SeqCst), 1);
+    server.registry.list()[0].kill(dipper_mysql::Kill::Query);
+    assert_eq!(busy.receive()[..3], [0xff, 0x25, 0x05]);
+    eventually(|| server.is_idle());
+    let start = Instant::now();
+    server.shutdown(Duration::from_secs(60));
+    assert!(start.elapsed() < Duration::from_secs(10));
+    assert_eq!(busy.stream.read(&mut [0]).unwrap(), 0);
+    assert!(std::net::TcpStream::connect(server.address).is_err());
+}
+
+#[test]
 fn too_many_connections() {
     let server = Running::new(Settings { connections_max: 2, ..Settings::default() });
     let (_first, second) = (server.root(), server.root());

@@ -22,6 +22,7 @@ pub mod params;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use dipper_engine::{Engine, set_nice};
@@ -89,8 +90,8 @@ pub struct Server {
     server: dipper_mysql::Server<mysql::MysqlBackend>,
     listener: TcpListener,
     address: SocketAddr,
-    http: Option<(http::App, TcpListener)>,
-    /// Places for the sockets of both ports. [`serve`](Self::serve) adds them.
+    http: Option<(Arc<http::App>, TcpListener)>,
+    /// Places for the sockets of both ports. There are none before it serves.
     sockets: Arc<Semaphore>,
 }
 
@@ -140,8 +141,10 @@ impl Server {
                     mysql: address,
                     started: Instant::now(),
                     memory_returned: options.memory_returned,
+                    stopping: AtomicBool::new(false),
+                    requests: AtomicUsize::new(0),
                 };
-                Some((app, listener))
+                Some((Arc::new(app), listener))
             }
         };
         engine.globals().publish("port", address.port().to_string());
@@ -175,42 +178,67 @@ impl Server {
         self.address
     }
 
-    /// Serves until `stop` completes, then ends the connections; running statements get `grace`. MySQL connections are
-    /// spread over `threads` threads with a runtime of one thread each. HTTP runs on the current runtime.
+    /// Serves until `stop` completes. From then on new work is refused, and what runs gets `grace` to end; when `stop`
+    /// completes once more, it ends at once. MySQL connections are spread over `threads` threads with a runtime of one
+    /// thread each, HTTP runs on the current one.
     ///
     /// # Errors
-    /// The error of the system if the listener fails or a thread cannot be started.
-    pub async fn serve(self, threads: usize, stop: impl Future<Output = ()>, grace: Duration) -> std::io::Result<()> {
+    /// The listener fails, or a thread cannot be started.
+    pub async fn serve(self, threads: usize, mut stop: impl AsyncFnMut(), grace: Duration) -> std::io::Result<()> {
         let threads = Threads::start(threads.max(1))?;
         // Counted after these threads have opened their descriptors.
         self.sockets.add_permits(sockets_max());
         let (stop_http, stopped) = tokio::sync::oneshot::channel::<()>();
+        let app = self.http.as_ref().map(|(app, _)| Arc::clone(app));
         let mut http = self.http.map(|(app, listener)| {
             let stopped = async {
                 let _ = stopped.await;
             };
             tokio::spawn(http::serve(app, listener, self.sockets, stopped))
         });
-        let result = tokio::select! {
-            result = self.server.serve_on(self.listener, &threads.runtimes) => result,
-            () = stop => {
-                self.server.shutdown(grace).await;
-                Ok(())
+        let serving = self.server.serve_on(self.listener, &threads.runtimes);
+        tokio::pin!(serving);
+        tokio::select! {
+            result = &mut serving => return result,
+            () = stop() => {}
+        }
+        tracing::info!("stopping: new work is refused, what runs gets {} s; a second signal ends it", grace.as_secs());
+        self.server.refuse_work();
+        app.iter().for_each(|app| app.stopping.store(true, Ordering::SeqCst));
+        let is_idle = || self.server.is_idle() && app.as_ref().is_none_or(|app| app.is_idle());
+        let idle = async {
+            while !is_idle() {
+                tokio::time::sleep(IDLE_CHECK_INTERVAL).await;
             }
         };
+        let is_over = tokio::select! {
+            // It goes on, to refuse connections.
+            _ = &mut serving => false,
+            () = idle => true,
+            () = tokio::time::sleep(grace) => false,
+            () = stop() => false,
+        };
+        if !is_over {
+            tracing::warn!("stopping: what still runs is cut short");
+        }
+        let rest = if is_over { CLOSE_TIME } else { Duration::ZERO };
+        self.server.shutdown(rest).await;
         drop(stop_http);
         if let Some(http) = &mut http {
-            // Loads that run get the same time. A load that needs longer ends with its connection and leaves nothing
-            // behind.
-            let _ = tokio::time::timeout(grace, http).await;
+            // Loads that have not ended do so with their connection, and leave nothing.
+            let _ = tokio::time::timeout(rest, http).await;
         }
-        drop(threads);
-        result
+        Ok(())
     }
 }
 
-/// Threads that serve connections. Each has a runtime of its own, so that a command is read, answered and written
-/// without waking another thread. Dropping this value ends the threads, and what still runs on them.
+/// How often it is looked whether all work has ended when the server stops.
+const IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(10);
+/// What clients get to take the ends of their answers when all work has ended.
+const CLOSE_TIME: Duration = Duration::from_secs(5);
+
+/// Threads that serve connections: each has a runtime of its own, so that a command is read, answered and written without
+/// another thread being woken. They end when this is dropped, with what still runs on them.
 struct Threads {
     runtimes: Vec<Handle>,
     /// Dropping the sender ends the threads.

@@ -318,6 +318,14 @@ impl Running {
         self.runtime.as_ref().unwrap().block_on(self.server.shutdown(grace));
     }
 
+    pub fn refuse_work(&self) {
+        self.server.refuse_work();
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.server.is_idle()
+    }
+
     pub fn connect(&self) -> Client {
         Client::connect(self.address)
     }

@@ -30,6 +30,7 @@ mod transaction;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -71,10 +72,19 @@ pub(crate) struct App {
     pub(crate) mysql: SocketAddr,
     pub(crate) started: Instant,
     pub(crate) memory_returned: fn() -> u64,
+    /// The server stops: requests are refused.
+    pub(crate) stopping: AtomicBool,
+    /// Requests that are being worked on.
+    pub(crate) requests: AtomicUsize,
 }
 
 impl App {
-    /// Makes a session for one request.
+    /// Whether no request and no load is under way. Loads may outlive their requests.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.requests.load(Ordering::SeqCst) == 0 && self.engine.loads().running() == 0
+    }
+
+    /// A session for one request.
     pub(crate) fn session(&self, user: &str, peer: SocketAddr) -> Session {
         self.engine.session(ClientInfo {
             connection_id: self.engine.next_connection_id(),
@@ -88,13 +98,13 @@ impl App {
 /// Serves until `stop` completes; the caller then ends open requests. Each connection takes one of `sockets`, which the
 /// MySQL port shares.
 pub(crate) async fn serve(
-    app: App,
+    app: Arc<App>,
     listener: TcpListener,
     sockets: Arc<Semaphore>,
     stop: impl Future<Output = ()> + Send + 'static,
 ) {
     let limited = Limited::new(listener, app.settings.connections_max, sockets, app.settings.idle);
-    let service = router(Arc::new(app)).into_make_service_with_connect_info::<Client>();
+    let service = router(app).into_make_service_with_connect_info::<Client>();
     let served = axum::serve(limited, service).with_graceful_shutdown(stop).await;
     if let Err(error) = served {
         tracing::error!(%error, "the HTTP port is closed");
@@ -139,7 +149,23 @@ fn router(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
-/// Checks every request before its handler runs.
+/// A request is counted.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    fn new(requests: &'a AtomicUsize) -> Self {
+        requests.fetch_add(1, Ordering::SeqCst);
+        Counted(requests)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// What every request goes through.
 async fn checked(
     State(app): State<Arc<App>>,
     ConnectInfo(client): ConnectInfo<Client>,
@@ -147,15 +173,21 @@ async fn checked(
     next: Next,
 ) -> Response {
     let busy = client.busy();
-    if let Err(refused) = guard::host(request.headers(), app.accounts.any_without_password()) {
-        tracing::info!(peer = %client.peer, %refused, "HTTP request refused");
-        let wait = body::expects_leave(request.headers());
-        if !wait {
-            body::drain(request.into_body().into_data_stream(), body::Drain::Stranger, busy);
+    // Counted first: whoever sees no request sees none come that is not refused.
+    let _counted = Counted::new(&app.requests);
+    let is_refused = app.stopping.load(Ordering::SeqCst) && request.uri().path() != "/metrics";
+    let refusal = match guard::host(request.headers(), app.accounts.any_without_password()) {
+        Err(refused) => {
+            tracing::info!(peer = %client.peer, %refused, "HTTP request refused");
+            reply::refusal(refused.status(), &refused.to_string())
         }
-        return reply::refusal(refused.status(), &refused.to_string());
+        Ok(_) if is_refused => reply::stopping(),
+        Ok(_) => return next.run(request).await,
+    };
+    if !body::expects_leave(request.headers()) {
+        body::drain(request.into_body().into_data_stream(), body::Drain::Stranger, busy);
     }
-    next.run(request).await
+    refusal
 }
 
 async fn unknown(uri: Uri) -> Response {

@@ -45,6 +45,15 @@ pub(super) fn refusal(status: StatusCode, detail: &str) -> Response {
     envelope(status, status.canonical_reason().unwrap_or_default(), status.as_u16(), &Value::from(detail))
 }
 
+/// The answer while the server stops. The client had better ask another one, by another connection.
+pub(super) fn stopping() -> Response {
+    let detail = Value::from("Server shutdown in progress");
+    let mut response =
+        envelope(StatusCode::SERVICE_UNAVAILABLE, "Service Unavailable", dipper_mysql::code::SERVER_SHUTDOWN, &detail);
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
 fn envelope(status: StatusCode, message: &str, code: u16, data: &Value) -> Response {
     let message = Value::from(message);
     json_text(status, format!("{{\"msg\":{message},\"code\":{code},\"data\":{data},\"count\":0}}\n"))
