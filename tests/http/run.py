@@ -706,7 +706,7 @@ def names_of_starrocks(s):
     status(s.load("sr", gzip.compress(b"1,9\n"), {"Content-Encoding": "gzip"}, column_separator=",", columns="k,b", partial_update="true",
                   partial_update_mode="column"), "Success")
     assert s.sql("select * from d.sr") == [[1, 2, 9]]
-    for header, value, word in [("merge_condition", "a", "sequence column"), ("partial_update_mode", "fast", "auto, row or column"),
+    for header, value, word in [("merge_condition", "k", "key column"), ("partial_update_mode", "fast", "auto, row or column"),
                                 ("channel_id", "0", "one channel"), ("compression", "lzo", "zstd"), ("format", "orc", "parquet"),
                                 ("Content-Encoding", "br", "gz")]:
         status(s.load("sr", b"1,1,1\n", {header: value}, column_separator=","), "Fail", word)

@@ -110,6 +110,85 @@ def transactions(s):
     assert answer["Status"] == "FAILED" and "'db'" in answer["Message"], answer
 
 
+def merge_condition(s):
+    """StarRocks' condition of an update: a row replaces the one that is there only if its value is not smaller."""
+    definition = "create table d.{} (k int not null, v int, t varchar(10), f double) primary key(k) distributed by hash(k) buckets 2"
+    run.fresh(s, "mc", definition)
+    rows = lambda: s.sql("select k, v, t from d.mc order by k")
+
+    def load(body, expected="Success", word="", **headers):
+        return run.status(s.load("mc", body, column_separator=",", **headers), expected, word)
+
+    load(b"1,10,a,0\n2,10,b,0\n3,\\N,c,0\n")
+    # Smaller values lose, equal ones and those that meet NULL win; new keys are new rows. All rows count as loaded.
+    answer = s.load("mc", b"1,9,x,0\n2,10,y,0\n3,0,z,0\n4,1,n,0\n", column_separator=",", merge_condition="v")
+    assert answer["NumberLoadedRows"] == 4, answer
+    assert rows() == [[1, 10, "a"], [2, 10, "y"], [3, 0, "z"], [4, 1, "n"]], rows()
+    # Of one key in a load the largest value counts, of equal ones the last row; NULL is the smallest.
+    load(b"1,11,first,0\n1,12,most,0\n1,12,last,0\n1,\\N,null,0\n2,\\N,null,0\n", merge_condition="V")
+    assert rows()[:2] == [[1, 12, "last"], [2, 10, "y"]], rows()
+    # Text is compared as text; other loads are not bound by it.
+    load(b"1,0,maybe,0\n", merge_condition="`t`")
+    load(b"2,0,before,0\n", merge_condition="t")
+    assert rows()[:2] == [[1, 0, "maybe"], [2, 10, "y"]], rows()
+    load(b"2,1,plain,0\n")
+    assert rows()[1] == [2, 1, "plain"], rows()
+    # Some columns: those of a row that has lost stay as they are.
+    load(b"1,5,some\n2,0,none\n", columns="k,v,t", partial_update="true", merge_condition="v")
+    assert rows()[:2] == [[1, 5, "some"], [2, 1, "plain"]], rows()
+    # Rows that delete are not compared.
+    load(b"1,0,d,0\n2,0,keeps,0\n", merge_type="MERGE", delete="t = 'd'", merge_condition="v")
+    assert rows() == [[2, 1, "plain"], [3, 0, "z"], [4, 1, "n"]], rows()
+    load(b"2,0,1\n3,-1,0\n5,0,0\n", columns="k,v,__op", merge_condition="v")
+    assert [row[0] for row in rows()] == [3, 4, 5] and rows()[0] == [3, 0, "z"], rows()
+    # Rows that were deleted have no value to lose to.
+    load(b"2,-7,again,0\n", merge_condition="v")
+    assert rows()[0] == [2, -7, "again"], rows()
+
+    # Two phases: compared with what is there at the commit, also after a restart.
+    prepared = s.load("mc", b"2,5,prepared,0\n3,5,prepared,0\n", column_separator=",", merge_condition="v", two_phase_commit="true")
+    load(b"2,6,later,0\n3,4,later,0\n")
+    s.restart(signal.SIGKILL)
+    headers = {"txn_id": str(prepared["TxnId"]), "txn_operation": "commit"}
+    done = json.loads(s.request("PUT", "/api/d/_stream_load_2pc", b"", headers)[2])
+    assert done["status"] == "Success", done
+    assert rows()[:2] == [[2, 6, "later"], [3, 5, "prepared"]], rows()
+    # Transactions: all of their loads have one condition.
+    c = Client(s, "mc", {"merge_condition": "v"})
+    c.ask("begin", "m")
+    c.ask("load", "m", b"2,7,one,0\n3,4,one,0\n")
+    c.ask("load", "m", b"2,6,two,0\n3,6,two,0\n")
+    assert "one 'merge_condition', and that of the first is 'v'" in c.ask("load", "m", b"2,8,x,0\n", "FAILED", merge_condition="")["Message"]
+    c.ask("prepare", "m")
+    c.ask("commit", "m")
+    assert rows()[:2] == [[2, 7, "one"], [3, 6, "two"]], rows()
+    # Compaction and later loads keep what was decided.
+    s.sql("admin compact table d.mc")
+    load(b"2,6,less,0\n3,7,more,0\n", merge_condition="v")
+    assert rows()[:2] == [[2, 7, "one"], [3, 7, "more"]], rows()
+
+    # Many clients out of order: the largest value stays.
+    def one(client):
+        for step in range(12):
+            value = (step * 7 + client * 5) % 60
+            load(f"100,{value},c{client},0\n101,{-value},c{client},0\n".encode(), merge_condition="v")
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        list(pool.map(one, range(4)))
+    values = [(step * 7 + client * 5) % 60 for client in range(4) for step in range(12)]
+    assert s.sql("select v from d.mc where k > 99 order by k") == [[max(values)], [-min(values)]], s.sql("select * from d.mc")
+
+    for headers, word in [({"merge_condition": "nothing"}, "no column 'nothing'"), ({"merge_condition": "k"}, "key column"),
+                          ({"merge_condition": "f"}, "values of type double are not compared"),
+                          ({"merge_condition": "v", "columns": "k,t,f"}, "not among the columns of the load"),
+                          ({"merge_condition": "v", "merge_type": "DELETE"}, "rows that delete")]:
+        load(b"1,1,1,1\n", "Fail", word, **headers)
+    run.fresh(s, "md", DUPLICATE)
+    run.status(s.load("md", b"1,1\n", column_separator=",", merge_condition="v"), "Fail", "UNIQUE or PRIMARY KEY")
+    run.fresh(s, "ms", UNIQUE + " properties ('function_column.sequence_col' = 'v')")
+    run.status(s.load("ms", b"1,1\n", column_separator=",", merge_condition="v"), "Fail", "sequence column, which decides already")
+
+
 def transactions_over_restarts(s):
     u = run.fresh(s, "u", UNIQUE)
     c = Client(s, u)
@@ -329,5 +408,5 @@ def sequences_are_given(s):
     assert s.sql(f"select * from d.{hidden}") == [[1, 1, 5]]
 
 
-CASES = [transactions, transactions_over_restarts, transactions_at_once, transactions_of_users, headers_of_connectors,
-         flexible_columns, json_paths, http_stream_json, sequences_are_given]
+CASES = [transactions, merge_condition, transactions_over_restarts, transactions_at_once,
+         transactions_of_users, headers_of_connectors, flexible_columns, json_paths, http_stream_json, sequences_are_given]

@@ -19,6 +19,7 @@ use tokio::sync::mpsc;
 
 use crate::answer::{LoadAnswer, RejectedRow};
 use crate::arrow_stream::ArrowBody;
+use crate::condition;
 use crate::errors;
 use crate::group::Shared;
 use crate::host::{LoadHost, LoadSession};
@@ -383,7 +384,12 @@ async fn plan(
     loads.stores.heed_cache_property(found.id, state.schema());
     let session = host.session(spec)?;
     let txn = slot.map_or_else(|| table.begin(), |slot| slot.place.txn);
+    let condition = condition::of(state.schema(), request)?;
+    if let Some(slot) = slot.filter(|slot| slot.condition.is_some_and(|before| before != condition)) {
+        return Err(condition::mixed(state.schema(), slot.condition.flatten()));
+    }
     let options = LoadOptions {
+        condition,
         strict: request.strict_mode,
         partitions: (!request.partitions.is_empty()).then(|| request.partitions.clone()),
         temporary_partitions: request.temporary_partitions,
@@ -526,7 +532,9 @@ async fn finish(loads: &Arc<Loads>, load: &Arc<Load>) -> Result<Rowset> {
 async fn rebased(loads: &Arc<Loads>, table: &Table, work: &Arc<Work>, rowset: &Rowset) -> Result<Rowset> {
     let state = table.refresh().await?;
     let target = LoadTarget { table: table.clone(), state: Arc::clone(&state), txn: table.begin() };
-    let load = Load::begin(target, LoadOptions { threads: loads.threads, ..LoadOptions::default() }, loads.io.clone())?;
+    let condition = condition::of(state.schema(), &work.request)?;
+    let options = LoadOptions { threads: loads.threads, condition, ..LoadOptions::default() };
+    let load = Load::begin(target, options, loads.io.clone())?;
     let shape = work.shape.get().ok_or_else(|| EngineError::new(ErrorKind::Internal, "a load without a shape"))?;
     let given = given(&work.request, &state, shape.as_ref());
     let filler = partial(loads, table, &state, &given)?;
@@ -611,6 +619,7 @@ async fn rows(
             (shape, RowSource::Parquet(Arc::new(received.rows(names))))
         }
     };
+    condition::check_given(state.schema(), &request, &shape.given())?;
     if request.update_mode != UpdateMode::Upsert {
         let partial = partial(loads, table, state, &given(&request, state, shape.as_ref()))?;
         let _ = work.partial.set(match request.update_mode {

@@ -18,7 +18,8 @@
 //! | [`job`], `work` | what happens to the bytes of a load? |
 //! | [`source`], `json`, `parquet`, `arrow_stream` | which rows does a body hold? |
 //! | [`body_rows`], [`head`] | which rows and columns does a body have that a statement reads? |
-//! | `unseen` | which rows are left out because the table has their keys already? |
+//! | `unseen` | which rows are left out because their keys are there? |
+//! | `condition` | which column decides whether a row replaces the one that is there? |
 //! | [`group`] | how do small loads share a commit? |
 //! | [`uncommitted`] | what has a transaction written, and what does it see? |
 //! | [`two_phase`](mod@two_phase) | how is a prepared load committed, what is a label's state? |
@@ -38,6 +39,7 @@
 pub mod answer;
 mod arrow_stream;
 pub mod body_rows;
+mod condition;
 pub mod errors;
 pub mod group;
 pub mod head;

@@ -49,7 +49,6 @@ pub const STARROCKS: &[(&str, &str)] = &[
 
 /// Headers that are refused, because they would change what is loaded and are not supported, with a way out.
 pub const REFUSED: &[(&str, &str)] = &[
-    ("merge_condition", "give the table a sequence column, whose greater value wins"),
     ("channel_id", "a transaction has one channel, whose loads may come one after the other"),
     ("channel_num", "a transaction has one channel, whose loads may come one after the other"),
 ];
@@ -114,6 +113,10 @@ pub const HEADERS: &[(&str, &str)] = &[
     ("two_phase_commit", "`true` prepares the load, which a second request commits or aborts"),
     ("group_commit", "`sync_mode` or `async_mode` shares a commit with other loads, `off_mode` does not"),
     ("partial_columns", "`true` replaces only the columns that the load brings"),
+    (
+        "merge_condition",
+        "column of a UNIQUE table: a row replaces the one that is there only if its value of the column is not smaller",
+    ),
     ("unique_key_update_mode", "`UPSERT` (default), `UPDATE_FIXED_COLUMNS` or `UPDATE_FLEXIBLE_COLUMNS`"),
     ("partial_update_new_key_behavior", "`APPEND` (default) or `ERROR`, for keys that a partial update does not find"),
     ("strip_outer_array", "`true` if the JSON body is one array of rows"),
@@ -335,6 +338,8 @@ pub struct StreamLoadRequest {
     pub delete: Option<String>,
     /// Column of the body from which the hidden sequence column is filled.
     pub sequence_col: Option<String>,
+    /// Column whose values say which rows replace those that are there.
+    pub merge_condition: Option<String>,
     /// Hidden columns of the body, behind the table's; only without `columns`.
     pub hidden_columns: Vec<String>,
     /// Whether values of SUM columns are subtracted.
@@ -386,6 +391,7 @@ impl Default for StreamLoadRequest {
             merge_type: MergeType::Append,
             delete: None,
             sequence_col: None,
+            merge_condition: None,
             hidden_columns: Vec::new(),
             negative: false,
             max_filter_ratio: 0.0,
@@ -456,7 +462,11 @@ impl StreamLoadRequest {
             _ => {}
         }
         request.sequence_col = given.text("function_column.sequence_col").map(str::to_string);
-        // As in Doris: if a list of columns is given, it contains the hidden columns that the body has.
+        request.merge_condition = given
+            .text("merge_condition")
+            .map(|name| name.trim_matches('`').to_string())
+            .filter(|name| !name.is_empty());
+        // Doris's rule: a list of columns has the hidden ones in it, where the body has them.
         if request.columns.is_empty() {
             request.hidden_columns = given.list("hidden_columns");
         }
@@ -513,6 +523,11 @@ impl StreamLoadRequest {
             }
         };
         request.check_flexible()?;
+        if request.merge_condition.is_some() && request.merge_type == MergeType::Delete {
+            return invalid(
+                "'merge_condition' says nothing about rows that delete, of which merge_type DELETE has no others",
+            );
+        }
         if request.temporary_partitions && request.update_mode != UpdateMode::Upsert {
             return invalid("partial_columns and temporary_partitions cannot be used together");
         }
@@ -528,6 +543,7 @@ impl StreamLoadRequest {
             && self.partitions.is_empty()
             && !self.two_phase_commit
             && !self.keeps_rows
+            && self.merge_condition.is_none()
     }
 
     /// Returns whether `columns` has only expressions: then, as in Doris, the body has the table's columns.
@@ -555,6 +571,7 @@ impl StreamLoadRequest {
             ("hidden_columns", !self.hidden_columns.is_empty()),
             ("function_column.sequence_col", self.sequence_col.is_some()),
             ("merge_type", self.merge_type != MergeType::Append),
+            ("merge_condition", self.merge_condition.is_some()),
             ("where", self.where_.is_some()),
         ];
         if self.format != Format::Json {

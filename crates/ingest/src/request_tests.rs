@@ -46,7 +46,14 @@ fn errors() {
         (&[("read_json_by_line", "q")], "Invalid 'read_json_by_line': q; expected true or false"),
         (&[("enable_profile", "zz")], "Invalid 'enable_profile': zz; expected true or false"),
         (&[("send_batch_parallelism", "abc")], "Invalid format of 'send_batch_parallelism': 'abc', stoi"),
-        (&[("merge_condition", "v")], "header 'merge_condition' is not supported"),
+        (
+            &[("merge_condition", "v"), ("merge_type", "DELETE")],
+            "'merge_condition' says nothing about rows that delete",
+        ),
+        (
+            &[("merge_condition", "v"), ("unique_key_update_mode", "UPDATE_FLEXIBLE_COLUMNS"), ("format", "json")],
+            "Don't support flexible partial update when 'merge_condition' is specified",
+        ),
         (&[("format", "xml")], "unknown data format, format=xml"),
         (&[("channel_num", "2")], "header 'channel_num' is not supported: a transaction has one channel"),
         (&[("partial_update_mode", "fast")], "Invalid 'partial_update_mode': fast; expected auto, row or column"),
@@ -173,6 +180,8 @@ fn values() {
     assert_eq!(one("unique_key_update_mode", "update_fixed_columns").update_mode, UpdateMode::FixedColumns);
     assert_eq!(one("partial_update_new_key_behavior", "error").new_keys, NewKeys::Error);
     assert_eq!(one("function_column.sequence_col", "ts").sequence_col.as_deref(), Some("ts"));
+    assert_eq!(one("merge_condition", "`ts`").merge_condition.as_deref(), Some("ts"));
+    assert!(one("label", "a").may_share() && !one("merge_condition", "ts").may_share());
     assert_eq!(one("partitions", "p1, `p 2`").partitions, ["p1", "p 2"]);
     assert!(one("temporary_partitions", "t").temporary_partitions);
     assert_eq!(one("hidden_columns", "a,b").hidden_columns, ["a", "b"]);

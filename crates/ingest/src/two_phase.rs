@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use dipper_base::client::ClientInfo;
 use dipper_node::error::{EngineError, Result};
+use dipper_node::tables::registry::Brought;
 use dipper_store::catalog::access::Privileges;
 use dipper_store::catalog::{Database, TableId};
 use dipper_store::chain::TxnId;
@@ -149,7 +150,7 @@ async fn commit(loads: &Arc<Loads>, table: &Table, txn: TxnId) -> Result<()> {
         table.commit_prepared(txn).await?;
         return Ok(());
     }
-    let own = state.prepared().get(&txn).map(|p| p.rowset.objects.clone()).unwrap_or_default();
+    let own = state.prepared().get(&txn).map(|p| Brought::of(&p.rowset)).unwrap_or_default();
     let native = &loads.tables;
     table.commit_prepared_replacing(txn, |state, after| native.replaced(table, own.clone(), state, after)).await?;
     Ok(())

@@ -23,10 +23,11 @@ use std::time::Duration;
 use arrow::record_batch::RecordBatch;
 use dipper_load::{Load, LoadOptions, LoadTarget, RejectedRow, together};
 use dipper_node::error::{EngineError, ErrorKind, Result};
+use dipper_node::tables::registry::Brought;
 use dipper_store::catalog::TableId;
 use dipper_store::chain::TxnId;
 use dipper_store::labels::Held;
-use dipper_store::table::schema::{Model, TableSchema};
+use dipper_store::table::schema::{ColumnId, Model, TableSchema};
 use dipper_store::table::{Deletes, Reads, Rowset, Table, TableState};
 use parking_lot::Mutex;
 
@@ -64,7 +65,9 @@ pub struct Slot {
     pub place: Place,
     /// The state that the transaction sees; `Some` only if the load reads rows of the table.
     pub seen: Option<Arc<TableState>>,
-    /// The part, once the load has succeeded.
+    /// The condition of the parts before, if there are any: [`Rowset::condition`] of all of them.
+    pub condition: Option<Option<ColumnId>>,
+    /// What it has written, once it has ended well.
     pub part: Arc<Mutex<Option<Part>>>,
 }
 
@@ -194,7 +197,8 @@ impl Uncommitted {
             true => Some(self.seen().await?),
             false => None,
         };
-        Ok(Slot { place: self.place()?, seen, part: Arc::default() })
+        let condition = self.parts.first().map(|part| part.rowset.condition);
+        Ok(Slot { place: self.place()?, seen, condition, part: Arc::default() })
     }
 
     /// Adds the part that a statement or load has written, after all earlier ones.
@@ -280,7 +284,8 @@ impl Uncommitted {
     fn rowset(&self) -> Rowset {
         let parts = self.parts.iter().map(|part| part.rowset.clone());
         let label = self.held.is_some().then(|| self.label.clone());
-        Rowset { label, ..together(self.base.schema(), self.txn, parts) }
+        let condition = self.parts.first().and_then(|part| part.rowset.condition);
+        Rowset { label, condition, ..together(self.base.schema(), self.txn, parts) }
     }
 
     /// Returns the rows that the rowset deletes or replaces, among those of the first state and its own.
@@ -288,8 +293,7 @@ impl Uncommitted {
         if self.base.schema().model != Model::Unique {
             return Ok(self.deletes.clone());
         }
-        let objects = rowset.objects.clone();
-        self.loads.tables.replaced(&self.table, objects, Arc::clone(&self.base), 0).await
+        self.loads.tables.replaced(&self.table, Brought::of(rowset), Arc::clone(&self.base), 0).await
     }
 
     /// Returns the table's state as the transaction sees it: the state when it first wrote, with its own writes.

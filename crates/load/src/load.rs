@@ -13,7 +13,7 @@ use dipper_base::preempt;
 use dipper_store::chain::TxnId;
 use dipper_store::route::{NewPartition, Routed, Router, dynamic::auto_buckets};
 use dipper_store::segment::{WriteOptions, encode_segment};
-use dipper_store::table::schema::{Aggregate, Model, Partition, TableSchema};
+use dipper_store::table::schema::{Aggregate, ColumnId, Model, Partition, TableSchema};
 use dipper_store::table::{Rowset, Table, TableState};
 use parking_lot::{Condvar, Mutex, RwLock};
 use tokio::runtime::Handle;
@@ -62,6 +62,8 @@ pub struct LoadOptions {
     pub string_bytes_max: usize,
     /// Number of the first object. Loads that share a transaction distinguish the names of their objects by it.
     pub first_object: u32,
+    /// See [`Rowset::condition`].
+    pub condition: Option<ColumnId>,
 }
 
 impl Default for LoadOptions {
@@ -80,6 +82,7 @@ impl Default for LoadOptions {
             object_bytes: 256 << 20,
             string_bytes_max: 10 << 20,
             first_object: 0,
+            condition: None,
         }
     }
 }
@@ -489,7 +492,8 @@ impl Load {
 
     fn segment(&self, chunk: Chunk) -> Result<(), LoadError> {
         let Chunk { number, tablet, parts, .. } = chunk;
-        let (rows, in_order) = timed(&self.counters.sort_ns, || sort_chunk(&self.schema, parts))?;
+        let condition = self.options.condition.and_then(|id| self.schema.position(id));
+        let (rows, in_order) = timed(&self.counters.sort_ns, || sort_chunk(&self.schema, condition, parts))?;
         add(&self.counters.segments_sorted, u64::from(in_order));
         timed(&self.counters.stats_ns, || {
             let mut sketches = self.sketches.lock().fresh();
@@ -546,6 +550,7 @@ impl Load {
                 .filter(|l| *l > i64::MIN)
                 .map(|l| l.saturating_add(1)),
             reads: None,
+            condition: self.options.condition,
         })
     }
 

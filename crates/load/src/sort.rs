@@ -4,14 +4,14 @@ use std::cmp::Ordering;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Date32Type, Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType};
-use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
+use arrow_array::{Array, ArrayRef, Int8Array, RecordBatch, UInt32Array};
 use arrow_ord::ord::{DynComparator, make_comparator};
 use arrow_row::{RowConverter, Rows, SortField};
 use arrow_schema::{DataType, SortOptions, TimeUnit};
 use arrow_select::concat::concat_batches;
 use arrow_select::take::take;
 use dipper_store::merge::merge_sorted_batch;
-use dipper_store::table::schema::{Model, TableSchema};
+use dipper_store::table::schema::{DELETE_SIGN, Model, TableSchema};
 
 use crate::LoadError;
 
@@ -25,9 +25,14 @@ enum Keys {
 
 /// Returns the rows of a chunk as the segment holds them, and whether they came in order.
 ///
-/// `parts` are in order of age. Of rows with equal keys of a UNIQUE table, the last stays, or the last of those with
-/// the highest sequence (NULL is below every value).
-pub(crate) fn sort_chunk(schema: &TableSchema, parts: Vec<RecordBatch>) -> Result<(Vec<RecordBatch>, bool), LoadError> {
+/// `parts` are in order of age. Equal keys of a UNIQUE table: the last stays, or the last of those with the highest
+/// sequence (NULL is below every value). The place of a `condition` makes that column the sequence of rows without the
+/// delete sign; those with it are not compared.
+pub(crate) fn sort_chunk(
+    schema: &TableSchema,
+    condition: Option<usize>,
+    parts: Vec<RecordBatch>,
+) -> Result<(Vec<RecordBatch>, bool), LoadError> {
     if schema.keys == 0 {
         return Ok((parts, true));
     }
@@ -48,8 +53,10 @@ pub(crate) fn sort_chunk(schema: &TableSchema, parts: Vec<RecordBatch>) -> Resul
     let whole = concat_batches(parts[0].schema_ref(), &parts)?;
     drop(parts);
     if schema.model == Model::Unique {
-        let sequence = schema.sequence.and_then(|id| schema.position(id)).map(|at| whole.column(at));
-        keep_last(&keys, sequence, &mut order)?;
+        let sequence = condition.or(schema.sequence.and_then(|id| schema.position(id))).map(|at| whole.column(at));
+        let sign = schema.columns.iter().position(|c| c.name == DELETE_SIGN).filter(|_| condition.is_some());
+        let sign = sign.map(|at| whole.column(at).as_primitive::<Int8Type>());
+        keep_last(&keys, sequence, sign, &mut order)?;
     }
     let indexes = UInt32Array::from(order);
     let columns =
@@ -132,8 +139,14 @@ fn prefix(bytes: &[u8]) -> u64 {
     }
 }
 
-/// Keeps the winning row of each run of equal keys.
-fn keep_last(keys: &Keys, sequence: Option<&ArrayRef>, order: &mut Vec<u32>) -> Result<(), LoadError> {
+/// Keeps the row that wins of each run of equal keys. Rows with `sign`, and those behind them, win whatever their sequence.
+fn keep_last(
+    keys: &Keys,
+    sequence: Option<&ArrayRef>,
+    sign: Option<&Int8Array>,
+    order: &mut Vec<u32>,
+) -> Result<(), LoadError> {
+    let deletes = |row: u32| sign.is_some_and(|sign| sign.is_valid(row as usize) && sign.value(row as usize) != 0);
     let same = |a: u32, b: u32| match keys {
         Keys::Integers(v) => v[a as usize] == v[b as usize],
         Keys::Rows(rows) => rows.row(a as usize) == rows.row(b as usize),
@@ -147,7 +160,8 @@ fn keep_last(keys: &Keys, sequence: Option<&ArrayRef>, order: &mut Vec<u32>) -> 
         match kept.last_mut() {
             Some(last) if same(*last, row) => {
                 // Equal sequences: the later row wins.
-                if newer.as_ref().is_none_or(|newer| newer(row as usize, *last as usize) != Ordering::Less) {
+                let wins = newer.as_ref().is_none_or(|newer| newer(row as usize, *last as usize) != Ordering::Less);
+                if wins || deletes(row) || deletes(*last) {
                     *last = row;
                 }
             }

@@ -471,13 +471,13 @@ fn partial_columns_keep_what_they_do_not_bring() {
     let bench = Bench::new(schema(Model::Unique, 1), vec![partition(Bounds::All, 2)]);
     let readers = Arc::new(Readers::new(Fetcher::local(Arc::clone(&bench.store)), PageCache::new(1 << 20), 1 << 20));
     let publish = |rowset: Rowset| {
-        let objects = rowset.objects.clone();
+        let (objects, condition) = (rowset.objects.clone(), rowset.condition);
         let resolve = |state: Arc<dipper_store::table::TableState>, after: u64| {
             let (objects, readers, table) = (objects.clone(), Arc::clone(&readers), bench.table.clone());
             async move {
                 let old = state.segments().filter(|s| s.added > after);
                 let path = |id| table.data_path(id);
-                dipper_store::mow::replaced(&readers, &path, state.schema(), &objects, old).await
+                dipper_store::mow::replaced(&readers, &path, state.schema(), &objects, condition, old).await
             }
         };
         bench.runtime.block_on(bench.table.publish_replacing(rowset, resolve))
@@ -549,4 +549,73 @@ fn partial_columns_keep_what_they_do_not_bring() {
     assert!(
         crate::Partial::try_new(bench.table.clone(), state, &[2], readers, bench.runtime.handle().clone()).is_err()
     );
+}
+
+/// Rows are compared with those that are there when they are published, whatever was there before.
+#[test]
+fn a_condition_is_asked_when_rows_are_published() {
+    use dipper_store::segment::{Fetcher, Readers};
+    use dipper_store::table::TableState;
+
+    let bench = Bench::new(schema(Model::Unique, 1), vec![partition(Bounds::All, 1)]);
+    let readers = Readers::new(Fetcher::local(Arc::clone(&bench.store)), PageCache::new(1 << 20), 1 << 20);
+    let other = bench.runtime.block_on(Table::open(Arc::clone(&bench.store), TableId(1))).expect("the table");
+    let load = |table: &Table, condition, rows: &[(i64, i64)]| {
+        let target = LoadTarget { table: table.clone(), state: table.snapshot(), txn: table.begin() };
+        let options = LoadOptions { condition, segment_rows: 4, ..LoadOptions::default() };
+        let load = Load::begin(target, options, bench.runtime.handle().clone()).expect("a load");
+        let rows: Vec<Row> = rows.iter().map(|(a, n)| (*a, None, Some(*n), None)).collect();
+        load.push(0, &[batch(&load, &rows)]).expect("taken");
+        load.finish().expect("a rowset")
+    };
+    async fn publish(
+        readers: &Readers,
+        table: &Table,
+        rowset: Rowset,
+        before: &dyn Fn() -> Option<Rowset>,
+        other: &Table,
+    ) -> Arc<TableState> {
+        let (objects, condition) = (rowset.objects.clone(), rowset.condition);
+        let resolve = |state: Arc<TableState>, after: u64| {
+            let objects = objects.clone();
+            async move {
+                let path = |id| table.data_path(id);
+                let old = state.segments_added_after(after);
+                let deletes =
+                    dipper_store::mow::replaced(readers, &path, state.schema(), &objects, condition, old).await;
+                if let Some(rowset) = before() {
+                    Box::pin(publish(readers, other, rowset, &|| None, other)).await;
+                }
+                deletes
+            }
+        };
+        table.publish_replacing(rowset, resolve).await.expect("published")
+    }
+    let alone = |rowset| bench.runtime.block_on(publish(&readers, &bench.table, rowset, &|| None, &other));
+    let rows = || {
+        let state = bench.runtime.block_on(bench.table.refresh()).expect("a state");
+        let mut live = Vec::new();
+        for segment in state.segments() {
+            let found = Rowset { objects: vec![Arc::clone(segment.object)], ..load(&bench.table, None, &[]) };
+            for (id, _, batches) in bench.read(&found) {
+                let rows = rows_of(&batches).into_iter().zip(0u32..);
+                if id == segment.id {
+                    let dead = |row: u32| segment.deleted.is_some_and(|d| d.contains(row));
+                    live.extend(rows.filter(|(_, at)| !dead(*at)).map(|(row, _)| (row.0, row.2.unwrap_or_default())));
+                }
+            }
+        }
+        live.sort();
+        live
+    };
+    alone(load(&bench.table, None, &[(1, 10), (2, 10), (3, 10)]));
+    // Equal values replace; of one key the row with the largest, the later of equals.
+    alone(load(&bench.table, Some(2), &[(1, 9), (2, 10), (3, 11), (3, 12), (3, 11), (4, 1)]));
+    assert_eq!(rows(), [(1, 10), (2, 10), (3, 12), (4, 1)]);
+    // Meanwhile another process lowers the value that a row has lost to, and raises one that it had replaced.
+    let conditional = load(&bench.table, Some(2), &[(1, 5), (2, 11), (5, 5)]);
+    bench.runtime.block_on(other.refresh()).expect("a state");
+    let meanwhile = parking_lot::Mutex::new(Some(load(&other, None, &[(1, 3), (2, 20), (5, 7)])));
+    bench.runtime.block_on(publish(&readers, &bench.table, conditional, &|| meanwhile.lock().take(), &other));
+    assert_eq!(rows(), [(1, 5), (2, 20), (3, 12), (4, 1), (5, 7)]);
 }

@@ -18,6 +18,7 @@ pub fn together(schema: &TableSchema, txn: TxnId, loads: impl IntoIterator<Item 
         label: None,
         auto_increment: None,
         reads: None,
+        condition: None,
     };
     let mut rows = 0;
     for load in loads {

@@ -98,7 +98,7 @@ impl Bench {
                 async move {
                     let path = |object| self.table.data_path(object);
                     let old = state.segments_added_after(after);
-                    mow::replaced(&self.readers, &path, state.schema(), &own, old).await
+                    mow::replaced(&self.readers, &path, state.schema(), &own, None, old).await
                 }
             });
             published.await.expect("published");

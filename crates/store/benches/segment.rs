@@ -293,7 +293,8 @@ async fn keys(rows: usize) {
     });
     let before: Vec<_> = before.collect();
     let (began, wall) = (cpu(), Instant::now());
-    let bits = mow::replaced(&readers, &at, &schema, &[new.clone()], before.iter().copied()).await.expect("resolves");
+    let bits =
+        mow::replaced(&readers, &at, &schema, &[new.clone()], None, before.iter().copied()).await.expect("resolves");
     assert_eq!(bits.values().map(|b| b.0.len()).sum::<u64>(), rows as u64);
     let (cpu_seconds, wall) = (cpu() - began, wall.elapsed().as_secs_f64());
     println!("  merge-on-write of all of them in random order: {wall:.3} s wall, {cpu_seconds:.3} of this thread");

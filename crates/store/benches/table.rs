@@ -97,6 +97,7 @@ fn load(table: &Table, objects: u32) -> Rowset {
         label: None,
         auto_increment: None,
         reads: None,
+        condition: None,
     }
 }
 

@@ -6,10 +6,15 @@
 //! itself, so that scans need no filter. Its key stays in the index, where later loads with smaller sequence values
 //! still meet it.
 //!
-//! The keys of a tablet are cut into ranges that are processed in parallel. In each, the load's key runs are merged,
-//! and the resulting keys are looked up in each old segment. If the load has so many keys relative to those of a
-//! segment in the range that reading all of them is cheaper, both are walked side by side; otherwise the segment is
-//! probed for each key, filter first.
+//! A load may bring a condition of its own ([`Rowset::condition`](crate::table::Rowset::condition)): a column that decides as
+//! a sequence column would, but for this load only. Other loads may have lowered its values or removed the key, so only rows
+//! that live count, and the answer is good for all of `old` or for nothing: one on a later state is not added to it. Rows
+//! with the delete sign are not compared: they replace all before them, and any row behind them replaces them.
+//!
+//! The keys of a tablet are cut into ranges that are worked on in parallel. In each, the load's key runs are merged; the
+//! keys that come of it are then looked up in each old segment. Where the load has so many keys for those that a segment
+//! has there that reading all of them is cheaper, they are walked through side by side, else the segment is probed for
+//! each key, filter first.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
@@ -30,7 +35,7 @@ use crate::key::{KeyEncoder, Keys};
 use crate::segment::{KeyIter, ObjectReader, Readers, Result, Scan, SegmentError, key_hash};
 use crate::table::SegmentRef;
 use crate::table::data::{DataObject, ObjectId, Rows, SegmentId, Tablet};
-use crate::table::schema::{DELETE_SIGN, TableSchema};
+use crate::table::schema::{ColumnId, DELETE_SIGN, TableSchema};
 
 /// Key blocks of an old segment that are read to save one probe, if requests take long to begin.
 const BLOCKS_PER_PROBE: u64 = 8;
@@ -89,8 +94,8 @@ impl Groups {
 /// Returns the rows that a load deletes: rows of the load's own segments, and of `old`, the segments that it is to be
 /// compared with (segments of other tablets, or without a common key, cost nothing).
 ///
-/// `new` are the load's objects, all of them in the store; `path` returns the path of an object. Bits that `old`
-/// already has are not in the answer.
+/// `new` are the load's objects, all of them in the store, `condition` the column that it compares by, if it does; `path`
+/// says where objects are. Bits that `old` already has are not in the answer.
 ///
 /// # Errors
 /// [`SegmentError`], mostly [`SegmentError::Store`] if the store fails.
@@ -99,6 +104,7 @@ pub async fn replaced<'a>(
     path: &(dyn Fn(ObjectId) -> Path + Sync),
     schema: &TableSchema,
     new: &[Arc<DataObject>],
+    condition: Option<ColumnId>,
     old: impl IntoIterator<Item = SegmentRef<'a>>,
 ) -> Result<BTreeMap<SegmentId, Rows>> {
     let mut tablets: BTreeMap<Tablet, Vec<Run>> = BTreeMap::new();
@@ -149,7 +155,7 @@ pub async fn replaced<'a>(
     let is_looked_up = tablets.values().flatten().any(|r| !r.new && r.reader.is_looked_up());
     let rows: u64 = tablets.values().flatten().filter(|r| r.new).map(|r| u64::from(r.rows)).sum();
     let at_once = if rows <= SMALL_ROWS { AT_ONCE } else { 1 };
-    let bits = stream::iter(tablets.into_values().map(|runs| tablet(schema, runs, readers.workers())))
+    let bits = stream::iter(tablets.into_values().map(|runs| tablet(schema, condition, runs, readers.workers())))
         .buffer_unordered(at_once)
         .try_collect::<Vec<_>>()
         .await?;
@@ -165,16 +171,17 @@ pub async fn replaced<'a>(
 /// Returns the rows of a tablet's segments that are deleted.
 async fn tablet(
     schema: &TableSchema,
+    condition: Option<ColumnId>,
     mut runs: Vec<Run>,
     workers: Option<Handle>,
 ) -> Result<BTreeMap<SegmentId, RoaringBitmap>> {
     runs.sort_by_key(|r| r.age);
     let runs = Arc::new(runs);
     let mut bits = BTreeMap::new();
-    let sequence = schema.sequence.and_then(|id| schema.position(id));
+    let sequence = condition.or(schema.sequence).and_then(|id| schema.position(id));
     let sign = schema.columns.iter().position(|c| c.name == DELETE_SIGN);
-    let mut facts = Facts { schema, sequence, sign, known: HashMap::new() };
-    // A single segment of a load has each key once.
+    let mut facts = Facts { schema, sequence, is_condition: condition.is_some(), sign, known: HashMap::new() };
+    // One segment of a load alone has each key once.
     let borders = if runs.len() > 1 { borders(&runs)? } else { Vec::new() };
     let jobs = (0..borders.len())
         .map(|i| range(runs.clone(), workers.clone(), borders[i].clone(), borders.get(i + 1).cloned()));
@@ -203,14 +210,15 @@ async fn decide(
         let mut winner: Option<(usize, u32)> = None;
         for (run, row) in group.iter().copied() {
             let gone = runs[run].deleted.as_ref().is_some_and(|d| d.contains(row));
-            // Deleted rows do not count, except for tombstones if a sequence decides.
-            if gone && !(facts.sequence.is_some() && facts.signed(runs, run, row).await?) {
+            // Deleted rows are past, but for tombstones where the table's sequence decides.
+            let tombstones = facts.sequence.is_some() && !facts.is_condition;
+            if gone && !(tombstones && facts.signed(runs, run, row).await?) {
                 continue;
             }
             candidates.push((run, row));
             // Runs are in the order of age, and so are the rows of a group.
             winner = match winner {
-                Some(best) if facts.sequence_order(runs, best, (run, row)).await? == Ordering::Greater => Some(best),
+                Some(best) if facts.stays(runs, best, (run, row)).await? => Some(best),
                 _ => Some((run, row)),
             };
         }
@@ -521,6 +529,8 @@ fn merge(parts: Vec<(usize, Vec<KeyIter>)>, from: &[u8], to: Option<&[u8]>) -> R
 struct Facts<'a> {
     schema: &'a TableSchema,
     sequence: Option<usize>,
+    /// `sequence` is the load's condition.
+    is_condition: bool,
     sign: Option<usize>,
     known: HashMap<usize, (Option<Keys>, Option<RoaringBitmap>)>,
 }
@@ -564,15 +574,18 @@ impl Facts<'_> {
         Ok(Some(signed_rows(&batch)))
     }
 
-    /// Compares two rows by their sequence values; equal without a sequence.
-    async fn sequence_order(&mut self, runs: &[Run], a: (usize, u32), b: (usize, u32)) -> Result<Ordering> {
+    /// Whether a row stays although a newer one has its key: its sequence value is larger.
+    async fn stays(&mut self, runs: &[Run], old: (usize, u32), new: (usize, u32)) -> Result<bool> {
         if self.sequence.is_none() {
-            return Ok(Ordering::Equal);
+            return Ok(false);
         }
-        self.known(runs, a.0).await?;
-        self.known(runs, b.0).await?;
+        if self.is_condition && (self.signed(runs, old.0, old.1).await? || self.signed(runs, new.0, new.1).await?) {
+            return Ok(false);
+        }
+        self.known(runs, old.0).await?;
+        self.known(runs, new.0).await?;
         let value = |(run, row): (usize, u32)| self.known[&run].0.as_ref().map(|keys| keys.get(row as usize));
-        Ok(value(a).cmp(&value(b)))
+        Ok(value(old) > value(new))
     }
 }
 

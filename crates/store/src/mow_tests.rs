@@ -52,8 +52,20 @@ fn path(id: ObjectId) -> Path {
     Path::from(format!("d/{id}"))
 }
 
-/// Applies loads one after the other; after each, the live rows are those of a map from keys to rows.
-async fn compare(seed: u64, with_sequence: bool, loads: u32, keys: i64, rows: usize) {
+/// What decides between rows of one key.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum By {
+    Age,
+    Sequence,
+    /// A condition that most loads have.
+    Condition,
+}
+
+/// Place of the column that decides.
+const DECIDES: ColumnId = 12;
+
+/// Loads come one after the other; after each, the live rows are those of a map from keys to rows.
+async fn compare(seed: u64, by: By, loads: u32, keys: i64, rows: usize) {
     let columns = [
         ("t", SqlType::Varchar(None), true),
         ("k", SqlType::BigInt, false),
@@ -61,7 +73,7 @@ async fn compare(seed: u64, with_sequence: bool, loads: u32, keys: i64, rows: us
         (DELETE_SIGN, SqlType::TinyInt, false),
     ];
     let mut schema = (*table(&columns, 2, Model::Unique, &[])).clone();
-    schema.sequence = with_sequence.then_some(12);
+    schema.sequence = (by == By::Sequence).then_some(DECIDES);
     let schema = Arc::new(schema);
     let mut options = WriteOptions::try_new(schema.clone()).unwrap();
     options.row_group_rows = 3000;
@@ -90,11 +102,17 @@ async fn compare(seed: u64, with_sequence: bool, loads: u32, keys: i64, rows: us
             })
             .collect();
         let new = write(&store, &options, n, load).await;
+        let condition = (by == By::Condition && rng.random_bool(0.7)).then_some(DECIDES);
         for (ordinal, segment) in new.rows.iter().enumerate() {
             for (row, (key, sequence, deletes)) in segment.iter().enumerate() {
                 let place = (n, ordinal as u32, row as u32);
                 let entry = model.entry(*key).or_insert((*sequence, place, *deletes));
-                if !with_sequence || *sequence >= entry.0 {
+                let replaces = match by {
+                    By::Age => true,
+                    By::Sequence => *sequence >= entry.0,
+                    By::Condition => condition.is_none() || *deletes || entry.2 || *sequence >= entry.0,
+                };
+                if replaces {
                     *entry = (*sequence, place, *deletes);
                 }
             }
@@ -112,7 +130,8 @@ async fn compare(seed: u64, with_sequence: bool, loads: u32, keys: i64, rows: us
                 })
             })
             .collect();
-        let bits = replaced(&readers, &path, &schema, &[new.object.clone()], old.iter().copied()).await.unwrap();
+        let own = [new.object.clone()];
+        let bits = replaced(&readers, &path, &schema, &own, condition, old.iter().copied()).await.unwrap();
         let is_new: Vec<_> = bits.iter().map(|(id, rows)| (*id, rows.0.clone())).collect();
         all.push(new);
         for (id, rows) in is_new {
@@ -132,27 +151,27 @@ async fn compare(seed: u64, with_sequence: bool, loads: u32, keys: i64, rows: us
             }
         }
         let expected: BTreeMap<_, _> = model.iter().filter(|(_, v)| !v.2).map(|(k, v)| (*k, v.1)).collect();
-        assert_eq!(live, expected, "seed {seed}, load {n}, sequence {with_sequence}");
+        assert_eq!(live, expected, "seed {seed}, load {n}, by {by:?}");
     }
 }
 
 #[tokio::test]
 async fn small_loads_agree_with_a_map() {
-    for seed in 0..60 {
-        compare(seed, seed % 2 == 0, 12, 40, 30).await;
+    for seed in 0..90 {
+        compare(seed, [By::Sequence, By::Age, By::Condition][seed as usize / 30], 12, 40, 30).await;
     }
 }
 
 #[tokio::test]
 async fn large_and_small_loads_agree_with_a_map() {
-    for seed in 0..4 {
+    for (seed, by) in [By::Sequence, By::Age, By::Sequence, By::Age, By::Condition].into_iter().enumerate() {
         // Few keys against many blocks are probed, many are merged.
-        compare(100 + seed, seed % 2 == 0, 6, 60_000, 20_000).await;
+        compare(100 + seed as u64, by, 6, 60_000, 20_000).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn loads_of_several_ranges_agree_with_a_map() {
-    compare(200, false, 2, 900_000, 400_000).await;
-    compare(202, true, 2, 900_000, 400_000).await;
+    compare(200, By::Age, 2, 900_000, 400_000).await;
+    compare(202, By::Sequence, 2, 900_000, 400_000).await;
 }

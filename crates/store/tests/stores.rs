@@ -52,6 +52,7 @@ async fn written(t: &Table) -> Rowset {
         label: None,
         auto_increment: None,
         reads: None,
+        condition: None,
     }
 }
 

@@ -213,6 +213,11 @@ fn misplaced(request: &StreamLoadRequest, function: &StreamLoadRequest) -> Optio
         ("where", request.where_.is_some(), "write WHERE in the statement"),
         ("merge_type", request.merge_type != MergeType::Append, SIGN),
         (
+            "merge_condition",
+            request.merge_condition.is_some(),
+            "rows of an INSERT replace others whatever they have; use a Stream Load, or give the table a sequence column",
+        ),
+        (
             "function_column.sequence_col",
             request.sequence_col.is_some(),
             "name __DORIS_SEQUENCE_COL__ in the INSERT's list of columns",

@@ -216,6 +216,7 @@ mod tests {
             label: Some("l".into()),
             auto_increment: None,
             reads: None,
+            condition: None,
         };
         table.prepare(rowset).await.expect("prepared");
         let now = Utc::now().timestamp_millis();

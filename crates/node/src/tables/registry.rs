@@ -9,7 +9,7 @@ use dipper_store::compact::Compactor;
 use dipper_store::mow;
 use dipper_store::segment::{Fetcher, PageCache, Readers};
 use dipper_store::table::data::DataObject;
-use dipper_store::table::schema::Model;
+use dipper_store::table::schema::{ColumnId, Model};
 use dipper_store::table::{Deletes, Rowset, Table, TableState};
 use object_store::{Extensions, ObjectStore};
 use parking_lot::Mutex;
@@ -21,7 +21,21 @@ use crate::error::Result;
 /// One part in this many of the cache is for footers and indexes.
 const OPEN_SHARE: usize = 4;
 
-/// Open tables by id, and the resources that they share.
+/// What of a load decides which rows it replaces.
+#[derive(Debug, Clone, Default)]
+pub struct Brought {
+    objects: Vec<Arc<DataObject>>,
+    condition: Option<ColumnId>,
+}
+
+impl Brought {
+    /// Of this load.
+    pub fn of(rowset: &Rowset) -> Self {
+        Brought { objects: rowset.objects.clone(), condition: rowset.condition }
+    }
+}
+
+/// Open tables by id, and what they share.
 #[derive(Debug)]
 pub struct NativeTables {
     store: Arc<dyn ObjectStore>,
@@ -149,23 +163,17 @@ impl NativeTables {
         if table.snapshot().schema().model != Model::Unique {
             return Ok(table.publish(rowset).await?);
         }
-        let own = rowset.objects.clone();
+        let own = Brought::of(&rowset);
         Ok(table.publish_replacing(rowset, |state, after| self.replaced(table, own.clone(), state, after)).await?)
     }
 
     /// Returns the rows that a load replaces, among those that were added after a commit.
     ///
     /// # Errors
-    /// The errors of the store.
-    pub async fn replaced(
-        &self,
-        table: &Table,
-        own: Vec<Arc<DataObject>>,
-        state: Arc<TableState>,
-        after: u64,
-    ) -> Result<Deletes> {
+    /// The store's.
+    pub async fn replaced(&self, table: &Table, own: Brought, state: Arc<TableState>, after: u64) -> Result<Deletes> {
         let path = |object| table.data_path(object);
         let old = state.segments_added_after(after);
-        Ok(mow::replaced(&self.readers, &path, state.schema(), &own, old).await?)
+        Ok(mow::replaced(&self.readers, &path, state.schema(), &own.objects, own.condition, old).await?)
     }
 }

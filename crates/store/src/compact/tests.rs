@@ -176,6 +176,7 @@ impl Fixture {
             label: None,
             auto_increment: None,
             reads: None,
+            condition: None,
         };
         if schema.model != Model::Unique {
             table.publish(rowset).await.unwrap();

@@ -76,6 +76,7 @@ async fn write(t: &Table, load: i64) -> Result<Rowset, TableError> {
         label: None,
         auto_increment: None,
         reads: None,
+        condition: None,
     })
 }
 
@@ -86,7 +87,7 @@ async fn load(t: &Table, readers: &Readers, number: i64) -> Result<TxnId, (TxnId
     let resolve = |state: Arc<crate::table::TableState>, after| {
         let own = own.clone();
         let path = &path;
-        async move { mow::replaced(readers, path, state.schema(), &own, state.segments_added_after(after)).await }
+        async move { mow::replaced(readers, path, state.schema(), &own, None, state.segments_added_after(after)).await }
     };
     // One in three is prepared and waits for a second request.
     let done = match number % 3 {

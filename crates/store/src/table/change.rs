@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::data::{ColumnStats, DataObject, ObjectId, Rows, SegmentId, Tablet, arc_list};
 use super::error::Refused;
 use super::order::{overlap, same_cover};
-use super::schema::{Bounds, Model, Partition, PartitionId, TableSchema};
+use super::schema::{Bounds, ColumnId, Model, Partition, PartitionId, TableSchema};
 use super::segments::{Item, Part, Segments, entries};
 use super::state::{OUTCOMES_KEPT_MS, Prepared, READING_WINDOW_MS, TableState};
 use super::stats::Stats;
@@ -68,6 +68,10 @@ pub struct Rowset {
     /// Old rows that the load was computed from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reads: Option<Reads>,
+    /// A column whose values say, as a sequence column's do, which rows of this load replace those that they meet: the ones
+    /// whose value is not smaller. Rows with the delete sign are not compared. From format 2 on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub condition: Option<ColumnId>,
 }
 
 /// Merge-on-write: the rows that a load deletes, computed on the state with `seq` equal to `base`.
@@ -246,7 +250,7 @@ impl crate::chain::State for TableState {
     type Change = TableChange;
     type Error = Refused;
     type Part = Part;
-    const FORMAT: u16 = 1;
+    const FORMAT: u16 = 2;
 
     fn parts(&self) -> Vec<Arc<Shared<Part>>> {
         self.segments.parts().to_vec()
@@ -425,6 +429,10 @@ impl TableState {
         if let Replace::Partitions(list) = &rowset.replaces {
             self.check_partitions(list)?;
         }
+        // It may have been dropped since the rows were written, or while they were prepared.
+        if rowset.condition.is_some_and(|id| self.schema().position(id).is_none()) {
+            return Err(Refused::Invalid("the column that the load's rows are compared by was dropped".into()));
+        }
         Ok(())
     }
 
@@ -504,8 +512,8 @@ impl TableState {
         found.map_or(Ok(()), |found| Err(Refused::Moved { base, found }))
     }
 
-    /// Checks that every old row that was read exists, is alive, and existed when it was read; or that its successor
-    /// has lost to it by a smaller sequence value.
+    /// Every old row that was read is there, alive, and was there when it was read; or its successor has lost to it, by a
+    /// smaller value of the sequence column or of the load's condition.
     fn check_reads(&self, rowset: &Rowset, reads: &Reads, deletes: &Deletes) -> Result<(), Refused> {
         let mut found = 0;
         let mut lost = 0;
@@ -524,7 +532,8 @@ impl TableState {
             }
             found += alive;
         }
-        let lost = if self.schema().sequence.is_some() { lost } else { 0 };
+        let compared = self.schema().sequence.is_some() || rowset.condition.is_some();
+        let lost = if compared { lost } else { 0 };
         match found <= reads.rows && reads.rows <= found + lost {
             true => Ok(()),
             false => Err(Refused::RowsChanged { expected: reads.rows, found }),

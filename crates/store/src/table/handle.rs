@@ -472,6 +472,10 @@ impl Table {
                 other => return Err(other),
             }
             settling.refused(&state, after);
+            if scope.is_conditional {
+                // Rows that lost on that state may win on the next.
+                settling = Settling::default();
+            }
         }
         let path = table_path(self.inner.id).to_string();
         Err(TableError::Contended { path, attempts: ATTEMPTS_MAX, last })
@@ -551,16 +555,18 @@ pub(crate) struct Scope {
     own: TxnId,
     /// Rows that the commit removes anyway.
     cleared: Replace,
+    /// The load has a condition, see [`Rowset::condition`].
+    is_conditional: bool,
 }
 
 impl Scope {
     /// Returns the scope of a change that brings no rows.
     pub fn of_delete() -> Self {
-        Self { own: TxnId::default(), cleared: Replace::None }
+        Self { own: TxnId::default(), cleared: Replace::None, is_conditional: false }
     }
 
     pub fn of(rowset: &Rowset) -> Self {
-        Self { own: rowset.txn, cleared: rowset.replaces.clone() }
+        Self { own: rowset.txn, cleared: rowset.replaces.clone(), is_conditional: rowset.condition.is_some() }
     }
 
     fn has(&self, state: &TableState, id: SegmentId) -> bool {

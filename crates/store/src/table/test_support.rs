@@ -58,7 +58,16 @@ pub(crate) fn object(txn: TxnId, index: u32, segments: &[(u32, u32, u32)]) -> Ar
 
 pub(crate) fn rowset(objects: Vec<Arc<DataObject>>) -> Rowset {
     let txn = objects[0].id.txn;
-    Rowset { txn, objects, stats: Vec::new(), replaces: Replace::None, label: None, auto_increment: None, reads: None }
+    Rowset {
+        txn,
+        objects,
+        stats: Vec::new(),
+        replaces: Replace::None,
+        label: None,
+        auto_increment: None,
+        reads: None,
+        condition: None,
+    }
 }
 
 pub(crate) fn bits(rows: impl IntoIterator<Item = u32>) -> Rows {

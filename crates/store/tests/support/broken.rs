@@ -402,6 +402,7 @@ fn rowset(table: &Table, rows: u32) -> Rowset {
         label: Some("a label".into()),
         auto_increment: None,
         reads: None,
+        condition: None,
     }
 }
 
