@@ -189,6 +189,28 @@ def merge_condition(s):
     run.status(s.load("ms", b"1,1\n", column_separator=",", merge_condition="v"), "Fail", "sequence column, which decides already")
 
 
+def trim_double_quotes(s):
+    """Quotes around fields are dropped, and hold nothing together."""
+    definition = "create table d.{} (k int, a varchar(20), b varchar(20)) duplicate key(k) distributed by hash(k) buckets 1"
+    run.fresh(s, "tq", definition)
+
+    def load(body, expected="Success", word="", **headers):
+        run.status(s.load("tq", body, column_separator=",", trim_double_quotes="true", **headers), expected, word)
+
+    load(b'1,"x","y z"\n"2","say ""it""",5" pipe\n3,"open,"\n4,"\\N",\\N\n5,"",""""\n')
+    found = s.sql("select * from d.tq order by k")
+    assert found == [[1, "x", "y z"], [2, 'say ""it""', '5" pipe'], [3, '"open', '"'], [4, "\\N", None], [5, "", '""']], found
+    # A separator in quotes separates all the same; `enclose` is for such files.
+    load(b'6,"a,b",c\n', "Fail", "too many filtered rows")
+    load(b"7,'a,b',\"c\"\n", enclose="'")
+    # Without the header quotes are letters like others.
+    run.status(s.load("tq", b'8,"x",y"\n', column_separator=","), "Success")
+    assert s.sql("select * from d.tq where k > 5 order by k") == [[7, "a,b", "c"], [8, '"x"', 'y"']]
+    # Names in the first line.
+    load(b'"k","b","a"\n9,"b","a"\n', format="csv_with_names", columns="k,b,a")
+    assert s.sql("select a, b from d.tq where k = 9") == [["a", "b"]]
+
+
 def transactions_over_restarts(s):
     u = run.fresh(s, "u", UNIQUE)
     c = Client(s, u)
@@ -408,5 +430,5 @@ def sequences_are_given(s):
     assert s.sql(f"select * from d.{hidden}") == [[1, 1, 5]]
 
 
-CASES = [transactions, merge_condition, transactions_over_restarts, transactions_at_once,
+CASES = [transactions, merge_condition, trim_double_quotes, transactions_over_restarts, transactions_at_once,
          transactions_of_users, headers_of_connectors, flexible_columns, json_paths, http_stream_json, sequences_are_given]

@@ -9,7 +9,7 @@ use dipper_text::Source;
 use parking_lot::Mutex;
 
 use crate::json;
-use crate::request::{Format, StreamLoadRequest};
+use crate::request::{CsvLayout, Format, StreamLoadRequest};
 use crate::source::{PIECE_BYTES, ROW_BYTES_MAX};
 
 /// Bytes of the body that are searched for its columns.
@@ -94,8 +94,7 @@ impl Head {
     pub fn columns(&self, request: &StreamLoadRequest, head_lines: u8) -> Result<Option<Vec<String>>> {
         let skipped = if head_lines > 0 { 0 } else { request.csv.skip_lines as usize };
         let Some((line, _)) = Lines::of(&self.bytes, request).nth(skipped) else { return Ok(None) };
-        let quote = request.csv.enclose.or(request.csv.trim_double_quotes.then_some(b'"'));
-        let fields = fields(line, &request.csv.column_separator, quote);
+        let fields = fields(line, &request.csv);
         if head_lines == 0 {
             return Ok(Some((1..=fields.len()).map(|n| format!("c{n}")).collect()));
         }
@@ -151,8 +150,8 @@ struct Lines<'a> {
 
 impl<'a> Lines<'a> {
     fn of(bytes: &'a [u8], request: &'a StreamLoadRequest) -> Self {
-        let quote = request.csv.enclose.or(request.csv.trim_double_quotes.then_some(b'"'));
-        Lines { left: Some(bytes).filter(|b| !b.is_empty()), delimiter: &request.csv.line_delimiter, quote }
+        let (delimiter, quote) = (&request.csv.line_delimiter, request.csv.enclose);
+        Lines { left: Some(bytes).filter(|b| !b.is_empty()), delimiter, quote }
     }
 }
 
@@ -186,9 +185,11 @@ fn find(text: &[u8], what: &[u8], quote: Option<u8>) -> Option<usize> {
     None
 }
 
-/// Returns the fields of a line, without their quotes.
-fn fields<'a>(mut line: &'a [u8], separator: &[u8], quote: Option<u8>) -> Vec<&'a [u8]> {
-    let bare = |field: &'a [u8]| match quote {
+/// Fields of a line, without their quotes.
+fn fields<'a>(mut line: &'a [u8], layout: &CsvLayout) -> Vec<&'a [u8]> {
+    let (separator, quote) = (&layout.column_separator, layout.enclose);
+    let around = quote.or(layout.trim_double_quotes.then_some(b'"'));
+    let bare = |field: &'a [u8]| match around {
         Some(q) => field.strip_prefix(&[q]).and_then(|f| f.strip_suffix(&[q])).unwrap_or(field),
         None => field,
     };

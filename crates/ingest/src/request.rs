@@ -88,7 +88,10 @@ pub const HEADERS: &[(&str, &str)] = &[
     ("line_delimiter", "bytes behind rows; `\\n` without it"),
     ("enclose", "byte around fields"),
     ("escape", "byte in front of a byte that stands for itself"),
-    ("trim_double_quotes", "`true` drops double quotes around fields"),
+    (
+        "trim_double_quotes",
+        "`true` drops the double quotes around fields; unlike those of `enclose` they hold no separators together",
+    ),
     ("trim_space", "`true` drops blanks and tabs around fields"),
     ("skip_lines", "lines to leave out at the start"),
     ("empty_field_as_null", "`true` reads an empty field as NULL"),
@@ -203,7 +206,7 @@ pub struct CsvLayout {
     pub enclose: Option<u8>,
     /// Byte that makes the next byte stand for itself.
     pub escape: Option<u8>,
-    /// Whether double quotes around fields are removed.
+    /// Fields that begin and end with a double quote lose both.
     pub trim_double_quotes: bool,
     /// Whether blanks and tabs around fields are removed, also those outside of quotes.
     pub trim_space: bool,

@@ -227,13 +227,13 @@ pub fn dialect(layout: &CsvLayout, head_lines: u8) -> CsvDialect {
     CsvDialect {
         delimiter: layout.column_separator.clone(),
         line_end,
-        // Quotes that are to be removed also protect separators within them.
-        quote: layout.enclose.or(layout.trim_double_quotes.then_some(b'"')),
+        quote: layout.enclose,
         escape: layout.escape,
         comment: None,
         header: false,
         skip_lines: if head_lines > 0 { u64::from(head_lines) } else { layout.skip_lines },
         trim: layout.trim_space,
+        unquote: layout.trim_double_quotes,
         null_values,
         ragged: dipper_text::Ragged::Error,
         dates: DateOrder::YearFirst,

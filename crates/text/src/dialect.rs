@@ -75,6 +75,9 @@ pub struct CsvDialect {
     pub skip_lines: u64,
     /// Drops blanks and tabs around unquoted fields.
     pub trim: bool,
+    /// A field that begins and ends with `"` loses both, and is no NULL then. Unlike a [`quote`](Self::quote), these hold
+    /// neither delimiters nor line ends together.
+    pub unquote: bool,
     /// Unquoted fields equal to one of these are NULL.
     pub null_values: Vec<Vec<u8>>,
     /// Records with too few or too many fields.
@@ -95,6 +98,7 @@ impl Default for CsvDialect {
             header: true,
             skip_lines: 0,
             trim: false,
+            unquote: false,
             null_values: vec![Vec::new()],
             ragged: Ragged::Error,
             dates: DateOrder::YearFirst,

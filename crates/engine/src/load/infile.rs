@@ -198,7 +198,7 @@ async fn begin(session: &mut Session, load: &LoadData) -> Result<Infile> {
         spec.request.timezone = session.variables.get("time_zone");
     }
     let csv = &spec.request.csv;
-    let enclose = csv.enclose.or(csv.trim_double_quotes.then_some(b'"'));
+    let enclose = csv.enclose;
     let escape = csv.escape.filter(|e| Some(*e) != enclose);
     let filters = Filters {
         charset: charset(load)?.map(Recode::new),

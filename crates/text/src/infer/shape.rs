@@ -297,6 +297,7 @@ pub(super) fn guess(text: &[u8], complete: bool, hints: &Hints) -> Shape {
         header: false,
         skip_lines: hints.skip_lines.unwrap_or(0),
         trim: false,
+        unquote: false,
         null_values: vec![Vec::new()],
         ragged: Ragged::Error,
         dates: DateOrder::YearFirst,

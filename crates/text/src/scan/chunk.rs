@@ -188,7 +188,7 @@ impl Chunk {
         let c = column as u32;
         let takes_rest = grammar.takes_rest && column + 1 == columns;
         let ends = &self.index.ends[..];
-        let plain = !grammar.trim && !self.index.any_quote && self.index.specials.is_empty();
+        let plain = !grammar.trim && !grammar.unquote && !self.index.any_quote && self.index.specials.is_empty();
         // The common case in one tight loop: an inner column of even records.
         if let (Layout::Even { fields }, Rows::Range(from, to)) = (&self.layout, rows) {
             let inner = c + 1 < *fields && !takes_rest;
@@ -236,13 +236,22 @@ impl Chunk {
         }
         let special = specials.any_in(start, end);
         let quoted = start < end && grammar.quote == Some(bytes[start as usize]);
+        let bare = |start: u32, end: u32| match &bytes[start as usize..end as usize] {
+            [b'"', .., b'"'] if grammar.unquote => (start + 1, end - 1),
+            _ => (start, end),
+        };
         if !quoted {
+            let (inner, inner_end) = bare(start, end);
+            if inner > start {
+                return Span::quoted(inner, inner_end, special && grammar.quote.is_none());
+            }
             return if special && grammar.quote.is_none() { Span::escaped(start, end) } else { Span::new(start, end) };
         }
         // In `""` the second quote is a special, yet the field is just empty.
         let closed = end - start >= 2 && Some(bytes[end as usize - 1]) == grammar.quote;
         if closed && (!special || end - start == 2) {
-            return Span::quoted(start + 1, end - 1, false);
+            let (start, end) = bare(start + 1, end - 1);
+            return Span::quoted(start, end, false);
         }
         if closes_at_end(&bytes[start as usize..end as usize], grammar) {
             return Span::quoted(start + 1, end - 1, true);

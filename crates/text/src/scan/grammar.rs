@@ -29,7 +29,9 @@ pub(crate) struct Grammar {
     pub comment: Option<u8>,
     /// Blanks and tabs around fields are not data.
     pub trim: bool,
-    /// Lines without bytes are not rows.
+    /// Nor are two `"` around one.
+    pub unquote: bool,
+    /// Lines without bytes are no rows.
     pub skip_empty: bool,
     /// A wrong number of fields makes a record bad.
     pub strict: bool,
@@ -85,6 +87,9 @@ impl Grammar {
         }
         // An escape equal to the quote means the same as doubling.
         let escape = d.escape.filter(|e| Some(*e) != d.quote);
+        if d.unquote && escape == Some(b'"') {
+            return wrong("double quotes that are dropped around fields are the escape byte");
+        }
         Ok(Grammar {
             delimiter: Some(d.delimiter.clone()),
             ends,
@@ -93,6 +98,7 @@ impl Grammar {
             escape_hides_line_end: true,
             comment: d.comment,
             trim: d.trim,
+            unquote: d.unquote && d.quote != Some(b'"'),
             skip_empty: columns != 1,
             strict: d.ragged == Ragged::Error,
             takes_rest: false,
@@ -113,6 +119,7 @@ impl Grammar {
             escape_hides_line_end: false,
             comment: None,
             trim: false,
+            unquote: false,
             skip_empty: true,
             strict: false,
             takes_rest: false,
@@ -143,6 +150,7 @@ impl Grammar {
             escape_hides_line_end: false,
             comment: None,
             trim: false,
+            unquote: false,
             skip_empty: false,
             strict: false,
             takes_rest: d.last_column_takes_rest,

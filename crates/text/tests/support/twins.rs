@@ -34,6 +34,7 @@ pub fn csv(bytes: &[u8]) {
         header: choices.one_of(&[false, true]),
         skip_lines: choices.one_of(&[0, 0, 1, 3]),
         trim: choices.one_of(&[false, false, true]),
+        unquote: choices.one_of(&[false, false, true]),
         null_values: choices.one_of(&[vec![Vec::new()], vec![b"NULL".to_vec(), Vec::new()], Vec::new()]),
         ragged: choices.one_of(&[Ragged::Fill, Ragged::Error]),
         dates: choices.one_of(&[DateOrder::YearFirst, DateOrder::DayFirst, DateOrder::MonthFirst]),

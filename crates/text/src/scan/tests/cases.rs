@@ -360,3 +360,34 @@ fn options_are_checked() {
     options.projection = vec![1];
     assert!(Scan::try_new(options).is_err());
 }
+
+/// Quotes that are only dropped hold nothing together, and need not be closed.
+#[test]
+fn double_quotes_around_fields_are_dropped() {
+    let dialect = CsvDialect { quote: None, unquote: true, null_values: vec![b"\\N".to_vec()], ..bare() };
+    let text = "\"a\",\"b\r\n\"open,5\" x\n\"\",\"\"\"\"\n\\N,\"\\N\"\n\"say \"\"it\"\"\",\"\"\n\"x,y\"\n";
+    let (batches, _) = all(&csv(dialect, strings(2)), vec![memory(text.as_bytes())]).expect("no error");
+    let rows: Vec<[Option<&str>; 2]> = batches
+        .iter()
+        .flat_map(|batch| {
+            let column = |at: usize| batch.column(at).as_string_view().iter();
+            column(0).zip(column(1)).map(|(a, b)| [a, b]).collect::<Vec<_>>()
+        })
+        .collect();
+    let expected = [
+        [Some("a"), Some("\"b")],
+        [Some("\"open"), Some("5\" x")],
+        [Some(""), Some("\"\"")],
+        [None, Some("\\N")],
+        [Some("say \"\"it\"\""), Some("")],
+        [Some("\"x"), Some("y\"")],
+    ];
+    assert_eq!(rows, expected);
+    let dialect = CsvDialect { quote: Some(b'\''), unquote: true, ..bare() };
+    let text = "'\"a,b\"',\"c\"\n'd',e\n";
+    let (batches, _) = all(&csv(dialect.clone(), strings(2)), vec![memory(text.as_bytes())]).expect("no error");
+    let column = batches[0].column(0).as_string_view().iter().flatten().collect::<Vec<_>>();
+    assert_eq!(column, ["a,b", "d"]);
+    let wrong = CsvDialect { escape: Some(b'"'), ..dialect };
+    assert!(Scan::try_new(csv(wrong, strings(2))).is_err());
+}

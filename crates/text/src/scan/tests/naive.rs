@@ -135,6 +135,12 @@ impl Reader<'_> {
             }
         }
         let quoted = d.quote.is_some() && raw.first().copied() == d.quote;
+        let unquote = d.unquote && d.quote != Some(b'"');
+        let bare = unquote && !quoted && raw.len() >= 2 && raw[0] == b'"' && raw[raw.len() - 1] == b'"';
+        if bare {
+            raw = &raw[1..raw.len() - 1];
+        }
+        let mut closed = None;
         let mut out = Vec::new();
         let mut inside = quoted;
         let mut i = quoted as usize;
@@ -151,6 +157,7 @@ impl Reader<'_> {
                     i += 2;
                 } else {
                     inside = false;
+                    closed = Some(i);
                     i += 1;
                 }
             } else {
@@ -158,7 +165,12 @@ impl Reader<'_> {
                 i += 1;
             }
         }
-        let is_null = !quoted && d.null_values.iter().any(|n| n == raw);
+        // Quotes within others, where nothing is escaped.
+        let plain = closed.is_some_and(|at| at + 1 == raw.len()) && out.len() + 2 == raw.len();
+        if unquote && plain && out.len() >= 2 && out[0] == b'"' && out[out.len() - 1] == b'"' {
+            out = out[1..out.len() - 1].to_vec();
+        }
+        let is_null = !quoted && !bare && d.null_values.iter().any(|n| n == raw);
         (!is_null).then(|| String::from_utf8_lossy(&out).into_owned())
     }
 }

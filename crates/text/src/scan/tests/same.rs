@@ -42,13 +42,13 @@ fn dialects() -> impl Strategy<Value = CsvDialect> {
         1 => Just(LineEnd::Bytes(b"\r\n".to_vec())), 1 => Just(LineEnd::Bytes(b"||".to_vec())),
     ];
     let delimiter = prop_oneof![5 => Just(b",".to_vec()), 1 => Just(b"||".to_vec()), 1 => Just(b",a".to_vec())];
-    let quote = prop_oneof![2 => Just(Some(b'"')), 1 => Just(None)];
+    let quote = prop_oneof![4 => Just(Some(b'"')), 2 => Just(None), 1 => Just(Some(b'a'))];
     let escape = prop_oneof![2 => Just(None), 1 => Just(Some(b'\\')), 1 => Just(Some(b'"'))];
     let comment = prop_oneof![3 => Just(None), 1 => Just(Some(b'#'))];
-    (delimiter, line_end, quote, escape, comment, any::<bool>(), 0u64..3, proptest::bool::weighted(0.2))
+    (delimiter, line_end, quote, escape, comment, any::<bool>(), 0u64..3, proptest::bool::weighted(0.2), any::<bool>())
         .prop_filter_map(
             "a delimiter that is no line end",
-            |(delimiter, line_end, quote, escape, comment, header, skip, trim)| {
+            |(delimiter, line_end, quote, escape, comment, header, skip, trim, unquote)| {
                 if matches!(&line_end, LineEnd::Bytes(b) if b[0] == delimiter[0]) {
                     return None;
                 }
@@ -56,11 +56,12 @@ fn dialects() -> impl Strategy<Value = CsvDialect> {
                     delimiter,
                     line_end,
                     quote,
-                    escape: if quote.is_none() { escape.filter(|e| *e != b'"') } else { escape },
+                    escape: escape.filter(|e| *e != b'"' || quote == Some(b'"') || quote.is_some() && !unquote),
                     comment,
                     header,
                     skip_lines: skip,
                     trim,
+                    unquote,
                     null_values: vec![Vec::new()],
                     ragged: Ragged::Fill,
                     dates: DateOrder::YearFirst,
