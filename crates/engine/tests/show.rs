@@ -823,3 +823,22 @@ async fn partitions_tablets_and_statistics_of_native_tables() {
     let status = bench.run("show table status like 'p'").await;
     assert_eq!(cells(&status)[0][..5], ["p", "OLAP", "NULL", "NULL", "3"], "{status}");
 }
+
+/// Numbers that SHOW PROC tells lead back to names.
+#[tokio::test]
+async fn databases_and_tables_by_number() {
+    let mut bench = Bench::with_tables().await;
+    let number = |list: String, name: &str| {
+        let row = list.lines().map(str::to_string).find(|row| row.split('|').nth(1) == Some(name));
+        row.unwrap_or_else(|| panic!("{name} in {list}")).split('|').next().unwrap().to_string()
+    };
+    let database = number(bench.run("show proc '/dbs'").await, "default");
+    let table = number(bench.run(&format!("show proc '/dbs/{database}'")).await, "v");
+    assert_eq!(bench.run(&format!("show database {database}")).await, "DbName\ndefault");
+    let found = bench.run(&format!("show table {table}")).await;
+    assert_eq!(found, format!("DbName|TableName|DbId\ndefault|v|{database}"));
+    for (statement, head) in [("database", "DbName"), ("table", "DbName|TableName|DbId")] {
+        assert_eq!(bench.run(&format!("show {statement} 10")).await, head);
+    }
+    assert!(bench.run("show table x").await.starts_with("1235"));
+}

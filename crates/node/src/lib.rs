@@ -2,7 +2,8 @@
 //!
 //! | module | question it answers |
 //! |---|---|
-//! | [`error`] | which MySQL code and message does a failure have? |
+//! | [`disk`] | which file system is a directory on? |
+//! | [`error`] | which MySQL code and words does a failure have? |
 //! | [`files`] | which files does a path mean, and may they be read? |
 //! | [`passing`] | may a failed request to a store succeed later? |
 //! | [`location`] | where is the database, and how is remote data cached? |
@@ -15,6 +16,7 @@
 //!
 //! This crate must not know plans, sessions, statements and users.
 
+pub mod disk;
 pub mod error;
 pub mod files;
 pub mod location;

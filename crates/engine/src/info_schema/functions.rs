@@ -2,14 +2,19 @@
 
 use std::sync::Arc;
 
+use arrow::record_batch::RecordBatch;
 use datafusion::catalog::TableProvider;
 use datafusion::datasource::MemTable;
-use dipper_dialect::statement::Properties;
+use dipper_dialect::statement::{Name, Properties};
+use dipper_lake::catalogs::{ExternalObject, hive};
+use dipper_lake::files::define;
 use dipper_lake::sheet::{Cell, Kind, Sheet};
+use dipper_store::catalog::TableDef;
+use dipper_store::catalog::access::Privileges;
 
 use super::{CATALOG_NAME, nodes};
 use crate::access::{self, Object};
-use crate::catalogs;
+use crate::catalogs::{self, Place};
 use crate::context::QueryContext;
 use crate::error::{EngineError, Result};
 
@@ -17,8 +22,10 @@ use crate::error::{EngineError, Result};
 const FUNCTIONS: &[(&str, &[&str])] = &[
     ("backends", &[]),
     ("frontends", &[]),
+    ("frontends_disks", &[]),
     ("catalogs", &[]),
     ("partitions", &["catalog", "database", "table"]),
+    ("partition_values", &["catalog", "database", "table"]),
     ("jobs", &["type"]),
     ("tasks", &["type"]),
     ("mv_infos", &["database"]),
@@ -123,11 +130,11 @@ pub(crate) async fn provider(
     name: &str,
     properties: &Properties,
 ) -> Result<Arc<dyn TableProvider>> {
-    let batch = sheet(context, name, properties).await?.into_batch()?;
+    let batch = batch(context, name, properties).await?;
     Ok(Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?))
 }
 
-async fn sheet(context: &Arc<QueryContext>, name: &str, properties: &Properties) -> Result<Sheet> {
+async fn batch(context: &Arc<QueryContext>, name: &str, properties: &Properties) -> Result<RecordBatch> {
     let options = FUNCTIONS.iter().find(|(known, _)| *known == name).map_or(&[][..], |(_, options)| *options);
     if let Some((key, _)) = properties.iter().find(|(key, _)| !options.iter().any(|o| o.eq_ignore_ascii_case(key))) {
         let takes = match options {
@@ -149,10 +156,14 @@ async fn sheet(context: &Arc<QueryContext>, name: &str, properties: &Properties)
         kind if kind.eq_ignore_ascii_case("mv") => Ok(Sheet::texts(mv)),
         other => Err(EngineError::invalid(format!("{name}(...): 'type' = '{other}': expected 'insert' or 'mv'"))),
     };
-    match name {
+    let sheet: Result<Sheet> = match name {
         "backends" => Ok(nodes::node(&context.engine, &context.variables, nodes::BACKENDS)),
         "frontends" => Ok(nodes::node(&context.engine, &context.variables, nodes::FRONTENDS)),
+        "frontends_disks" => nodes::disks(&context.engine, &context.variables, &context.rights, &context.catalog),
         "catalogs" => Ok(all_catalogs(context)),
+        "partition_values" => {
+            return partition_values(context, option("catalog")?, option("database")?, option("table")?).await;
+        }
         "partitions" => partitions(context, option("catalog")?, option("database")?, option("table")?).await,
         "jobs" => of_kind(JOBS, MV_JOBS),
         "tasks" => of_kind(TASKS, MV_TASKS),
@@ -163,6 +174,45 @@ async fn sheet(context: &Arc<QueryContext>, name: &str, properties: &Properties)
             }
             Ok(Sheet::texts(MV_INFOS))
         }
+    };
+    sheet?.into_batch()
+}
+
+/// The values of the partitions of a table over files. Who reads them reads a part of its rows.
+async fn partition_values(
+    context: &Arc<QueryContext>,
+    catalog: &str,
+    database: &str,
+    table: &str,
+) -> Result<RecordBatch> {
+    let full = format!("{database}.{table}");
+    let may_read = |object| access::check(&context.rights, &context.catalog, Privileges::SELECT, &object);
+    let unpartitioned =
+        || EngineError { code: 1505, ..EngineError::invalid(format!("'{full}' is not a partitioned table")) };
+    let name = Name([catalog, database, table].map(str::to_string).to_vec());
+    if let Place::External { catalog, .. } = context.place(&name)? {
+        may_read(Object::External(catalog.name.clone(), database.to_string(), Some(table.to_string())))?;
+        let ExternalObject::Hive(found) = context.engine.lake.find(&catalog, database, table).await? else {
+            return Err(EngineError::unsupported(format!(
+                "partition_values(...) of '{full}', a table of Iceberg: use SHOW PARTITIONS FROM {name}"
+            )));
+        };
+        let columns = Some(found.definition.partition_columns.len()).filter(|n| *n > 0).ok_or_else(unpartitioned)?;
+        let connector = context.engine.lake.connector(&catalog)?;
+        let place = (database, table);
+        let all = hive::provider::partitions(&context.read(), &connector, place, columns).await?;
+        return define::partition_rows(&found.definition, all.into_iter().map(|partition| partition.values));
+    }
+    may_read(Object::Table(database.to_string(), table.to_string()))?;
+    match context.catalog.table(database, table).map(|found| &found.def) {
+        Some(TableDef::External(definition)) if definition.partition_columns.is_empty() => Err(unpartitioned()),
+        Some(TableDef::External(definition)) => {
+            define::partition_rows(definition, define::partitions(&context.read(), definition).await?)
+        }
+        Some(_) => Err(EngineError::unsupported(format!(
+            "partition_values(...) of '{full}', which is no table over files: use partitions(...)"
+        ))),
+        None => Err(crate::tables::no_such_table(context, Some(database), table)),
     }
 }
 

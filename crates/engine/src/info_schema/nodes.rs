@@ -2,8 +2,16 @@
 
 use dipper_lake::sheet::{Cell, Head, Kind, Sheet, wall_clock_text};
 
-use crate::engine::Engine;
+use dipper_node::disk;
+use dipper_node::location::DataLocation;
+use dipper_store::catalog::CatalogState;
+use dipper_store::catalog::access::{Privileges, Rights};
 use dipper_variables::Variables;
+
+use super::partitions::bytes_text;
+use crate::access::{self, Object};
+use crate::engine::Engine;
+use crate::error::Result;
 
 /// Columns of SHOW BACKENDS and backends().
 pub(crate) const BACKENDS: &[&str] = &[
@@ -87,4 +95,47 @@ pub(crate) fn node(engine: &Engine, variables: &Variables, columns: &'static [&'
     });
     sheet.push_row(row.collect());
     sheet
+}
+
+/// The disks of this process: those of its data, of what is kept of remote data, and of what queries spill. For who may
+/// administer it.
+pub(crate) fn disks(engine: &Engine, variables: &Variables, rights: &Rights, state: &CatalogState) -> Result<Sheet> {
+    access::check(rights, state, Privileges::ADMIN, &Object::All)?;
+    let mut sheet = Sheet::texts(&[
+        "Name",
+        "Host",
+        "DirType",
+        "Dir",
+        "Filesystem",
+        "Capacity",
+        "Used",
+        "Available",
+        "UseRate",
+        "MountedOn",
+    ]);
+    let data = match &engine.options.data {
+        Some(DataLocation::Local(path)) => Some(path.clone()),
+        Some(DataLocation::Remote(_)) | None => None,
+    };
+    let spill = engine.options.spill_dir.clone().unwrap_or_else(std::env::temp_dir);
+    let cache = engine.options.remote.cache_dir.clone();
+    for (kind, directory) in [("meta", data), ("cache", cache), ("temp", Some(spill))] {
+        let Some(directory) = directory else { continue };
+        let found = disk::of(&directory).ok();
+        let size = |bytes: fn(&disk::Disk) -> u64| Cell::from(found.as_ref().map(|d| bytes_text(bytes(d))));
+        let host = Cell::from(variables.get("hostname"));
+        sheet.push([
+            host.clone(),
+            host,
+            kind.into(),
+            directory.display().to_string().into(),
+            found.as_ref().map(|d| &d.device).into(),
+            size(|d| d.capacity),
+            size(|d| d.used),
+            size(|d| d.available),
+            found.as_ref().map(|d| format!("{}%", (d.used * 100).div_ceil((d.used + d.available).max(1)))).into(),
+            found.as_ref().map(|d| &d.mounted_on).into(),
+        ]);
+    }
+    Ok(sheet)
 }

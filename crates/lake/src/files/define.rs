@@ -1,11 +1,13 @@
 //! Turns a definition in the catalog into a table that can be scanned or written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
 use datafusion::catalog::TableProvider;
+use datafusion::scalar::ScalarValue;
 use dipper_base::types::SqlType;
 use dipper_node::error::{EngineError, Result};
 use dipper_node::files::listings::Listings;
@@ -19,7 +21,7 @@ use dipper_text::hive::parse_type;
 use dipper_text::scan::{BadValue, InvalidUtf8};
 use futures::{StreamExt, TryStreamExt};
 
-use super::file_set::FileSet;
+use super::file_set::{FileSet, typed};
 use super::parquet::ParquetTable;
 use super::text::TextTable;
 use crate::read::ReadContext;
@@ -306,7 +308,28 @@ pub async fn partitions(context: &ReadContext, table: &ExternalTable) -> Result<
     }
 }
 
-/// Like [`partitions`], for a table in the local file system.
+/// Values of a table's partitions as rows of the partition columns, each once and in order of their texts.
+///
+/// # Errors
+/// As of [`partition_fields`].
+pub fn partition_rows(
+    table: &ExternalTable,
+    values: impl IntoIterator<Item = Vec<Option<String>>>,
+) -> Result<RecordBatch> {
+    let columns = partition_fields(table)?;
+    let nullable = |field: &FieldRef| field.as_ref().clone().with_nullable(true);
+    let schema = Arc::new(Schema::new(columns.iter().map(nullable).collect::<Vec<_>>()));
+    let values: BTreeSet<Vec<Option<String>>> = values.into_iter().collect();
+    if values.is_empty() {
+        return Ok(RecordBatch::new_empty(schema));
+    }
+    let rows = values.iter().map(|row| typed(&columns, row)).collect::<Result<Vec<_>>>()?;
+    let column = |at: usize| ScalarValue::iter_to_array(rows.iter().map(|row| row[at].clone()));
+    let arrays = (0..columns.len()).map(column).collect::<datafusion::error::Result<Vec<_>>>()?;
+    Ok(RecordBatch::try_new(schema, arrays)?)
+}
+
+/// As [`partitions`], of a table in the local file system.
 ///
 /// # Errors
 /// `Unsupported` if the table is elsewhere; the errors of [`file_set`] and of reading the directories.

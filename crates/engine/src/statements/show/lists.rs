@@ -5,6 +5,7 @@ use dipper_store::catalog::access::Privileges;
 
 use super::catalog;
 use crate::error::Result;
+use crate::info_schema::nodes;
 use crate::session::Session;
 use dipper_lake::sheet::{Cell, Kind, Sheet, wall_clock_text};
 
@@ -16,11 +17,23 @@ pub(super) async fn list(session: &Session, words: &str) -> Result<Option<Sheet>
         "PROFILELIST" => Some(super::profile::profile_list(session)),
         "RUNNING QUERIES" => Some(running(session)?),
         "LAST INSERT" => Some(last_insert(session)),
-        _ => None,
+        "FRONTENDS DISKS" => Some(disks(session)?),
+        _ => match words.split_once(' ').and_then(|(kind, id)| Some((kind, id.parse().ok()?))) {
+            Some(("DATABASE", id)) => Some(super::proc::database_of(session, id).await?),
+            Some(("TABLE", id)) => Some(super::proc::table_of(session, id).await?),
+            _ => None,
+        },
     })
 }
 
-/// Lists accounts: all for users who can change accounts, else the user's own.
+/// As `frontends_disks()`.
+fn disks(session: &Session) -> Result<Sheet> {
+    let state = session.engine.catalog.snapshot();
+    let rights = session.rights(&state)?;
+    nodes::disks(&session.engine, &session.variables, &rights, &state)
+}
+
+/// Accounts: all for who can change them, else one's own.
 async fn users(session: &Session) -> Result<Sheet> {
     let state = session.engine.catalog.refresh().await?;
     let rights = session.rights(&state)?;

@@ -99,6 +99,26 @@ async fn databases(session: &Session) -> Result<Vec<Database>> {
     Ok(seen.map(|d| Database::clone(d)).collect())
 }
 
+/// SHOW DATABASE by its number: a row, or none.
+pub(super) async fn database_of(session: &Session, id: u64) -> Result<Sheet> {
+    let mut sheet = Sheet::texts(&["DbName"]);
+    let found = databases(session).await?.into_iter().filter(|database| database.id.0 == id);
+    found.for_each(|database| sheet.push([database.name.into()]));
+    Ok(sheet)
+}
+
+/// SHOW TABLE by its number: a row, or none.
+pub(super) async fn table_of(session: &Session, id: u64) -> Result<Sheet> {
+    let mut sheet = Sheet::texts(&["DbName", "TableName", "DbId"]);
+    for database in databases(session).await? {
+        let tables = catalog::in_database(session, &database.name).await?;
+        for table in tables.iter().filter(|table| table.id.0 == id) {
+            sheet.push([(&database.name).into(), (&table.name).into(), database.id.0.to_string().into()]);
+        }
+    }
+    Ok(sheet)
+}
+
 async fn databases_list(session: &Session) -> Result<Sheet> {
     let mut sheet = Sheet::texts(&[
         "DbId",
