@@ -188,7 +188,7 @@ fn topic_of_show(kind: &ShowKind) -> &'static str {
     match kind {
         ShowKind::Databases { .. } => "SHOW DATABASES",
         ShowKind::Tables { .. } => "SHOW TABLES",
-        ShowKind::Views { .. } => "SHOW VIEWS",
+        ShowKind::Views { .. } | ShowKind::ViewsOver(_) => "SHOW VIEWS",
         ShowKind::TableStatus { .. } => "SHOW TABLE STATUS",
         ShowKind::Proc(_) => "SHOW PROC",
         ShowKind::CreateTable(_) => "SHOW CREATE TABLE",

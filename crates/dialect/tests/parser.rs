@@ -520,6 +520,8 @@ fn other_ddl() {
         "table t limit 1",
         "create table a like b",
         "alter view v as select 1",
+        "alter view d.v (a, b comment 'x') as select 1, 2",
+        "alter view v modify comment 'x'",
     ] {
         one(sql);
     }

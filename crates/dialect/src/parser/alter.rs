@@ -6,19 +6,20 @@ use super::columns::{column_def, column_defs, index_of_alter};
 use super::cursor::{Cursor, is_word};
 use super::{catalogs, partitions, volume};
 use crate::error::SqlError;
-use crate::statement::{ColumnPosition, Name, RollupDef, Statement, TableChange};
+use crate::statement::{ColumnPosition, Name, RollupDef, Statement, TableChange, ViewChange};
 
 pub(super) fn alter(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["ALTER"])?;
     if c.accept_word("VIEW") {
         let name = c.name()?;
-        if c.peek_words(&["MODIFY"]) || *c.peek() == Token::LParen {
-            return Err(c.unsupported(
-                "of a view ALTER VIEW changes the query only; CREATE OR REPLACE VIEW gives it other names or a comment",
-            ));
-        }
-        c.expect(&["AS"])?;
-        return Ok(Statement::AlterView { name, query: c.query()? });
+        let change = if c.accept_word("MODIFY") {
+            ViewChange::Comment(c.comment()?.ok_or_else(|| c.expected("COMMENT"))?)
+        } else {
+            let columns = super::ddl::view_columns(c)?;
+            c.expect(&["AS"])?;
+            ViewChange::Query { columns, query: c.query()? }
+        };
+        return Ok(Statement::AlterView { name, change });
     }
     if c.accept_word("USER") {
         return super::access::alter_user(c);

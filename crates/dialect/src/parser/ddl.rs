@@ -105,6 +105,19 @@ fn create_database(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
 fn create_view(c: &mut Cursor<'_>, or_replace: bool) -> Result<Statement, SqlError> {
     let if_not_exists = c.if_not_exists();
     let name = c.name()?;
+    let columns = view_columns(c)?;
+    let comment = c.comment()?;
+    c.expect(&["AS"])?;
+    let query = c.query()?;
+    if c.accept_word("WITH") {
+        let _ = c.accept_any(&["CASCADED", "LOCAL"]);
+        c.expect(&["CHECK", "OPTION"])?;
+    }
+    Ok(Statement::CreateView(CreateView { name, or_replace, if_not_exists, columns, comment, query }))
+}
+
+/// `(a, b COMMENT 'text')` of a view, or nothing.
+pub(super) fn view_columns(c: &mut Cursor<'_>) -> Result<Vec<(String, Option<String>)>, SqlError> {
     let mut columns = Vec::new();
     if c.accept_token(&Token::LParen) {
         loop {
@@ -116,14 +129,7 @@ fn create_view(c: &mut Cursor<'_>, or_replace: bool) -> Result<Statement, SqlErr
         }
         c.expect_token(&Token::RParen)?;
     }
-    let comment = c.comment()?;
-    c.expect(&["AS"])?;
-    let query = c.query()?;
-    if c.accept_word("WITH") {
-        let _ = c.accept_any(&["CASCADED", "LOCAL"]);
-        c.expect(&["CHECK", "OPTION"])?;
-    }
-    Ok(Statement::CreateView(CreateView { name, or_replace, if_not_exists, columns, comment, query }))
+    Ok(columns)
 }
 
 pub(super) fn kind(c: &mut Cursor<'_>) -> Result<ObjectKind, SqlError> {

@@ -192,6 +192,9 @@ fn kind(c: &mut Cursor<'_>) -> Result<ShowKind, SqlError> {
     if c.accept_any(&["COLUMNS", "FIELDS"]).is_some() {
         return Ok(ShowKind::Columns { full, table: table_from(c)? });
     }
+    if c.accept_word("VIEW") {
+        return table_from(c).map(ShowKind::ViewsOver);
+    }
     if c.accept_word("VIEWS") {
         return Ok(ShowKind::Views { from: from(c)? });
     }

@@ -96,7 +96,6 @@ pub(super) const OTHER: &[&str] = &[
     "TABLET STORAGE FORMAT",
     "TABLETS BELONG",
     "TASKS",
-    "VIEW",
     "WHITELIST",
     "WORKLOAD",
     "PIPES",

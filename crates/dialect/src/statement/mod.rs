@@ -320,12 +320,12 @@ pub enum Statement {
         /// Changes in written order, at least one.
         changes: Vec<TableChange>,
     },
-    /// `ALTER VIEW v AS query`.
+    /// `ALTER VIEW v [(columns)] AS query`, `ALTER VIEW v MODIFY COMMENT 'text'`.
     AlterView {
         /// The view.
         name: Name,
-        /// The new definition.
-        query: QueryText,
+        /// What changes.
+        change: ViewChange,
     },
     /// `MSCK REPAIR TABLE t [ADD|DROP|SYNC PARTITIONS]`.
     MsckRepair {
@@ -611,6 +611,20 @@ pub struct CreateView {
     pub comment: Option<String>,
     /// The definition; its `text` is what SHOW CREATE VIEW prints.
     pub query: QueryText,
+}
+
+/// A change of a view.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ViewChange {
+    /// Another definition.
+    Query {
+        /// Column names (and comments), empty when not written: those that the view has.
+        columns: Vec<(String, Option<String>)>,
+        /// The query.
+        query: QueryText,
+    },
+    /// Another comment.
+    Comment(String),
 }
 
 /// Kinds of named objects.

@@ -41,6 +41,8 @@ pub enum ShowKind {
         /// The database.
         from: Option<Name>,
     },
+    /// `VIEW {FROM | IN} t [FROM db]`: the views that read a table.
+    ViewsOver(Name),
     /// VIEWS [FROM db].
     Views {
         /// The database.

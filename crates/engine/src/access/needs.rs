@@ -326,6 +326,7 @@ fn shown(session: &Session, show: &Show, needs: &mut Vec<Need>) {
         ShowKind::CreateTable(name) | ShowKind::CreateView(name) => needs.extend(table(name).map(Need::Definition)),
         ShowKind::Columns { table: name, .. }
         | ShowKind::Index(name)
+        | ShowKind::ViewsOver(name)
         | ShowKind::Partitions { table: name, .. }
         | ShowKind::Tablets { table: name, .. }
         | ShowKind::DataSkew { table: name, .. }

@@ -1,7 +1,7 @@
 //! Definitions of tables in the tables of information_schema that Doris and StarRocks add to MySQL's: models, keys,
 //! distribution, properties, rowsets, and the tables that views read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use dipper_dialect::parser::ParseOptions;
@@ -166,6 +166,17 @@ fn view_reads(context: &QueryContext, wanted: &Wanted, mut put: impl FnMut([&str
             put([database, &table.name], [name.catalog().unwrap_or(CATALOG_NAME), of, name.object(), kind]);
         }
     }
+}
+
+/// The views that name a table of dipper's own: database and view.
+pub(crate) fn views_over(context: &QueryContext, database: &str, table: &str) -> BTreeSet<(String, String)> {
+    let mut found = BTreeSet::new();
+    view_reads(context, &Wanted::default(), |[of, view], [catalog, named, name, _]| {
+        if [catalog, named, name] == [CATALOG_NAME, database, table] {
+            found.insert((of.to_string(), view.to_string()));
+        }
+    });
+    found
 }
 
 pub(super) fn view_dependency(context: &QueryContext, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {

@@ -43,6 +43,7 @@ use crate::context::QueryContext;
 use crate::error::{EngineError, Result};
 use fills::Fill;
 
+pub(crate) use config::views_over;
 pub(crate) use objects::{FILES_ENGINE, NATIVE_ENGINE, comment_and_facts, databases, states};
 pub(crate) use server::{PRIVILEGES, engines, is_default as is_default_collation, millis, processes, status};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use dipper_base::names::{BUILTIN_VOLUME, CATALOG, DEFAULT_DATABASE};
 use dipper_dialect::statement::{
     ColumnDef, CreateExternalTable, CreateView, DatabaseAlteration, Literal, Name, ObjectKind, Properties, QueryText,
-    RowFormat, StoredAs, TableChange,
+    RowFormat, StoredAs, TableChange, ViewChange,
 };
 use dipper_lake::files::define::{self, FORMAT_PARQUET, FORMAT_TEXT, LAZY_SIMPLE_SERDE, hive_spelling};
 use dipper_store::catalog::{
@@ -337,11 +337,7 @@ fn format_of(stored_as: Option<&StoredAs>) -> Result<(&'static str, Option<Strin
 pub(super) async fn create_view(session: &mut Session, create: &CreateView, ddl: &str) -> Result<Outcome> {
     let (database, name) = qualified(session, &create.name)?;
     let view = View {
-        columns: create
-            .columns
-            .iter()
-            .map(|(name, comment)| ViewColumn { name: name.clone(), comment: comment.clone() })
-            .collect(),
+        columns: view_columns(&create.columns),
         comment: create.comment.clone(),
         ..view_of(session, &create.query, ddl)
     };
@@ -354,6 +350,10 @@ pub(super) async fn create_view(session: &mut Session, create: &CreateView, ddl:
     let change = CatalogChange::create(&database, &name, TableDef::View(view), on_exists);
     commit(session, &database, vec![change]).await?;
     Ok(Outcome::ok())
+}
+
+fn view_columns(written: &[(String, Option<String>)]) -> Vec<ViewColumn> {
+    written.iter().map(|(name, comment)| ViewColumn { name: name.clone(), comment: comment.clone() }).collect()
 }
 
 fn view_of(session: &Session, query: &QueryText, ddl: &str) -> View {
@@ -392,7 +392,7 @@ async fn check_view(session: &Session, query: &QueryText, names: &[ViewColumn]) 
     refuse_duplicates(names.iter().map(|column| column.name.as_str()))
 }
 
-pub(super) async fn alter_view(session: &mut Session, name: &Name, query: &QueryText, ddl: &str) -> Result<Outcome> {
+pub(super) async fn alter_view(session: &mut Session, name: &Name, change: &ViewChange, ddl: &str) -> Result<Outcome> {
     let (database, view) = qualified(session, name)?;
     let state = session.engine.catalog.refresh().await?;
     let found = state.table(&database, &view).ok_or_else(|| state.no_table(&database, &view))?;
@@ -402,8 +402,14 @@ pub(super) async fn alter_view(session: &mut Session, name: &Name, query: &Query
             format!("'{database}.{view}' is a table, expected a view"),
         ));
     };
-    check_view(session, query, &before.columns).await?;
-    let def = View { columns: before.columns.clone(), comment: before.comment.clone(), ..view_of(session, query, ddl) };
+    let def = match change {
+        ViewChange::Comment(comment) => View { comment: Some(comment.clone()), ..before.clone() },
+        ViewChange::Query { columns, query } => {
+            let columns = if columns.is_empty() { before.columns.clone() } else { view_columns(columns) };
+            check_view(session, query, &columns).await?;
+            View { columns, comment: before.comment.clone(), ..view_of(session, query, ddl) }
+        }
+    };
     commit(session, &database, vec![redefine(&database, found, TableDef::View(def))]).await?;
     Ok(Outcome::ok())
 }

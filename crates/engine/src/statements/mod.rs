@@ -169,7 +169,7 @@ async fn run_statement(
         Statement::Update(update) => native::update(session, update, params).await,
         Statement::Delete(delete) => native::delete(session, delete, params).await,
         Statement::CreateView(create) => ddl::create_view(session, create, text).await,
-        Statement::AlterView { name, query } => ddl::alter_view(session, name, query, text).await,
+        Statement::AlterView { name, change } => ddl::alter_view(session, name, change, text).await,
         Statement::CreateDatabase { name, if_not_exists, properties } => {
             ddl::create_database(session, name, *if_not_exists, properties).await
         }

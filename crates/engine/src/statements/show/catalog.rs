@@ -263,6 +263,17 @@ pub(super) async fn create_view(session: &Session, name: &Name) -> Result<Sheet>
     Ok(sheet)
 }
 
+/// The views of all databases that read a table or a view, with their definitions.
+pub(super) async fn views_over(session: &Session, name: &Name) -> Result<Sheet> {
+    let (context, database, _) = table(session, name).await?;
+    let mut sheet = Sheet::texts(&["View", "Create View"]);
+    for (of, view) in info_schema::views_over(&context, &database, name.object()) {
+        let found = context.catalog.table(&of, &view).and_then(|found| found.as_view());
+        sheet.push([(&view).into(), found.map(|definition| ddl::view(&view, definition)).into()]);
+    }
+    Ok(sheet)
+}
+
 pub(super) async fn create_database(session: &Session, name: &Name) -> Result<Sheet> {
     let (database, catalog) = database_place(session, Some(name)).await?;
     if let Some(catalog) = catalog {
