@@ -148,6 +148,7 @@ pub fn topic_of(statement: &Statement) -> &'static str {
         Statement::Analyze { .. } => "ANALYZE",
         Statement::Maintain { work, .. } => match work {
             Maintenance::Check => "CHECK TABLE",
+            Maintenance::Checksum { .. } => "CHECKSUM TABLE",
             Maintenance::Optimize => "OPTIMIZE TABLE",
             Maintenance::Repair => "REPAIR TABLE",
         },

@@ -347,6 +347,8 @@ fn statements_about_storage_and_variables_of_one() {
     };
     assert_eq!(one("check table a, d.b for upgrade quick"), maintain(Maintenance::Check, &["a", "d.b"]));
     assert_eq!(all("check table a quick")[0].notes.len(), 1);
+    assert_eq!(one("checksum tables a, d.b extended"), maintain(Maintenance::Checksum { quick: false }, &["a", "d.b"]));
+    assert_eq!(one("checksum table a quick"), maintain(Maintenance::Checksum { quick: true }, &["a"]));
     assert_eq!(one("optimize local tables a"), maintain(Maintenance::Optimize, &["a"]));
     assert_eq!(one("repair no_write_to_binlog table a use_frm"), maintain(Maintenance::Repair, &["a"]));
     assert!(

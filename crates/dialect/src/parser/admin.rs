@@ -90,9 +90,10 @@ fn analyze_option(c: &mut Cursor<'_>) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// Reads `CHECK | OPTIMIZE | REPAIR [NO_WRITE_TO_BINLOG | LOCAL] TABLE t, ... [options]`.
+/// `CHECK | CHECKSUM | OPTIMIZE | REPAIR [NO_WRITE_TO_BINLOG | LOCAL] TABLE t, ... [options]`.
 pub(super) fn maintain(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
-    let (work, options) = match c.accept_any(&["CHECK", "OPTIMIZE", "REPAIR"]) {
+    let (work, options) = match c.accept_any(&["CHECK", "CHECKSUM", "OPTIMIZE", "REPAIR"]) {
+        Some("CHECKSUM") => (Maintenance::Checksum { quick: false }, &[&["EXTENDED"][..]][..]),
         Some("CHECK") => (
             Maintenance::Check,
             &[&["FOR", "UPGRADE"][..], &["QUICK"], &["FAST"], &["MEDIUM"], &["EXTENDED"], &["CHANGED"]][..],
@@ -100,7 +101,7 @@ pub(super) fn maintain(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         Some("OPTIMIZE") => (Maintenance::Optimize, &[][..]),
         _ => (Maintenance::Repair, &[&["QUICK"][..], &["EXTENDED"], &["USE_FRM"]][..]),
     };
-    if work != Maintenance::Check {
+    if matches!(work, Maintenance::Optimize | Maintenance::Repair) {
         let _ = c.accept_any(&["NO_WRITE_TO_BINLOG", "LOCAL"]);
     }
     if c.accept_any(&["TABLE", "TABLES"]).is_none() {
@@ -115,6 +116,8 @@ pub(super) fn maintain(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
             c.notes.push(format!("CHECK TABLE {}: everything is read in any case", option.join(" ")));
         }
     }
+    let quick = matches!(work, Maintenance::Checksum { .. }) && c.accept_word("QUICK");
+    let work = if quick { Maintenance::Checksum { quick } } else { work };
     Ok(Statement::Maintain { work, tables })
 }
 

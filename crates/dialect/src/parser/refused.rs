@@ -77,7 +77,6 @@ const STATEMENTS: &[Known] = &[
     (&["TRACE"], "TRACE is not supported; EXPLAIN ANALYZE runs a query and shows where its time went"),
     (&["LOCK", "INSTANCE"], "LOCK INSTANCE is not supported; `dipper backup` holds one version of each table"),
     (&["UNLOCK", "INSTANCE"], "LOCK INSTANCE is not supported; `dipper backup` holds one version of each table"),
-    (&["CHECKSUM"], "CHECKSUM TABLE is not supported; CHECK TABLE tests the checksum of everything that is stored"),
     (&["INSTALL"], "there are no plugins"),
     (&["UNINSTALL"], "there are no plugins"),
     (&["WARM"], "WARM UP is not supported; CACHE SELECT columns FROM table fills the data cache"),

@@ -108,6 +108,11 @@ pub struct QueryText {
 pub enum Maintenance {
     /// CHECK TABLE: everything that is stored is read.
     Check,
+    /// CHECKSUM TABLE: a number that is the same for the same rows.
+    Checksum {
+        /// Only one that is known already.
+        quick: bool,
+    },
     /// OPTIMIZE TABLE.
     Optimize,
     /// REPAIR TABLE.
@@ -419,7 +424,7 @@ pub enum Statement {
         /// The columns; empty for all.
         columns: Vec<String>,
     },
-    /// `CHECK | OPTIMIZE | REPAIR TABLE t, ...`.
+    /// `CHECK | CHECKSUM | OPTIMIZE | REPAIR TABLE t, ...`.
     Maintain {
         /// The work to be done.
         work: Maintenance,

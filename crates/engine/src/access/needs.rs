@@ -239,7 +239,7 @@ fn collect(session: &Session, statement: &Statement, needs: &mut Vec<Need>) {
         Statement::MsckRepair { name, .. } => all(Privileges::ALTER, table(name)),
         Statement::Maintain { work, tables } => {
             let privileges = match work {
-                Maintenance::Check => Privileges::SELECT,
+                Maintenance::Check | Maintenance::Checksum { .. } => Privileges::SELECT,
                 Maintenance::Optimize | Maintenance::Repair => Privileges::SELECT | Privileges::INSERT,
             };
             tables.iter().for_each(|name| all(privileges, table(name)));

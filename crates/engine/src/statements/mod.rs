@@ -389,7 +389,7 @@ async fn describe_planned(session: &mut Session, source: &str, parsed: &Parsed) 
             }
         }
         Statement::Explain { .. } => Ok(Some(vec![explain::column()])),
-        Statement::Maintain { .. } => Ok(Some(native::maintenance_columns()?)),
+        Statement::Maintain { work, .. } => Ok(Some(native::maintenance_columns(*work)?)),
         _ => Ok(None),
     }
 }

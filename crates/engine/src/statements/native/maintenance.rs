@@ -1,13 +1,16 @@
-//! CHECK, OPTIMIZE and REPAIR TABLE: MySQL's statements about the storage of tables. They answer as in MySQL, with a
-//! few rows for each table.
+//! CHECK, CHECKSUM, OPTIMIZE and REPAIR TABLE: MySQL's statements about the storage of tables, with MySQL's answer: a few rows for each table.
 
-use dipper_dialect::statement::{Maintenance, Name};
+use arrow::array::AsArray;
+use arrow::datatypes::Int64Type;
+use dipper_base::types::SqlType;
+use dipper_dialect::statement::{Maintenance, Name, Statement};
 use dipper_exec::on_cpu::on_cpu;
-use dipper_lake::sheet::Sheet;
+use dipper_lake::sheet::{Cell, Kind, Sheet};
 use dipper_store::catalog::Table as CatalogTable;
 use dipper_store::check::{Report, check_table};
+use futures::StreamExt;
 
-use crate::error::{ErrorKind, Result};
+use crate::error::{EngineError, ErrorKind, Result};
 use crate::result::{Column, Outcome};
 use crate::session::Session;
 use crate::statements::{ddl, qualified};
@@ -15,14 +18,17 @@ use crate::statements::{ddl, qualified};
 /// MySQL's text for an engine that does not know the statement.
 const UNKNOWN: &str = "The storage engine for the table doesn't support";
 
-/// Makes the answer, without rows.
-fn empty() -> Sheet {
-    Sheet::texts(&["Table", "Op", "Msg_type", "Msg_text"])
+/// The answer before there is one.
+fn empty(work: Maintenance) -> Sheet {
+    match work {
+        Maintenance::Checksum { .. } => Sheet::new(&[("Table", Kind::Text), ("Checksum", Kind::UInt)]),
+        _ => Sheet::texts(&["Table", "Op", "Msg_type", "Msg_text"]),
+    }
 }
 
-/// Returns the columns of the answer.
-pub(in crate::statements) fn columns() -> Result<Vec<Column>> {
-    match empty().into_outcome()? {
+/// The columns of the answer.
+pub(in crate::statements) fn columns(work: Maintenance) -> Result<Vec<Column>> {
+    match empty(work).into_outcome()? {
         Outcome::Rows(rows) => Ok(rows.columns),
         Outcome::Done(_) => Ok(Vec::new()),
     }
@@ -36,10 +42,11 @@ pub(in crate::statements) async fn maintain(
 ) -> Result<Outcome> {
     let op = match work {
         Maintenance::Check => "check",
+        Maintenance::Checksum { quick } => return checksums(session, work, quick, tables).await,
         Maintenance::Optimize => "optimize",
         Maintenance::Repair => "repair",
     };
-    let mut sheet = empty();
+    let mut sheet = empty(work);
     for name in tables {
         let (database, object) = qualified(session, name)?;
         let shown = format!("{database}.{object}");
@@ -72,7 +79,7 @@ pub(in crate::statements) async fn maintain(
             Maintenance::Check | Maintenance::Optimize => {
                 say("note", &format!("{UNKNOWN} {op}: the table lies over files of others"));
             }
-            Maintenance::Repair => {
+            Maintenance::Repair | Maintenance::Checksum { .. } => {
                 say(
                     "note",
                     &format!("{UNKNOWN} repair: CHECK TABLE says what is wrong, `dipper restore` brings a backup"),
@@ -83,7 +90,59 @@ pub(in crate::statements) async fn maintain(
     sheet.into_outcome()
 }
 
-/// Reads everything that is stored of a table.
+/// A checksum of each table; NULL where there is none, with the reason in a warning, as in MySQL.
+async fn checksums(session: &mut Session, work: Maintenance, quick: bool, tables: &[Name]) -> Result<Outcome> {
+    let mut sheet = empty(work);
+    for name in tables {
+        let (database, object) = qualified(session, name)?;
+        let shown = format!("{database}.{object}");
+        let sum = match ddl::table_named(session, name).await {
+            Ok((_, table)) if table.is_native() && quick => Cell::Null,
+            Ok((_, table)) if table.is_native() => Cell::Int(checksum(session, (&database, &object), &table).await?),
+            Ok(_) => {
+                session.warn(1031, format!("{UNKNOWN} checksum: '{shown}' lies over files of others"));
+                Cell::Null
+            }
+            Err(e) if matches!(e.kind, ErrorKind::NoTable | ErrorKind::NoDatabase | ErrorKind::WrongObject) => {
+                session.warn(e.code, e.message);
+                Cell::Null
+            }
+            Err(e) => return Err(e),
+        };
+        sheet.push([shown.into(), sum]);
+    }
+    sheet.into_outcome()
+}
+
+/// The sum of the rows' checksums, each of which is one of its columns' checksums: the order of rows does not count.
+async fn checksum(session: &mut Session, (database, object): (&str, &str), table: &CatalogTable) -> Result<i64> {
+    let quoted = |name: &str| format!("`{}`", name.replace('`', "``"));
+    let state = session.engine.native.newest(table.id).await?;
+    let text = |column: &dipper_store::table::schema::TableColumn| {
+        let name = quoted(&column.name);
+        let value = match &column.data_type {
+            SqlType::Binary => name,
+            SqlType::Bitmap => format!("bitmap_to_base64({name})"),
+            SqlType::Hll => format!("hll_cardinality({name})"),
+            _ => format!("CAST({name} AS STRING)"),
+        };
+        format!("IFNULL(CAST(crc32({value}) AS STRING), '-')")
+    };
+    let columns: Vec<String> = state.schema().columns.iter().filter(|c| !c.hidden).map(text).collect();
+    let (columns, from) = (columns.join(", "), format!("{}.{}", quoted(database), quoted(object)));
+    let sql = format!("SELECT CAST(SUM(crc32(CONCAT_WS(',', {columns}))) % 4294967296 AS BIGINT) FROM {from}");
+    let Some(Statement::Query(query)) = session.parse(&sql)?.pop().map(|parsed| parsed.statement) else {
+        return Err(EngineError::new(ErrorKind::Internal, format!("no query: {sql}")));
+    };
+    let (mut rows, _) = session.run_query(&query, Vec::new()).await?;
+    let mut sum = 0;
+    while let Some(batch) = rows.batches.next().await {
+        sum += batch?.column(0).as_primitive::<Int64Type>().iter().flatten().sum::<i64>();
+    }
+    Ok(sum)
+}
+
+/// Reads all that is stored of a table.
 async fn check(session: &Session, name: &str, table: &CatalogTable) -> Result<Report> {
     let handle = session.engine.native.get(table.id).await?;
     handle.refresh().await?;
