@@ -1,10 +1,12 @@
-//! Normal forms of JSON documents: sorted keys, numbers of one type, no nulls, and a default for text that is not JSON.
+//! JSON documents brought into one form: keys in order, numbers of one type, no nulls, another value for what is no JSON; and a
+//! hash that is the same for documents that are equal.
 
 use arrow::array::ArrayRef;
 use datafusion::common::{Result, exec_err};
 
 use super::args::{Args, write_double};
 use super::func::{Def, MANY, Ret, def};
+use super::hash::murmur3_64;
 use super::json::Values;
 use super::json_path::{Kind, compact, document, kind, members, unquote};
 
@@ -22,6 +24,10 @@ pub const DEFS: &[Def] = &[
         })
     }),
     def("json_array_ignore_null", &["jsonb_array_ignore_null"], (0, MANY), Ret::Json, array_ignore_null),
+    def("json_hash", &["jsonb_hash"], (1, 1), Ret::Int, |a| {
+        let s = a.text(0)?;
+        a.ints(|i| Some(hashed(0, document(s.at(i)?)?)? as i64))
+    }),
     def("json_parse_error_to_value", &["jsonb_parse_error_to_value"], (1, 2), Ret::Json, parse_error_to_value),
 ];
 
@@ -49,15 +55,19 @@ fn nested(out: &mut String, object: bool, members: &[(Option<&str>, &str)], f: f
     out.push(if object { '}' } else { ']' });
 }
 
-/// Sorts the keys of objects by their bytes; of members with equal keys the first stays.
+/// Members of an object, each behind its key, in the order of the keys' bytes; of members with equal keys the first stays.
+fn in_order(object: &str) -> Vec<(Option<String>, (Option<&str>, &str))> {
+    let mut all: Vec<_> = members(object).into_iter().map(|member| (member.0.and_then(unquote), member)).collect();
+    all.sort_by(|(x, _), (y, _)| x.cmp(y));
+    all.dedup_by(|(later, _), (first, _)| later == first);
+    all
+}
+
+/// Objects with their keys in order.
 fn sorted(out: &mut String, value: &str) {
     match kind(value) {
         Kind::Object => {
-            let mut all: Vec<(Option<String>, (Option<&str>, &str))> =
-                members(value).into_iter().map(|member| (member.0.and_then(unquote), member)).collect();
-            all.sort_by(|(x, _), (y, _)| x.cmp(y));
-            all.dedup_by(|(later, _), (first, _)| later == first);
-            let all: Vec<_> = all.into_iter().map(|(_, member)| member).collect();
+            let all: Vec<_> = in_order(value).into_iter().map(|(_, member)| member).collect();
             nested(out, true, &all, sorted);
         }
         Kind::Array => nested(out, false, &members(value), sorted),
@@ -76,6 +86,63 @@ fn doubles(out: &mut String, value: &str) {
         },
         _ => compact(out, value),
     }
+}
+
+/// Doris's numbers of the types of JSON values, of which a value's hash begins.
+mod types {
+    pub const NULL: u8 = 0;
+    pub const TRUE: u8 = 1;
+    pub const FALSE: u8 = 2;
+    pub const INT8: u8 = 3;
+    pub const INT16: u8 = 4;
+    pub const INT32: u8 = 5;
+    pub const INT64: u8 = 6;
+    pub const DOUBLE: u8 = 7;
+    pub const STRING: u8 = 8;
+    pub const OBJECT: u64 = 10;
+    pub const ARRAY: u64 = 11;
+    pub const INT128: u8 = 12;
+}
+
+/// Goes on with a hash by that of a value: MurmurHash3 of the bytes that Doris keeps of it. None for texts and numbers that
+/// Doris does not read. A number is of the smallest type that holds it, as Doris reads it from text.
+fn hashed(hash: u64, value: &str) -> Option<u64> {
+    let scalar = |of: u8, bytes: &[u8]| Some(murmur3_64(&[&[of], bytes].concat(), hash));
+    match kind(value) {
+        Kind::Object => in_order(value)
+            .into_iter()
+            .try_fold(hash ^ types::OBJECT, |hash, (key, (_, value))| hashed(murmur3_64(key?.as_bytes(), hash), value)),
+        Kind::Array => members(value).into_iter().try_fold(hash ^ types::ARRAY, |hash, (_, value)| hashed(hash, value)),
+        Kind::Null => scalar(types::NULL, &[]),
+        Kind::Bool if value == "true" => scalar(types::TRUE, &[]),
+        Kind::Bool => scalar(types::FALSE, &[]),
+        Kind::Text => {
+            let text = unquote(value)?;
+            let length = u32::try_from(text.len()).ok()?;
+            scalar(types::STRING, &[&length.to_le_bytes(), text.as_bytes()].concat())
+        }
+        Kind::Integer => match value.parse::<i128>() {
+            Ok(number) => {
+                if let Ok(number) = i8::try_from(number) {
+                    scalar(types::INT8, &number.to_le_bytes())
+                } else if let Ok(number) = i16::try_from(number) {
+                    scalar(types::INT16, &number.to_le_bytes())
+                } else if let Ok(number) = i32::try_from(number) {
+                    scalar(types::INT32, &number.to_le_bytes())
+                } else if let Ok(number) = i64::try_from(number) {
+                    scalar(types::INT64, &number.to_le_bytes())
+                } else {
+                    scalar(types::INT128, &number.to_le_bytes())
+                }
+            }
+            Err(_) => scalar(types::DOUBLE, &finite(value)?.to_le_bytes()),
+        },
+        Kind::Double => scalar(types::DOUBLE, &finite(value)?.to_le_bytes()),
+    }
+}
+
+fn finite(number: &str) -> Option<f64> {
+    number.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
 fn array_ignore_null(a: &Args) -> Result<ArrayRef> {
@@ -144,5 +211,33 @@ mod tests {
         );
         assert_eq!(shown(doubles, "12345678901234567890123"), "1.2345678901234568e22");
         assert_eq!(shown(doubles, "1e999"), "1e999");
+    }
+
+    #[test]
+    fn hashes_are_those_of_doris() {
+        let hash = |value: &str| hashed(0, document(value).unwrap()).map(|hash| hash as i64);
+        // The examples of Doris' manual.
+        assert_eq!(hash("123"), Some(5_279_066_513_252_500_087));
+        assert_eq!(hash(r#"{"a":123, "b":456}"#), Some(82_454_694_884_268_544));
+        assert_eq!(hash(r#"{"b":456, "a":123}"#), Some(82_454_694_884_268_544));
+        assert_eq!(hash(r#"{"a":123, "a":456}"#), Some(-7_416_836_614_234_106_918));
+        assert_eq!(hash(r#"{"a":456}"#), Some(-3_126_362_109_586_887_012));
+        // What holds a number of each type: 123 as an INT and as a DOUBLE is another value there.
+        let of = |bytes: &[u8]| murmur3_64(bytes, 0) as i64;
+        assert_eq!(of(&[types::INT32, 123, 0, 0, 0]), 7_882_559_133_986_259_892);
+        assert_eq!(of(&[&[types::DOUBLE], &123_f64.to_le_bytes()[..]].concat()), 4_028_523_408_277_343_359);
+        assert_eq!(hash("123.0"), Some(4_028_523_408_277_343_359));
+        assert_eq!(hash("-128"), Some(of(&[types::INT8, 0x80])));
+        assert_eq!(hash("128"), Some(of(&[types::INT16, 0x80, 0])));
+        assert_eq!(hash("32768"), Some(of(&[types::INT32, 0, 0x80, 0, 0])));
+        assert_eq!(hash("9223372036854775807"), Some(of(&[&[types::INT64], &i64::MAX.to_le_bytes()[..]].concat())));
+        let largest = [&[types::INT128], &i128::MAX.to_le_bytes()[..]].concat();
+        assert_eq!(hash("170141183460469231731687303715884105727"), Some(of(&largest)));
+        assert_eq!(hash("170141183460469231731687303715884105728"), hash("1.7014118346046923e38"));
+        assert_eq!(hash(r#""\u0041""#), hash(r#""A""#));
+        assert_eq!(hash("1e999"), None);
+        assert_eq!(hash("[]"), Some(types::ARRAY as i64));
+        assert_eq!(hash("{}"), Some(types::OBJECT as i64));
+        assert_ne!(hash("[[1],2]"), hash("[1,[2]]"));
     }
 }
