@@ -12,8 +12,8 @@ use super::information::SessionInfo;
 pub const DEFS: &[Def] = &[
     def("aes_encrypt", &[], (2, 5), Ret::Bytes, |a| crypt(a, &AES, |task, text| task.encrypt(text))),
     def("aes_decrypt", &[], (2, 5), Ret::Bytes, |a| crypt(a, &AES, |task, bytes| task.decrypt(bytes))),
-    def("sm4_encrypt", &[], (2, 2), Ret::Bytes, |a| crypt(a, &SM4, |task, text| task.encrypt(text))),
-    def("sm4_decrypt", &[], (2, 2), Ret::Bytes, |a| crypt(a, &SM4, |task, bytes| task.decrypt(bytes))),
+    def("sm4_encrypt", &[], (2, 4), Ret::Bytes, |a| crypt(a, &SM4, |task, text| task.encrypt(text))),
+    def("sm4_decrypt", &[], (2, 4), Ret::Bytes, |a| crypt(a, &SM4, |task, bytes| task.decrypt(bytes))),
 ];
 
 /// The bytes from which an initialization vector is completed if it is too short; an empty vector is this constant.
