@@ -1,20 +1,51 @@
-//! LEVENSHTEIN(a, b): the number of characters that have to be inserted, deleted or changed to turn one text into the
-//! other.
+//! LEVENSHTEIN(a, b): how many characters have to be inserted, deleted or changed to make one text of the other.
+//! HAMMING_DISTANCE(a, b): how many have to be changed, where both have as many.
 //!
-//! The work grows with the product of the lengths, so the call checks from time to time whether its statement has
-//! ended.
+//! The work of the first grows with the product of the lengths, so the call looks now and then whether anybody still waits for it.
 
 use arrow::array::ArrayRef;
-use datafusion::common::Result;
+use datafusion::common::{Result, exec_err};
 
 use super::args::Args;
 use super::func::{Def, Ret, def};
 
 /// Functions of this file.
-pub const DEFS: &[Def] = &[def("levenshtein", &[], (2, 2), Ret::Int, levenshtein)];
+pub const DEFS: &[Def] =
+    &[def("levenshtein", &[], (2, 2), Ret::Int, levenshtein), def("hamming_distance", &[], (2, 2), Ret::Int, hamming)];
 
 /// The number of pairs of characters that are compared between two checks whether the statement has ended.
 const LOOK_AFTER: usize = 1 << 20;
+
+fn hamming(a: &Args) -> Result<ArrayRef> {
+    let (left, right) = (a.text(0)?, a.text(1)?);
+    let mut lengths = None;
+    let distances = a.ints(|i| {
+        let (left, right) = (left.at(i)?, right.at(i)?);
+        let distance = hamming_distance(left, right);
+        if distance.is_none() {
+            lengths = Some((left.chars().count(), right.chars().count()));
+        }
+        distance
+    })?;
+    match lengths {
+        Some((left, right)) => {
+            exec_err!("{}: expected texts of the same length, found {left} and {right} characters", a.name)
+        }
+        None => Ok(distances),
+    }
+}
+
+/// `None` for texts of different lengths.
+fn hamming_distance(left: &str, right: &str) -> Option<i64> {
+    let (mut left, mut right) = (left.chars(), right.chars());
+    let mut distance = 0;
+    loop {
+        match (left.next(), right.next()) {
+            (None, None) => return Some(distance),
+            (left, right) => distance += i64::from(left? != right?),
+        }
+    }
+}
 
 fn levenshtein(a: &Args) -> Result<ArrayRef> {
     let (left, right) = (a.text(0)?, a.text(1)?);

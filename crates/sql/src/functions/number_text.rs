@@ -15,8 +15,45 @@ use super::whole::{LARGEINT, large, truncated};
 pub const DEFS: &[Def] = &[
     def("format_number", &[], (1, 1), Ret::Text, format_number),
     def("format_round", &[], (2, 2), Ret::Text, format_round),
+    def("human_readable_seconds", &[], (1, 1), Ret::Text, human_readable_seconds),
     def("parse_data_size", &[], (1, 1), Ret::By(|_| Ok(LARGEINT)), parse_data_size),
 ];
+
+/// `HUMAN_READABLE_SECONDS(x)`: weeks, days, hours, minutes and seconds, without those of which there are none. The sign does not
+/// count; NULL beyond the range of BIGINT.
+fn human_readable_seconds(a: &Args) -> Result<ArrayRef> {
+    const UNITS: [(&str, u64); 5] =
+        [("week", 604_800), ("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)];
+    let x = a.double(0)?;
+    a.texts(|i, out| {
+        let mut left = whole_seconds(x.at(i)?)?;
+        for (unit, seconds) in UNITS {
+            let count = left / seconds;
+            left %= seconds;
+            if count > 0 {
+                let (comma, plural) = (if out.is_empty() { "" } else { ", " }, if count == 1 { "" } else { "s" });
+                let _ = write!(out, "{comma}{count} {unit}{plural}");
+            }
+        }
+        if out.is_empty() {
+            out.push_str("0 seconds");
+        }
+        Some(())
+    })
+}
+
+/// The nearest whole number without its sign; of two, the larger one is taken before the sign is dropped.
+fn whole_seconds(x: f64) -> Option<u64> {
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    // The negation is true of what is no number, too.
+    if !(x.abs() < LIMIT) {
+        return None;
+    }
+    // Adding 0.5 would round up what is just below a half.
+    let floor = x.floor();
+    let nearest = if x - floor >= 0.5 { floor + 1.0 } else { floor };
+    Some(nearest.abs() as u64)
+}
 
 /// `FORMAT_NUMBER(x)`: three digits and a unit of thousands.
 fn format_number(a: &Args) -> Result<ArrayRef> {
