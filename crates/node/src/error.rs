@@ -501,7 +501,7 @@ const REGEX_CODES: &[(&str, u16)] = &[
 /// `ER_REGEXP_RULE_SYNTAX`: of any other pattern.
 const REGEX_SYNTAX: u16 = 3688;
 
-/// The error that a message of DataFusion is.
+/// Makes the error for a message of DataFusion.
 fn with_code(message: &str, kind: ErrorKind) -> EngineError {
     let message = words::plain(message);
     if let Some((_, reason)) = message.rsplit_once(NO_REGEX) {
@@ -548,7 +548,9 @@ fn from_datafusion(e: &DataFusionError) -> EngineError {
         DataFusionError::Plan(m) => with_code(m, plan_kind(m)),
         DataFusionError::Execution(m) => with_code(m, ErrorKind::Invalid),
         DataFusionError::Internal(m) => EngineError::new(ErrorKind::Internal, m),
-        DataFusionError::ObjectStore(inner) => EngineError::new(ErrorKind::File, inner.to_string()),
+        DataFusionError::ObjectStore(inner) => {
+            EngineError::of_store(ErrorKind::File, inner.to_string(), inner.as_ref())
+        }
         DataFusionError::IoError(inner) => from_io(inner),
         other => EngineError::new(ErrorKind::Invalid, other.strip_backtrace()),
     }
@@ -663,6 +665,41 @@ mod tests {
             "GET x: 404: <?xml version=\"1.0\"?>\n<Error><Code>NoSuchBucket</Code><Message>None.</Message></Error>!";
         assert_eq!(EngineError::new(ErrorKind::Storage, xml).message, "GET x: 404: NoSuchBucket: None.!");
         assert_eq!(EngineError::new(ErrorKind::Storage, "a <Error> b").message, "a <Error> b");
+    }
+
+    #[test]
+    fn faults_of_stores_that_pass_are_one_kind_for_every_read() {
+        let store = |status: &str| object_store::Error::Generic {
+            store: "S3",
+            source: format!("Server returned non-2xx status code: {status}").into(),
+        };
+        let read_by = |status: &str, io_kind| -> Vec<EngineError> {
+            let chain = || ChainError::Store { path: "catalog/v".into(), source: store(status) };
+            vec![
+                CatalogError::Chain(chain()).into(),
+                TableError::Chain(chain()).into(),
+                SegmentError::Store { object: "t/1".into(), source: store(status) }.into(),
+                TextError::io("s3://b/a.csv", std::io::Error::new(io_kind, store(status).to_string())).into(),
+                IcebergError::read("s3://b/m.avro", store(status)).into(),
+                DataFusionError::ObjectStore(Box::new(store(status))).into(),
+                EngineError::of_store(
+                    ErrorKind::File,
+                    format!("cannot write 's3://b/a.csv': {}", store(status)),
+                    &store(status),
+                ),
+            ]
+        };
+        for e in read_by("503 Service Unavailable: ", std::io::ErrorKind::Other) {
+            assert_eq!((e.kind, e.code), (ErrorKind::Storage, 1030), "{e}");
+            assert!(e.message.ends_with("503 Service Unavailable:; repeat the statement later"), "{e}");
+        }
+        let lasting = read_by("400 Bad Request", std::io::ErrorKind::Other);
+        assert!(lasting.iter().all(|e| !e.message.contains("later")), "{lasting:?}");
+        let codes: Vec<u16> = lasting.iter().map(|e| e.code).collect();
+        assert_eq!(codes, [1030, 1030, 1030, 29, 29, 29, 29]);
+        // What a worker is told of another one's error keeps the kind of the layer below.
+        let busy = TextError::io("s3://b/a.csv", std::io::Error::new(std::io::ErrorKind::ResourceBusy, "busy"));
+        assert_eq!(EngineError::from(busy).kind, ErrorKind::Storage);
     }
 
     #[test]
