@@ -98,6 +98,10 @@ def main():
                     findings.append("server")
                     print(f"the server died:\n{server.log.read_text()[-4000:]}")
                     break
+                if not any(process.is_alive() for process in processes) and found.empty():
+                    findings.append("driver")
+                    print("the processes that ask have ended before their time; their errors are above")
+                    break
                 continue
             if result is None:
                 running -= 1

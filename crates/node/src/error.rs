@@ -576,7 +576,7 @@ fn from_boxed(inner: &(dyn std::error::Error + Send + Sync + 'static)) -> Engine
     } else if let Some(e) = inner.downcast_ref::<arrow::error::ArrowError>() {
         from_arrow(e, || e.to_string())
     } else {
-        EngineError::invalid(inner.to_string())
+        with_code(&inner.to_string(), ErrorKind::Invalid)
     }
 }
 

@@ -41,7 +41,10 @@ fn no_cast(message: &str) -> Option<String> {
 
 /// Rewrites the error of a regular expression without its drawing. `None` for other messages.
 fn no_regex(message: &str) -> Option<String> {
-    message.strip_prefix("Regular expression did not compile: ")?;
+    // Of arrow's kernel, and of DataFusion's rule for constant patterns.
+    if !["Regular expression did not compile: ", "regex parse error:"].iter().any(|begin| message.starts_with(begin)) {
+        return None;
+    }
     let lines = || message.lines().map(str::trim);
     let reason = lines().find_map(|line| line.strip_prefix("error: ")).unwrap_or("it is too large");
     let pattern = lines().skip_while(|line| !line.starts_with("regex parse error")).nth(1);
