@@ -7,6 +7,7 @@ use std::sync::Arc;
 use dipper_dialect::parser::ParseOptions;
 use dipper_dialect::statement::Statement;
 use dipper_lake::sheet::{Cell, Sheet, wall_clock_text, wall_clock_us};
+use dipper_lake::virtual_tables::partitions;
 use dipper_sql::charter::session::TableRef;
 use dipper_sql::charter::table_refs;
 use dipper_store::catalog::access::Privileges;
@@ -277,7 +278,7 @@ pub(super) async fn rowsets(context: &Arc<QueryContext>, wanted: &Wanted, sheet:
             sheet.push([
                 Cell::Int(1),
                 s.id.to_string().into(),
-                super::partitions::tablet_id(tablet.partition, tablet.bucket),
+                partitions::tablet_id(tablet.partition, tablet.bucket),
                 int(s.live_rows()),
                 Cell::Null,
                 Cell::Int(1),
@@ -317,7 +318,7 @@ pub(super) async fn partitions_meta(context: &Arc<QueryContext>, wanted: &Wanted
                 wall_clock_us(state.changed_ms(), &zone),
                 int(state.seq() + 1),
                 (&key).into(),
-                super::partitions::range_text(schema, &partition.bounds).into(),
+                partitions::range_text(schema, &partition.bounds).into(),
                 (&distributed).into(),
                 Cell::Int(i64::from(partition.buckets)),
                 Cell::Int(1),
@@ -326,7 +327,7 @@ pub(super) async fn partitions_meta(context: &Arc<QueryContext>, wanted: &Wanted
                 Cell::Null,
                 Cell::Int(0),
                 Cell::Int(temporary),
-                super::partitions::bytes_text(bytes).trim().into(),
+                partitions::bytes_text(bytes).trim().into(),
                 int(rows),
                 Cell::Int(1),
             ]);

@@ -9,6 +9,7 @@ use dipper_dialect::statement::{Name, Properties};
 use dipper_lake::catalogs::{ExternalObject, hive};
 use dipper_lake::files::define;
 use dipper_lake::sheet::{Cell, Kind, Sheet};
+use dipper_lake::virtual_tables::partitions;
 use dipper_store::catalog::TableDef;
 use dipper_store::catalog::access::Privileges;
 
@@ -261,5 +262,5 @@ async fn partitions(context: &Arc<QueryContext>, catalog: &str, database: &str, 
     }
     let state = crate::native::snapshot(context, found.id).await?;
     let version = context.engine.native.get(found.id).await?.version();
-    Ok(super::partitions::partition_rows(&state, version, &context.variables.time_zone(), false))
+    Ok(partitions::partition_rows(&state, version, &context.variables.time_zone(), false))
 }

@@ -15,6 +15,7 @@ use crate::context::QueryContext;
 use crate::error::Result;
 use crate::profile::{Profile, Task};
 use dipper_lake::sheet::{Cell, Sheet, wall_clock_us};
+use dipper_lake::virtual_tables::partitions;
 use dipper_variables::Variables;
 
 /// Number of the only node.
@@ -40,7 +41,7 @@ pub(super) async fn be_tablets(context: &Arc<QueryContext>, wanted: &Wanted, she
                     NODE,
                     int(table.id.0),
                     Cell::Int(i64::from(partition.id)),
-                    super::partitions::tablet_id(partition.id, bucket),
+                    partitions::tablet_id(partition.id, bucket),
                     Cell::Int(1),
                     int(state.seq()),
                     int(state.seq()),

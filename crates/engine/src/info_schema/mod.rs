@@ -18,7 +18,6 @@ mod loads;
 pub(crate) mod measures;
 pub(crate) mod nodes;
 mod objects;
-pub(crate) mod partitions;
 mod server;
 
 use std::collections::BTreeSet;

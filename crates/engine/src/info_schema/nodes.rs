@@ -8,10 +8,10 @@ use dipper_store::catalog::CatalogState;
 use dipper_store::catalog::access::{Privileges, Rights};
 use dipper_variables::Variables;
 
-use super::partitions::bytes_text;
 use crate::access::{self, Object};
 use crate::engine::Engine;
 use crate::error::Result;
+use dipper_lake::virtual_tables::partitions::bytes_text;
 
 /// Columns of SHOW BACKENDS and backends().
 pub(crate) const BACKENDS: &[&str] = &[

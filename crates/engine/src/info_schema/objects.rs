@@ -6,6 +6,7 @@ use std::sync::Arc;
 use dipper_base::names::DEFAULT_DATABASE;
 use dipper_lake::files::define;
 use dipper_lake::sheet::{Cell, Sheet, wall_clock_us};
+use dipper_lake::virtual_tables::partitions;
 use dipper_store::catalog::access::{Privileges, Rights};
 use dipper_store::catalog::{CatalogState, Table, TableDef, TableId};
 use dipper_store::table::TableState;
@@ -322,7 +323,7 @@ fn native_partitions(
             Cell::Null,
             expression.clone().into(),
             Cell::Null,
-            super::partitions::range_text(schema, &partition.bounds).into(),
+            partitions::range_text(schema, &partition.bounds).into(),
         ]);
         row.extend([rows, average, data, most, index, free]);
         row.extend([wall_clock_us(created_ms, zone), updated, Cell::Null, Cell::Null]);

@@ -9,12 +9,14 @@
 //! | `briefs.rs` | `mysql`, `performance_schema`, Doris's and StarRocks' `information_schema`, written in words |
 //! | `of_mysql.rs`, `of_starrocks.rs` | tables that consoles and monitors read, mostly without rows |
 //! | `no_rows.rs` | the lists of SHOW that are always empty |
+//! | `partitions.rs` | partitions and tablets of native tables |
 
 mod briefs;
 mod heads;
 pub mod no_rows;
 mod of_mysql;
 mod of_starrocks;
+pub mod partitions;
 
 use std::borrow::Cow;
 

@@ -10,9 +10,9 @@ use dipper_store::table::schema::{Index, Model, Partition};
 use dipper_store::table::{SegmentRef, TableState};
 
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::info_schema::partitions::{Size, bytes_text, int, partition_rows, tablet_id};
 use crate::session::Session;
 use crate::statements::{ddl, native};
+use dipper_lake::virtual_tables::partitions::{Size, bytes_text, int, partition_rows, tablet_id};
 
 /// Returns a native table with the newest version and state of its chain.
 async fn state(session: &Session, name: &Name) -> Result<(Arc<Table>, u64, Arc<TableState>)> {

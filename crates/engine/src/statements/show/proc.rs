@@ -166,8 +166,9 @@ async fn tables(session: &Session, id: &str) -> Result<Sheet> {
             true => {
                 let state = session.engine.native.newest(table.id).await?;
                 let by = state.schema().partition_by.as_ref();
-                let column =
-                    by.map(|by| crate::info_schema::partitions::columns(&state, &by.columns)).unwrap_or_default();
+                let column = by
+                    .map(|by| dipper_lake::virtual_tables::partitions::columns(&state, &by.columns))
+                    .unwrap_or_default();
                 let tablets: u64 = state.partitions().map(|p| u64::from(p.buckets)).sum();
                 row.extend([
                     "1".into(),

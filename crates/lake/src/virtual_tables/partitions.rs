@@ -3,27 +3,31 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use dipper_lake::sheet::{Cell, Kind, Sheet, wall_clock_text};
+use crate::sheet::{Cell, Kind, Sheet, wall_clock_text};
 use dipper_store::table::schema::{Bounds, Distribution, Partition, PartitionId, TableSchema, Values};
 use dipper_store::table::{SegmentRef, TableState};
 
 /// Rows, bytes and number of some segments.
 #[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Size {
-    pub(crate) rows: u64,
-    pub(crate) bytes: u64,
-    pub(crate) segments: u64,
+pub struct Size {
+    /// Rows that are not deleted.
+    pub rows: u64,
+    /// Bytes in the store.
+    pub bytes: u64,
+    /// Number of segments.
+    pub segments: u64,
 }
 
 impl Size {
-    pub(crate) fn add(&mut self, s: &SegmentRef<'_>) {
+    /// Adds a segment.
+    pub fn add(&mut self, s: &SegmentRef<'_>) {
         self.rows += s.live_rows();
         self.bytes += s.segment.bytes;
         self.segments += 1;
     }
 
     /// The rows and bytes of `segments` together.
-    pub(crate) fn of<'a>(segments: impl Iterator<Item = SegmentRef<'a>>) -> Size {
+    pub fn of<'a>(segments: impl Iterator<Item = SegmentRef<'a>>) -> Size {
         let mut size = Size::default();
         segments.for_each(|s| size.add(&s));
         size
@@ -31,7 +35,7 @@ impl Size {
 }
 
 /// Formats a size as Doris does, as in `1.234 KB`.
-pub(crate) fn bytes_text(bytes: u64) -> String {
+pub fn bytes_text(bytes: u64) -> String {
     let mut value = bytes as f64;
     let mut unit = "";
     for next in ["KB", "MB", "GB", "TB"] {
@@ -44,19 +48,19 @@ pub(crate) fn bytes_text(bytes: u64) -> String {
 }
 
 /// Makes a cell of BIGINT; larger numbers become its maximum.
-pub(crate) fn int(n: u64) -> Cell {
+pub fn int(n: u64) -> Cell {
     Cell::Int(i64::try_from(n).unwrap_or(i64::MAX))
 }
 
 /// Returns the names of the columns with these ids.
-pub(crate) fn columns(state: &TableState, ids: &[u32]) -> String {
+pub fn columns(state: &TableState, ids: &[u32]) -> String {
     let schema = state.schema();
     let names = ids.iter().filter_map(|id| schema.position(*id)).map(|at| schema.columns[at].name.as_str());
     names.collect::<Vec<_>>().join(", ")
 }
 
 /// Makes the rows of SHOW PARTITIONS for a table whose chain is at `version`.
-pub(crate) fn partition_rows(state: &TableState, version: u64, zone: &str, temporary: bool) -> Sheet {
+pub fn partition_rows(state: &TableState, version: u64, zone: &str, temporary: bool) -> Sheet {
     let mut sheet = Sheet::new(&[
         ("PartitionId", Kind::Int),
         ("PartitionName", Kind::Text),
@@ -124,12 +128,12 @@ pub(crate) fn partition_rows(state: &TableState, version: u64, zone: &str, tempo
 }
 
 /// Makes a number for a tablet that is unique in its table.
-pub(crate) fn tablet_id(partition: PartitionId, bucket: u32) -> Cell {
+pub fn tablet_id(partition: PartitionId, bucket: u32) -> Cell {
     Cell::Int((i64::from(partition) << 24) + i64::from(bucket) + 10_000)
 }
 
 /// Formats the values of a partition as in Doris's SHOW PARTITIONS.
-pub(crate) fn range_text(schema: &TableSchema, bounds: &Bounds) -> String {
+pub fn range_text(schema: &TableSchema, bounds: &Bounds) -> String {
     let Some(by) = &schema.partition_by else { return String::new() };
     let types: Vec<String> = (by.columns.iter())
         .filter_map(|id| schema.position(*id))
