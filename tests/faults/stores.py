@@ -121,7 +121,7 @@ def faults_that_pass_are_one_error():
     env = environment(store)
     has(sql("SELECT count(*) FROM " + of.format("none.csv"), env), "ERROR 29 ")
     refused = sql("SELECT count(*) FROM " + of.format("in/"), {**env, "AWS_SECRET_ACCESS_KEY": "other"})
-    has(refused, "ERROR 1227 ", "SignatureDoesNotMatch")
+    has(refused, "ERROR 29 ", "SignatureDoesNotMatch")
     assert "later" not in refused, refused
     store.stop()
     for statement, _ in cases:
