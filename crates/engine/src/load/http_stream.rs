@@ -405,7 +405,7 @@ mod tests {
             "compress_type" => "gz",
             "column_separator" | "line_delimiter" => ",",
             "enclose" | "escape" => "'",
-            "columns" | "function_column.sequence_col" => "a",
+            "columns" | "function_column.sequence_col" | "merge_condition" => "a",
             "hidden_columns" => "__DORIS_DELETE_SIGN__",
             "where" => "a > 1",
             // It is one of two that go together.
@@ -459,6 +459,7 @@ mod tests {
                 "merge_type",
                 "function_column.sequence_col",
                 "hidden_columns",
+                "merge_condition",
                 "negative",
                 "partitions",
                 "temporary_partitions",

@@ -45,8 +45,7 @@ fn human_readable_seconds(a: &Args) -> Result<ArrayRef> {
 /// The nearest whole number without its sign; of two, the larger one is taken before the sign is dropped.
 fn whole_seconds(x: f64) -> Option<u64> {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
-    // The negation is true of what is no number, too.
-    if !(x.abs() < LIMIT) {
+    if x.is_nan() || x.abs() >= LIMIT {
         return None;
     }
     // Adding 0.5 would round up what is just below a half.
