@@ -88,11 +88,11 @@ $(TESTS)/tpcds/installed: tests/tpcds/requirements.txt
 	touch $@
 
 ## Lints and documentation with warnings denied, also of the fuzz targets. Cargo checks all dependencies once more for that:
-## some ten minutes of CPU time the first time. Links in documentation are not judged yet: syntax in brackets reads as a link.
+## some ten minutes of CPU time the first time.
 lint:
 	cargo fmt --all --check
 	CUSTOM_LIBFUZZER_PATH=$(CURDIR)/fuzz/Cargo.toml cargo clippy --release --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings -A rustdoc::broken_intra_doc_links -A rustdoc::private_intra_doc_links -A rustdoc::bare_urls" cargo doc --release --workspace --exclude dipper-fuzz --no-deps --document-private-items
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links -A rustdoc::bare_urls" cargo doc --release --workspace --exclude dipper-fuzz --no-deps --document-private-items
 
 ## Measures dipper beside DuckDB, Polars, ClickHouse, MariaDB and Redis on 2 cores (benchmarks/README.md): all steps, or those in STEPS.
 STEPS ?= run load compare point

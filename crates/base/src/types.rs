@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub enum SqlType {
     /// BOOLEAN, BOOL.
     Boolean,
-    /// TINYINT [UNSIGNED].
+    /// `TINYINT [UNSIGNED]`.
     TinyInt,
     /// SMALLINT.
     SmallInt,

@@ -33,7 +33,7 @@ use crate::result::{Column, Outcome, Rows};
 use crate::session::Session;
 use crate::statements;
 
-/// The variables that limit the time of a statement; see [`Variables::query_timeout`].
+/// The variables that limit the time of a statement; see `Variables::query_timeout`.
 const LIMITS: [&str; 2] = ["query_timeout", "max_execution_time"];
 
 impl Session {

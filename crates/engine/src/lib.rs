@@ -20,7 +20,7 @@
 //! | [`point`] | how are rows looked up by key without a planner? |
 //! | [`statements`] | what does each statement that is not a query do? |
 //! | [`profile`] | where did the time of a statement or load go? |
-//! | [`reference`] | what do the generated pages of the documentation say? |
+//! | [`mod@reference`] | what do the generated pages of the documentation say? |
 //! | [`help`] | what does HELP answer? |
 //! | [`process`] | what is running, and how is it killed? |
 

@@ -255,7 +255,7 @@ async fn run_once(context: Arc<QueryContext>, query: QueryText, params: Vec<VarV
     .await
 }
 
-/// Runs a physical plan on [the threads of its class](Engine::threads_of) as soon as it is
+/// Runs a physical plan on the threads of its class (`Engine::threads_of`) as soon as it is
 /// [admitted](crate::admission), and passes its batches on through a bounded channel.
 pub(crate) async fn start(
     context: &QueryContext,

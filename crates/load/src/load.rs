@@ -117,7 +117,7 @@ pub struct Checked {
     pub report: PushReport,
 }
 
-/// A load in progress; see the [crate](crate). It is shared by the threads that push.
+/// A load in progress; see the [crate]. It is shared by the threads that push.
 ///
 /// Dropped without [`finish`](Load::finish) or [`abort`](Load::abort), it leaves objects that vacuum deletes.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use super::cursor::Cursor;
 use crate::error::SqlError;
 use crate::statement::{CatalogAlteration, DatabaseAlteration, Statement};
 
-/// Reads `[IF NOT EXISTS] name [COMMENT ..] PROPERTIES (..)`, after CREATE [EXTERNAL] CATALOG.
+/// Reads `[IF NOT EXISTS] name [COMMENT ..] PROPERTIES (..)`, after `CREATE [EXTERNAL] CATALOG`.
 pub(super) fn create(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let if_not_exists = c.if_not_exists();
     let name = name(c)?;

@@ -5,7 +5,7 @@ use super::Properties;
 /// A change by ALTER DATABASE.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DatabaseAlteration {
-    /// RENAME [TO] name.
+    /// `RENAME [TO] name`.
     Rename(String),
     /// SET PROPERTIES (...); SET DATA, REPLICA or TRANSACTION QUOTA as `data_quota` and so on.
     SetProperties(Properties),
@@ -14,10 +14,10 @@ pub enum DatabaseAlteration {
 /// A change by ALTER CATALOG.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CatalogAlteration {
-    /// SET [PROPERTIES] (...).
+    /// `SET [PROPERTIES] (...)`.
     SetProperties(Properties),
     /// MODIFY COMMENT.
     Comment(String),
-    /// RENAME [TO] name.
+    /// `RENAME [TO] name`.
     Rename(String),
 }

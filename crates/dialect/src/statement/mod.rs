@@ -167,7 +167,7 @@ pub enum Statement {
     Update(Update),
     /// DELETE FROM.
     Delete(Delete),
-    /// LOAD DATA [LOCAL] INFILE.
+    /// `LOAD DATA [LOCAL] INFILE`.
     LoadData(LoadData),
     /// CREATE TABLE of a native table.
     CreateTable(Box<CreateTable>),
@@ -222,7 +222,7 @@ pub enum Statement {
         /// PROPERTIES, and character set or collation under `charset`, `collate`.
         properties: Properties,
     },
-    /// CREATE [EXTERNAL] CATALOG.
+    /// `CREATE [EXTERNAL] CATALOG`.
     CreateCatalog {
         /// The name.
         name: String,
@@ -395,7 +395,7 @@ pub enum Statement {
     },
     /// SAVEPOINT name.
     Savepoint(String),
-    /// ROLLBACK TO [SAVEPOINT] name.
+    /// `ROLLBACK TO [SAVEPOINT] name`.
     RollbackTo(String),
     /// RELEASE SAVEPOINT name.
     ReleaseSavepoint(String),
@@ -719,9 +719,9 @@ pub enum SetValue {
 /// The kinds of locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockKind {
-    /// READ [LOCAL].
+    /// `READ [LOCAL]`.
     Read,
-    /// [LOW_PRIORITY] WRITE.
+    /// `[LOW_PRIORITY] WRITE`.
     Write,
 }
 

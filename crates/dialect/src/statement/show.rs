@@ -34,7 +34,7 @@ pub enum ShowKind {
         /// The catalog.
         from: Option<Name>,
     },
-    /// [FULL] TABLES [FROM db].
+    /// `[FULL] TABLES [FROM db]`.
     Tables {
         /// Whether FULL was written.
         full: bool,
@@ -61,7 +61,7 @@ pub enum ShowKind {
     CreateView(Name),
     /// CREATE DATABASE d.
     CreateDatabase(Name),
-    /// [FULL] COLUMNS / FIELDS FROM t [FROM db].
+    /// `[FULL] COLUMNS / FIELDS FROM t [FROM db]`.
     Columns {
         /// Whether FULL was written.
         full: bool,
@@ -70,7 +70,7 @@ pub enum ShowKind {
     },
     /// INDEX / INDEXES / KEYS FROM t.
     Index(Name),
-    /// [TEMPORARY] PARTITIONS [FROM] t.
+    /// `[TEMPORARY] PARTITIONS [FROM] t`.
     Partitions {
         /// The table.
         table: Name,
@@ -95,7 +95,7 @@ pub enum ShowKind {
         /// The partitions; empty for all.
         partitions: Vec<String>,
     },
-    /// DATA [FROM t] [ALL].
+    /// `DATA [FROM t] [ALL]`.
     Data {
         /// The table; `None` for all tables of the database.
         table: Option<Name>,
@@ -132,7 +132,7 @@ pub enum ShowKind {
     },
     /// TABLE STATS t.
     TableStats(Name),
-    /// COLUMN [CACHED] STATS t [(columns)].
+    /// `COLUMN [CACHED] STATS t [(columns)]`.
     ColumnStats {
         /// The table.
         table: Name,
@@ -163,7 +163,7 @@ pub enum ShowKind {
     VerboseVariables,
     /// [GLOBAL|SESSION] STATUS.
     Status(Scope),
-    /// [FULL] PROCESSLIST.
+    /// `[FULL] PROCESSLIST`.
     Processlist {
         /// Whether FULL was written.
         full: bool,
@@ -178,7 +178,7 @@ pub enum ShowKind {
         /// Whether only their number is shown.
         count: bool,
     },
-    /// [STORAGE] ENGINES.
+    /// `[STORAGE] ENGINES`.
     Engines,
     /// CHARSET / CHARACTER SET.
     Charset,
@@ -215,7 +215,7 @@ pub enum ShowKind {
         /// Whether the properties of all users are shown.
         all: bool,
     },
-    /// [FULL] [BUILTIN] FUNCTIONS [FROM db]; also FUNCTION STATUS, GLOBAL FUNCTIONS.
+    /// `[FULL] [BUILTIN] FUNCTIONS [FROM db]`; also FUNCTION STATUS, GLOBAL FUNCTIONS.
     Functions {
         /// Whether FULL was written.
         full: bool,

@@ -47,7 +47,7 @@ pub(super) async fn describe(session: &mut Session, target: &DescribeTarget, ext
     sheet.into_outcome()
 }
 
-/// Makes the rows of SHOW [FULL] COLUMNS.
+/// Makes the rows of `SHOW [FULL] COLUMNS`.
 pub(super) async fn columns(session: &Session, table: &Name, full: bool) -> Result<Sheet> {
     let mut sheet = match full {
         true => {

@@ -14,13 +14,14 @@ use std::sync::Arc;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, DFSchemaRef, ExprSchema, Result, ScalarValue, Spans, not_impl_err};
 use datafusion::functions_aggregate::expr_fn::{count, max, min};
-use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison, SetQuantifier};
+use datafusion::logical_expr::expr::{Alias, Cast, Exists, InSubquery, SetComparison, SetQuantifier, TryCast};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::{conjunction, disjunction, merge_schema, split_conjunction_owned};
 use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, Filter, LogicalPlan, LogicalPlanBuilder, Operator, Sort, Subquery, lit, when,
 };
 
+use super::typed::{CAST_NAME, TYPED_NAME};
 use super::{compare, join_conditions, one_row};
 use crate::class::Class;
 
@@ -305,7 +306,20 @@ fn condition(expr: Expr, schema: &DFSchema) -> Result<Expr> {
 fn columns_say_nulls(x: &Expr, schema: &DFSchema) -> Result<bool> {
     let columns = x.column_refs();
     let may_be_null = |column: &&Column| schema.field_from_column(column).is_ok_and(|field| field.is_nullable());
-    Ok(!columns.is_empty() && (!x.nullable(schema)? || columns.iter().any(may_be_null)))
+    Ok(stays_a_column(x) && (!x.nullable(schema)? || columns.iter().any(may_be_null)))
+}
+
+/// Whether an expression is a column, or a cast of one. DataFusion simplifies others before it plans the join:
+/// `CASE WHEN k IS NOT NULL THEN 0 END` over a column without NULLs becomes 0, and so does `k * 0`.
+fn stays_a_column(x: &Expr) -> bool {
+    match x {
+        Expr::Column(_) => true,
+        Expr::Alias(Alias { expr, .. }) | Expr::Cast(Cast { expr, .. }) | Expr::TryCast(TryCast { expr, .. }) => {
+            stays_a_column(expr)
+        }
+        Expr::ScalarFunction(f) => [CAST_NAME, TYPED_NAME].contains(&f.func.name()) && stays_a_column(&f.args[0]),
+        _ => false,
+    }
 }
 
 /// Removes IN (SELECT ...) from an expression, keeping the part of its value that is wanted.

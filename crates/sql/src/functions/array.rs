@@ -351,7 +351,7 @@ fn enumerate(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// ARRAY_RANGE([start,] end [, step]): from `start` up to `end`, which is excluded. NULL for negative arguments.
+/// `ARRAY_RANGE([start,] end [, step])`: from `start` up to `end`, which is excluded. NULL for negative arguments.
 fn range(a: &Args) -> Result<ArrayRef> {
     let columns = (0..a.len()).map(|k| a.int(k)).collect::<Result<Vec<_>>>()?;
     let mut builder = arrow::array::ListBuilder::new(arrow::array::Int64Builder::new());

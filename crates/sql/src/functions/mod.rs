@@ -1,7 +1,7 @@
 //! Functions of MySQL and Doris that DataFusion lacks or defines differently, one file per family.
 //!
 //! A function is a [`func::Def`]: its name, arity, result type and a body over whole Arrow columns. [`register_all`]
-//! registers all of them. DataFusion's own functions can be called if [`taken`] lists them. Calls with a syntax of
+//! registers all of them. DataFusion's own functions can be called if [`mod@taken`] lists them. Calls with a syntax of
 //! their own (`INTERVAL`, `SEPARATOR`, `EXTRACT`) are turned into plain calls by [`rewrite_calls`] before planning.
 //!
 //! Where Doris and MySQL differ, Doris's rule holds. Known departures from both:

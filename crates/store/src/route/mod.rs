@@ -5,7 +5,7 @@
 //! are partition columns is simply a shorter byte string, and "these columns have these values" is an interval of byte
 //! strings.
 //!
-//! A row's bucket is `hash * buckets >> 64`, with the [hash](hash) of its distribution columns. Both encodings are part
+//! A row's bucket is `hash * buckets >> 64`, with the [`hash`] of its distribution columns. Both encodings are part
 //! of the format: readers prune by them.
 
 mod auto;

@@ -8,7 +8,7 @@
 //! | type | bytes |
 //! |---|---|
 //! | BOOLEAN, TINYINT | 1 |
-//! | SMALLINT / INT, FLOAT / BIGINT [UNSIGNED], DOUBLE | 2 / 4 / 8, little-endian |
+//! | SMALLINT / INT, FLOAT / `BIGINT [UNSIGNED]`, DOUBLE | 2 / 4 / 8, little-endian |
 //! | DATE | `04`, year (2), month, day |
 //! | DATETIME | a length of 0 (MySQL's epoch, never written), 4, 7 or 11; date as above; hour, minute, second; µs (4) |
 //! | TIME | a length of 0, 8 or 12; sign, days (4), hours, minutes, seconds; microseconds (4) |

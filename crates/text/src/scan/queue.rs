@@ -43,7 +43,7 @@ pub struct Scan {
     pub(super) output: SchemaRef,
     /// Whether any column in use holds text.
     pub(super) text: bool,
-    /// Whether only the number of records is wanted and [`count`](super::count) can count them without state between
+    /// Whether only the number of records is wanted and [`count`] can count them without state between
     /// blocks.
     pub(super) counts: bool,
     /// Whether records are checked although no column of them is wanted.
