@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use dipper_base::retry;
+
 /// The crates that each crate may use, in the order of ARCHITECTURE.md: a crate uses only crates above it.
 const EDGES: &[(&str, &[&str])] = &[
     ("base", &[]),
@@ -241,5 +243,44 @@ fn crates_are_no_larger_than_they_may() {
     for (name, most) in LINES {
         let found = lines(&crates().join(name).join("src"));
         assert!(found <= *most, "{name} has {found} lines: what needs no session belongs to a crate below it");
+    }
+}
+
+/// The sources of all crates, without the file that defines the policies.
+fn sources(directory: &Path, out: &mut String) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let file = entry.unwrap().path();
+        if file.is_dir() {
+            sources(&file, out);
+        } else if file.extension().is_some_and(|e| e == "rs") && !file.ends_with("base/src/retry.rs") {
+            out.push_str(&fs::read_to_string(&file).unwrap());
+        }
+    }
+}
+
+#[test]
+fn every_policy_of_what_is_tried_again_is_used_and_described() {
+    let page = fs::read_to_string(crates().parent().unwrap().join("ARCHITECTURE.md")).unwrap();
+    let section = page.split("\n### When the store fails\n").nth(1).unwrap().split("\n### ").next().unwrap();
+    let rows: Vec<&str> = section.lines().filter(|line| line.starts_with("| `")).collect();
+    let names: Vec<&str> = rows.iter().map(|row| row.split('`').nth(1).unwrap()).collect();
+    assert_eq!(names, retry::ALL.iter().map(|policy| policy.name).collect::<Vec<_>>());
+    let mut code = String::new();
+    for (name, _) in EDGES {
+        sources(&crates().join(name).join("src"), &mut code);
+    }
+    for (policy, row) in retry::ALL.iter().zip(&rows) {
+        let attempts = match policy.attempts {
+            u32::MAX => "no limit".to_string(),
+            attempts => format!("{attempts} attempts"),
+        };
+        assert!(row.contains(&attempts), "{row}\nhas not '{attempts}'");
+        let seconds = policy.unless_took.map(|long| format!("within {} seconds", long.as_secs()));
+        assert!(seconds.is_none_or(|seconds| row.contains(&seconds)), "{row}\n{policy:?}");
+        assert!(code.contains(&format!("retry::{}", policy.name)), "{} is not used", policy.name);
+        for file in row.split('`').filter(|word| word.starts_with("crates/")) {
+            let text = fs::read_to_string(crates().parent().unwrap().join(file)).expect(file);
+            assert!(text.contains(&format!("retry::{}", policy.name)), "{file} does not use {}", policy.name);
+        }
     }
 }

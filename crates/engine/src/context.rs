@@ -88,8 +88,9 @@ pub(crate) struct ChangedTable {
     pub(crate) after: u64,
 }
 
-/// The state of each native table that a statement has read.
-pub(crate) type Snapshots = parking_lot::Mutex<HashMap<TableId, Arc<TableState>>>;
+/// The state of each native table that a statement has read, or why it could not be read: a store that failed for a
+/// minute is not asked for another one.
+pub(crate) type Snapshots = parking_lot::Mutex<HashMap<TableId, Result<Arc<TableState>>>>;
 
 impl QueryContext {
     /// The snapshots of a statement that has read nothing yet.
@@ -216,7 +217,7 @@ impl QueryContext {
 
 /// The snapshots that a statement begins with: the state of the table that its transaction has written to.
 pub(crate) fn snapshots_of(own: Option<&(TableId, Arc<TableState>)>) -> Arc<Snapshots> {
-    Arc::new(parking_lot::Mutex::new(own.cloned().into_iter().collect()))
+    Arc::new(parking_lot::Mutex::new(own.cloned().into_iter().map(|(id, state)| (id, Ok(state))).collect()))
 }
 
 /// How a statement with these variables reads remote stores.

@@ -235,9 +235,12 @@ impl Session {
             Either::Left((rows, newest)) => (Some(rows), newest.await?),
             Either::Right((newest, _)) => (None, newest?),
         };
-        // A table that could not be read is missing in `newest`: the query is run again, and reports the reason.
-        let is_same = |id: &TableId, state| newest.snapshots.lock().get(id).is_some_and(|s| Arc::ptr_eq(s, state));
-        if Arc::ptr_eq(&known.catalog, &newest.catalog) && assumed.iter().all(|(id, s)| is_same(id, s)) {
+        // A table that could not be read has no state in `newest`: the query is run again, and reports the reason.
+        let is_same = |(id, state): (&TableId, &Result<Arc<_>>)| match (state, newest.snapshots.lock().get(id)) {
+            (Ok(known), Some(Ok(new))) => Arc::ptr_eq(known, new),
+            _ => false,
+        };
+        if Arc::ptr_eq(&known.catalog, &newest.catalog) && assumed.iter().all(is_same) {
             return match rows {
                 Some(rows) => rows,
                 None => begun.await,

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use dipper_base::client::ClientInfo;
+use dipper_base::retry;
 use dipper_load::body::BodySource;
 use dipper_load::{Flexible, Load, LoadOptions, LoadTarget, Partial};
 use dipper_node::error::{EngineError, ErrorKind, Result};
@@ -496,20 +497,19 @@ async fn commit(
         // The state of the prepared load decides how it ends.
         return Ok(Ended::Committed(None));
     }
-    for _ in 0..ATTEMPTS_MAX {
+    for _ in 0..retry::LOAD.attempts {
         match loads.tables.publish(table, rowset.clone()).await {
             // A label is bound to its transaction, and another attempt is another transaction.
-            Err(e) if e.kind == ErrorKind::Conflict && work.partial.get().is_some() && held.is_none() => {}
+            Err(e) if e.is_passing_conflict() && work.partial.get().is_some() && held.is_none() => {}
             done => return done.map(|_| Ended::Committed(held)),
         }
         rowset = rebased(loads, table, work, &rowset).await?;
     }
-    Err(EngineError::new(
-        ErrorKind::Conflict,
-        format!(
-            "other loads changed the same rows {ATTEMPTS_MAX} times meanwhile; nothing was loaded, repeat the load"
-        ),
-    ))
+    let message = format!(
+        "other loads changed the same rows {} times meanwhile; nothing was loaded, repeat the load",
+        retry::LOAD.attempts
+    );
+    Err(EngineError::new(ErrorKind::Conflict, message).with_source(retry::LOAD.given_up()))
 }
 
 /// Makes the rows durable for the transaction that the load is part of.
@@ -655,6 +655,3 @@ fn partial(loads: &Arc<Loads>, table: &Table, state: &Arc<TableState>, given: &[
     let readers = Arc::clone(loads.tables.readers());
     Ok(Partial::try_new(table.clone(), Arc::clone(state), given, readers, loads.io.clone())?)
 }
-
-/// How often a partial update starts again because rows that it was computed from have changed.
-const ATTEMPTS_MAX: u32 = 20;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use dipper_base::retry::{self, Attempts};
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::Handle;
@@ -19,8 +20,6 @@ use crate::registry::{Kill, Registry};
 use crate::tls::TlsIdentity;
 use crate::{connection, handshake};
 
-/// Pause of the listener after a failed accept, usually because no file descriptors are left.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Length of the queue of connections that wait to be accepted; the kernel lowers it to its own limit. When it is full,
 /// clients of a burst retry only after a second.
 const BACKLOG: u32 = 65_535;
@@ -209,6 +208,14 @@ fn too_many_sockets() -> SqlError {
     )
 }
 
+/// Logs that a connection could not be accepted, and waits before the next attempt.
+async fn not_accepted(error: &io::Error) {
+    tracing::warn!(%error, "cannot accept a connection");
+    if let Some(wait) = Attempts::of(retry::ACCEPT).next(Duration::ZERO, 1.0) {
+        tokio::time::sleep(wait).await;
+    }
+}
+
 /// Sends a client the reason why it is not served.
 fn refuse(tcp: io::Result<std::net::TcpStream>, error: &SqlError) {
     let mut packet = crate::packet::PacketWriter::new();
@@ -251,10 +258,7 @@ impl<B: Backend> Server<B> {
             };
             match accepted {
                 Ok((tcp, peer)) => self.accept(tcp, peer),
-                Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
+                Err(error) => not_accepted(&error).await,
             }
         }
     }
@@ -347,10 +351,7 @@ impl<B: Backend> Server<B> {
                         }
                     });
                 }
-                Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
+                Err(error) => not_accepted(&error).await,
             }
         }
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
+use dipper_base::retry::GivenUp;
 use dipper_dialect::error::SqlError;
 use dipper_iceberg::IcebergError;
 use dipper_load::LoadError;
@@ -189,6 +190,15 @@ impl EngineError {
     /// looks again.
     pub fn vanished(self) -> Self {
         EngineError { kind: ErrorKind::Vanished, ..self }
+    }
+
+    /// Returns whether the statement may succeed if it is computed anew, because others changed what it had read. If the
+    /// layer that found the conflict has tried often already, another layer does not begin anew.
+    pub fn is_passing_conflict(&self) -> bool {
+        let contended = |e: &TableError| matches!(e, TableError::Contended { .. });
+        self.kind == ErrorKind::Conflict
+            && self.cause::<GivenUp>().is_none()
+            && !self.cause::<TableError>().is_some_and(contended)
     }
 
     /// Makes an error of kind [`ErrorKind::Unsupported`].
@@ -657,6 +667,8 @@ fn from_schema(e: &SchemaError) -> EngineError {
 
 #[cfg(test)]
 mod tests {
+    use dipper_base::retry;
+
     use super::*;
 
     #[test]
@@ -665,6 +677,27 @@ mod tests {
             "GET x: 404: <?xml version=\"1.0\"?>\n<Error><Code>NoSuchBucket</Code><Message>None.</Message></Error>!";
         assert_eq!(EngineError::new(ErrorKind::Storage, xml).message, "GET x: 404: NoSuchBucket: None.!");
         assert_eq!(EngineError::new(ErrorKind::Storage, "a <Error> b").message, "a <Error> b");
+    }
+
+    /// Otherwise the 200 attempts of a commit would be made by each of the 50 of a statement.
+    #[test]
+    fn a_conflict_that_was_tried_often_is_not_begun_anew() {
+        let changed = || Refused::RowsChanged { expected: 2, found: 1 };
+        let own = || EngineError::new(ErrorKind::Conflict, "others changed the rows");
+        for e in [EngineError::from(TableError::Refused(changed())), own()] {
+            assert!(e.is_passing_conflict(), "{e}");
+        }
+        let contended = || TableError::Contended { path: "t/1".into(), attempts: 200, last: changed() };
+        for e in [
+            EngineError::from(contended()),
+            EngineError::from(DataFusionError::External(Box::new(contended()))),
+            EngineError::from(own().with_source(retry::STATEMENT.given_up()).into_datafusion()),
+            EngineError::of(ErrorKind::Conflict, EngineError::from(contended())),
+            EngineError::new(ErrorKind::Storage, "503"),
+        ] {
+            assert!(!e.is_passing_conflict(), "{e}");
+            assert!(e.kind != ErrorKind::Invalid, "{e:?}");
+        }
     }
 
     #[test]

@@ -19,6 +19,7 @@ use std::future::ready;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use dipper_base::retry;
 use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::prefix::PrefixStore;
@@ -40,8 +41,6 @@ const MANIFEST: &str = "backup";
 const FORMAT: u16 = 1;
 /// Most files that are copied, or read, at a time.
 const FILES: usize = 4;
-/// How many times a table is copied anew because its versions were freed meanwhile.
-const ATTEMPTS_MAX: u32 = 10;
 
 /// Why a backup or restore was given up. No part of it counts then.
 #[derive(Debug, thiserror::Error)]
@@ -145,7 +144,7 @@ pub enum BackupError {
         problems: String,
     },
     /// Versions were freed faster than they were copied.
-    #[error("the versions of {0} were replaced {ATTEMPTS_MAX} times while they were copied; try again")]
+    #[error("the versions of {0} were replaced {attempts} times while they were copied; try again", attempts = retry::BACKUP.attempts)]
     Contended(String),
 }
 
@@ -392,7 +391,7 @@ async fn copy_table(
     name: &str,
 ) -> Result<(Arc<TableState>, Vec<File>), BackupError> {
     let dir = table_path(id);
-    for _ in 0..ATTEMPTS_MAX {
+    for _ in 0..retry::BACKUP.attempts {
         target.clear(&dir).await?;
         let Some(mut files) = copy_chain(from, target, &dir).await? else { continue };
         // A version may have been freed between two listings: then the copy does not open.

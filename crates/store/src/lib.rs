@@ -5,10 +5,12 @@
 //! - [`catalog`] and [`table`] are chains: the list of databases and tables, and the state of one native table.
 //! - [`segment`], [`key`] and [`merge`] are the data format: sorted runs of rows in Parquet, key encoding, merges.
 //! - [`route`] maps rows and predicates to tablets; [`mow`] finds the rows that a load replaces (merge-on-write).
+//! - [`attempts`] waits before something is tried again.
 //! - [`labels`] makes a load happen once; [`compact`] rewrites segments; [`backup`] and [`check`] read whole databases.
 //!
 //! There is no second source of truth and no log beside the chains. Objects of newer formats are refused.
 
+pub mod attempts;
 pub mod backup;
 pub mod catalog;
 pub mod chain;

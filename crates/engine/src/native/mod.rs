@@ -66,8 +66,8 @@ pub(crate) async fn provider(
 
 /// Returns the state of a table that this statement sees, which is the newest one at the first call.
 pub(crate) async fn snapshot(context: &QueryContext, id: TableId) -> Result<Arc<TableState>> {
-    if let Some(state) = context.snapshots.lock().get(&id) {
-        return Ok(Arc::clone(state));
+    if let Some(known) = context.snapshots.lock().get(&id) {
+        return known.clone();
     }
     let state = context.engine.native.newest(id).await.map_err(|e| match context.catalog.table_by_id(id) {
         Some((database, table)) if e.kind == ErrorKind::Storage => {
@@ -75,13 +75,13 @@ pub(crate) async fn snapshot(context: &QueryContext, id: TableId) -> Result<Arc<
         }
         _ => e,
     })?;
-    Ok(keep(context, id, state))
+    keep(context, id, state)
 }
 
 /// Makes a state the one that the statement sees, unless it has seen one already.
-fn keep(context: &QueryContext, id: TableId, state: Arc<TableState>) -> Arc<TableState> {
+fn keep(context: &QueryContext, id: TableId, state: Arc<TableState>) -> Result<Arc<TableState>> {
     context.engine.stores.heed_cache_property(id, state.schema());
-    Arc::clone(context.snapshots.lock().entry(id).or_insert(state))
+    context.snapshots.lock().entry(id).or_insert(Ok(state)).clone()
 }
 
 /// Returns the native tables that a query seems to name, by the catalog that this process knows.
@@ -109,7 +109,7 @@ pub(crate) fn assume(context: &QueryContext, query: &QueryText) -> Option<Durati
     for id in named(context, query) {
         let table = context.engine.native.opened(id)?;
         oldest = oldest.max(table.staleness());
-        keep(context, id, table.snapshot());
+        keep(context, id, table.snapshot()).ok()?;
     }
     Some(oldest)
 }
@@ -117,20 +117,24 @@ pub(crate) fn assume(context: &QueryContext, query: &QueryText) -> Option<Durati
 /// Refreshes the catalog and, at the same time, the tables that a query seems to name by the known catalog. Each one is
 /// a separate request to the store, and none needs the answers of the others. A name that now means another table is
 /// looked up again when its table is needed. If a storage volume has changed, requests to the old one are not awaited,
-/// because it may no longer exist.
+/// because it may no longer exist; otherwise a table whose store fails is not asked for again.
 pub(crate) async fn refresh(context: &QueryContext, query: &QueryText) -> Result<Arc<CatalogState>> {
     let ids = named(context, query);
     // An error here occurs again, with its message, where the table is needed.
-    let tables = futures::future::join_all(ids.into_iter().map(|id| async move { snapshot(context, id).await.ok() }));
+    let read = |id| async move { snapshot(context, id).await.err().map(|e| (id, e)) };
+    let tables = futures::future::join_all(ids.into_iter().map(read));
     let catalog = pin!(context.engine.catalog.refresh());
-    match select(catalog, tables).await {
+    let (catalog, failed) = match select(catalog, tables).await {
         Either::Left((catalog, tables)) => {
             let catalog = catalog?;
-            if catalog.volumes == context.catalog.volumes {
-                tables.await;
-            }
-            Ok(catalog)
+            let failed = if catalog.volumes == context.catalog.volumes { tables.await } else { Vec::new() };
+            (catalog, failed)
         }
-        Either::Right((_, catalog)) => Ok(catalog.await?),
+        Either::Right((failed, catalog)) => (catalog.await?, failed),
+    };
+    if catalog.volumes == context.catalog.volumes {
+        let failed = failed.into_iter().flatten().filter(|(_, e)| e.kind == ErrorKind::Storage);
+        context.snapshots.lock().extend(failed.map(|(id, e)| (id, Err(e))));
     }
+    Ok(catalog)
 }

@@ -7,10 +7,12 @@
 use std::fmt;
 use std::process::Stdio;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
+use dipper_base::retry::{self, Attempts};
+use dipper_store::attempts::again;
 use futures::future::BoxFuture;
 use object_store::CredentialProvider;
 use object_store::aws::{AwsAuthorizer, AwsCredential, AwsCredentialProvider};
@@ -24,10 +26,6 @@ use super::keys::element;
 const BEFORE_END: TimeDelta = TimeDelta::minutes(5);
 /// Timeout of a program that prints keys.
 const PROCESS_TIMEOUT: Duration = Duration::from_secs(60);
-/// Attempts at STS for transient failures.
-const ATTEMPTS_MAX: u32 = 3;
-/// Pause before the second attempt; later pauses are longer.
-const PAUSE: Duration = Duration::from_millis(300);
 
 /// A role to assume.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -182,8 +180,9 @@ impl Sts {
     async fn assume(&self, role: &Role, base: &AwsCredential) -> Result<Ending, String> {
         let body = role.asked();
         let failed = |reason: String| format!("{}: AssumeRole {}: {reason}", self.endpoint, role.arn);
-        let mut attempt = 1;
+        let mut attempts = Attempts::of(retry::ROLE_KEYS);
         loop {
+            let began = Instant::now();
             let mut request = HttpRequest::new(body.clone().into());
             *request.method_mut() = "POST".parse().map_err(|_| failed("no method".into()))?;
             let address = format!("{}/", self.endpoint.trim_end_matches('/'));
@@ -208,11 +207,9 @@ impl Sts {
                 }
                 Err(e) => std::error::Error::source(&e).map_or_else(|| e.to_string(), ToString::to_string),
             };
-            if attempt == ATTEMPTS_MAX {
+            if !again(&mut attempts, began.elapsed()).await {
                 return Err(failed(reason));
             }
-            tokio::time::sleep(PAUSE * attempt).await;
-            attempt += 1;
         }
     }
 }

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
+use dipper_base::retry::{self, Retry, Wait};
 use dipper_cache::{DataCache, IoContext, IoStats};
 use futures::TryStreamExt;
 use object_store::client::{
@@ -46,20 +47,14 @@ impl Limits {
     }
 }
 
-/// Returns the client's retries: they last for about a minute if the store refuses at once, and for two if it hangs.
-/// There are 30 retries, of which the first pause tenths of a second, and later ones up to three. The factor is above
-/// e, because each pause is drawn uniformly from those below the last one times the factor: with 2, pauses would
-/// shrink. The sum of the pauses varies much: it is between 35 and 78 seconds for 98 of 100 requests, and below
-/// [`KNOWN_WITHIN`] for one of ten thousand.
+/// Returns the client's retries ([`retry::STORE_REQUEST`]).
 pub fn retries() -> RetryConfig {
+    let Retry { attempts, wait, .. } = retry::STORE_REQUEST;
+    let Wait::Spread { first, most, factor } = wait else { unreachable!("the client spreads its waits") };
     RetryConfig {
-        backoff: BackoffConfig {
-            init_backoff: Duration::from_millis(100),
-            max_backoff: Duration::from_secs(3),
-            base: 4.0,
-        },
-        max_retries: 30,
-        retry_timeout: Duration::from_secs(120),
+        backoff: BackoffConfig { init_backoff: first, max_backoff: most, base: factor },
+        max_retries: attempts as usize - 1,
+        retry_timeout: retry::STORE_REQUEST_WITHIN,
     }
 }
 
@@ -127,13 +122,6 @@ impl<S: HttpService> HttpService for Counting<S> {
     }
 }
 
-/// How long connections to a store that was never reached are retried. With the pause after the last of them, an error
-/// takes up to five seconds.
-const NEW_WITHIN: Duration = Duration::from_secs(2);
-/// How long connections to a store that was reached before are retried. The client's retries last longer, so that a
-/// request that fails has found the store down for this time, and the requests after it fail at once.
-const KNOWN_WITHIN: Duration = Duration::from_secs(20);
-
 /// The first and the last request without an answer since the last one with an answer.
 #[derive(Debug)]
 struct Down {
@@ -157,8 +145,8 @@ impl Default for Reached {
         Reached {
             ever: AtomicBool::new(false),
             down: Mutex::new(None),
-            new_within: NEW_WITHIN,
-            known_within: KNOWN_WITHIN,
+            new_within: retry::NEW_STORE_WITHIN,
+            known_within: retry::KNOWN_STORE_WITHIN,
         }
     }
 }

@@ -20,10 +20,12 @@ use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
+use dipper_base::retry::{self, Attempts};
 use dipper_cache::IoContext;
+use dipper_store::attempts::again;
 use dipper_text::source::Source;
 use object_store::{Error, GetOptions, GetRange, ObjectStore};
 use parking_lot::{Condvar, Mutex};
@@ -48,10 +50,6 @@ const KEPT: usize = 8;
 /// Chunks behind the reader that are kept if their end has not been read: a worker that waits for a late chunk falls
 /// far behind.
 const KEPT_UNREAD: usize = 2 * DEPTH_MAX;
-/// Attempts at a request whose answer is cut short.
-const ATTEMPTS: u32 = 4;
-/// Pause before the second attempt; it doubles with each further attempt.
-const BACKOFF: Duration = Duration::from_millis(50);
 
 /// A reader of an object with requests ahead of it.
 pub struct ObjectSource {
@@ -244,16 +242,17 @@ impl ObjectSource {
         let fetch = async move {
             // Move the whole struct into the task, not only the field that is assigned.
             let mut answering = answering;
-            let mut attempt = 1;
+            let mut attempts = Attempts::of(retry::CUT_SHORT);
             let got = loop {
                 let began = Instant::now();
                 let got = async { store.get_opts(&path, options.clone()).await?.bytes().await }.await;
                 reads.request(got.as_ref().map_or(0, |bytes| bytes.len() as u64), began.elapsed());
                 match got {
                     // The client retries all other failures.
-                    Err(e) if attempt < ATTEMPTS && cut_short(&e).is_some() => {
-                        tokio::time::sleep(BACKOFF * (1 << (attempt - 1))).await;
-                        attempt += 1;
+                    Err(e) if cut_short(&e).is_some() => {
+                        if !again(&mut attempts, began.elapsed()).await {
+                            break Err(e);
+                        }
                     }
                     got => break got,
                 }
@@ -413,6 +412,7 @@ impl Source for ObjectSource {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicU64;
+    use std::time::Duration;
 
     use async_trait::async_trait;
     use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
@@ -668,8 +668,8 @@ mod tests {
             let mut buf = vec![0; 1000];
             source.read_at(5, &mut buf).map(|n| assert_eq!(buf[..n], bytes[5..5 + n]))
         };
-        read(ATTEMPTS - 1).unwrap();
-        let e = read(ATTEMPTS).unwrap_err();
+        read(retry::CUT_SHORT.attempts - 1).unwrap();
+        let e = read(retry::CUT_SHORT.attempts).unwrap_err();
         assert_eq!(e.kind(), io::ErrorKind::UnexpectedEof);
         assert_eq!(e.to_string(), "m://x.csv: expected 99995 bytes from byte 5, got 4");
     }

@@ -5,26 +5,21 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use dipper_base::retry::{self, Attempts};
 use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{Error, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode};
 use parking_lot::Mutex;
-use rand::Rng;
 
 use super::ChainError;
 use super::protocol::{Answer, Ask};
 use super::record::{Checkpoint, Done, PartName, PartObject, Record, Stored, decode, encode};
 use super::state::{Shared, State};
+use crate::attempts::again;
 use crate::local::NotWritten;
 
 /// Objects read at the same time.
 const READS_MAX: usize = 16;
-/// How many times a listing is repeated whose objects vanish or change while they are read.
-const LIST_ATTEMPTS_MAX: u32 = 50;
-/// How many times a failing read is repeated.
-const READ_ATTEMPTS_MAX: u32 = 4;
-/// After this time nothing is read again: clients of remote stores have then repeated the failed request, for longer.
-const READ_AGAIN_WITHIN: Duration = Duration::from_secs(10);
 /// Most names of strays that are remembered.
 const STRAYS_MAX: usize = 100;
 /// Most records of this process that are remembered and need not be read: the one that is being committed, and the one
@@ -68,13 +63,6 @@ pub(super) struct PutFailed {
     pub error: ChainError,
 }
 
-/// Waits a random time, longer after each attempt, so that writers do not run in step.
-pub(super) async fn pause(attempt: u32) {
-    let most_ms = 1u64 << attempt.min(7);
-    let ms = rand::rng().random_range(0..=most_ms);
-    tokio::time::sleep(Duration::from_millis(ms)).await;
-}
-
 impl<S: State> Io<S> {
     pub fn new(store: Arc<dyn ObjectStore>, prefix: Path) -> Self {
         let zero = || AtomicU64::new(0);
@@ -107,8 +95,9 @@ impl<S: State> Io<S> {
 
     /// Answers an ask that only reads; a put goes to [`put_record`](Self::put_record).
     pub async fn read(&self, ask: &Ask<S>) -> Result<Answer<S>, ChainError> {
-        let (mut attempt, began) = (0, Instant::now());
+        let mut attempts = Attempts::of(retry::CHAIN_READ);
         loop {
+            let began = Instant::now();
             let answer = match ask {
                 Ask::Checkpoint => self.checkpoint().await.map(Answer::Checkpoint),
                 Ask::Parts(checkpoint) => self.parts(&checkpoint.parts).await.map(Answer::Parts),
@@ -124,9 +113,10 @@ impl<S: State> Io<S> {
                 | Ask::FreeOld { .. } => unreachable!("not a read"),
             };
             match answer {
-                Err(e) if attempt < READ_ATTEMPTS_MAX && began.elapsed() < READ_AGAIN_WITHIN && passes(&e) => {
-                    attempt += 1;
-                    pause(attempt + 2).await;
+                Err(e) if passes(&e) => {
+                    if !again(&mut attempts, began.elapsed()).await {
+                        return Err(e);
+                    }
                 }
                 other => return other,
             }
@@ -295,15 +285,19 @@ impl<S: State> Io<S> {
     }
 
     async fn checkpoint(&self) -> Result<Option<Checkpoint<S>>, ChainError> {
-        for attempt in 0..LIST_ATTEMPTS_MAX {
+        let mut attempts = Attempts::of(retry::CHAIN_LIST);
+        loop {
             let Some((number, meta)) = self.listed("c", 0).await?.pop() else { return Ok(None) };
             if let Some((checkpoint, _)) = self.fetch::<Checkpoint<S>>(number, &meta.location).await? {
                 self.saw_checkpoint(checkpoint.number, meta.size);
                 return Ok(Some(checkpoint));
             }
-            pause(attempt).await; // a newer one has taken its place
+            // A newer one has taken its place.
+            if !again(&mut attempts, Duration::ZERO).await {
+                let what = "reading the newest checkpoint";
+                return Err(self.contended(what, attempts.failed(), "each vanished before it was read"));
+            }
         }
-        Err(self.contended("reading the newest checkpoint", LIST_ATTEMPTS_MAX, "each vanished before it was read"))
     }
 
     /// Reads the parts of those names; `None` if one is missing. Parts that this process holds are not read.
@@ -341,7 +335,8 @@ impl<S: State> Io<S> {
 
     /// Lists records together with the contents that were listed. If one has changed since, the listing is repeated.
     async fn list(&self, after: u64) -> Result<Vec<Arc<Record<S::Change>>>, ChainError> {
-        for attempt in 0..LIST_ATTEMPTS_MAX {
+        let mut attempts = Attempts::of(retry::CHAIN_LIST);
+        loop {
             let listed = self.listed("v", after).await?;
             let reads = listed.into_iter().map(|(number, meta)| async move {
                 if let Some(record) = self.own(number, meta.e_tag.as_deref()) {
@@ -355,9 +350,11 @@ impl<S: State> Io<S> {
             if let Some(records) = records {
                 return Ok(records);
             }
-            pause(attempt).await;
+            if !again(&mut attempts, Duration::ZERO).await {
+                let reason = "each time some vanished before they were read";
+                return Err(self.contended("listing versions", attempts.failed(), reason));
+            }
         }
-        Err(self.contended("listing versions", LIST_ATTEMPTS_MAX, "each time some vanished before they were read"))
     }
 
     /// Returns the record of that number and tag, if this view put it lately.

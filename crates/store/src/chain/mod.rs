@@ -32,6 +32,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use dipper_base::retry::{self, Attempts};
 use object_store::ObjectStore;
 use object_store::path::Path;
 use parking_lot::{Mutex, RwLock};
@@ -45,14 +46,12 @@ pub(crate) use record::{Checkpoint, Done, Stored, decode, decode_as, encode_as};
 pub use record::{Entry, Op, Record, RecordId, TxnId};
 pub use state::{Shared, State};
 
-use io::{Io, pause};
+use io::Io;
 use protocol::{Answer, Ask, Committer, Outcome, Reader, Vacuum};
 use state::Known;
 
-/// How many times the newest version is read again, when listings do not fit, before giving up.
-const READ_ROUNDS_MAX: u32 = 60;
-/// How many times a failing put is tried while its number stays free.
-const PUTS_MAX: u32 = 6;
+use crate::attempts::again;
+
 /// Most transactions in one version.
 const BATCH_MAX: usize = 256;
 
@@ -335,22 +334,19 @@ impl<S: State> Inner<S> {
 
     /// Runs a reader to its end.
     async fn find(&self, mut reader: Reader<S>) -> Result<Known<S>, ChainError> {
-        let mut broken = String::new();
-        for attempt in 0..READ_ROUNDS_MAX {
-            loop {
-                let answer = self.io.read(&reader.ask()).await?;
-                match reader.answer(answer) {
-                    Ok(Some(head)) => return Ok(head),
-                    Ok(None) => {}
-                    Err(why) => {
-                        broken = why;
-                        break;
+        let mut attempts = Attempts::of(retry::CHAIN_STATE);
+        loop {
+            let answer = self.io.read(&reader.ask()).await?;
+            match reader.answer(answer) {
+                Ok(Some(head)) => return Ok(head),
+                Ok(None) => {}
+                Err(why) => {
+                    if !again(&mut attempts, Duration::ZERO).await {
+                        return Err(self.io.contended("reading the newest version", attempts.failed(), why));
                     }
                 }
             }
-            pause(attempt).await;
         }
-        Err(self.io.contended("reading the newest version", READ_ROUNDS_MAX, broken))
     }
 
     async fn drain(self: Arc<Self>) {
@@ -435,38 +431,47 @@ impl<S: State> Inner<S> {
 
     /// Runs a committer until all its transactions have ended, or until the store fails for good.
     async fn drive(&self, committer: &mut Committer<S>) -> Result<(), ChainError> {
-        let (mut broken, mut puts) = (0, 0);
+        let (mut broken, mut puts) = (Attempts::of(retry::CHAIN_STATE), Attempts::of(retry::CHAIN_PUT));
+        // The last put that failed, if it is not tried again: its outcome is open until its number is read.
+        let mut last: Option<(u64, ChainError)> = None;
         let began = Instant::now();
         while let Some(ask) = committer.ask() {
             if began.elapsed() > self.options.remember {
-                return Err(self.io.contended("committing", broken + puts, "it took too long"));
+                let attempts = broken.failed() + puts.failed();
+                return Err(self.io.contended("committing", attempts, "it took too long"));
             }
             let answer = match &ask {
-                Ask::Put(record) => match self.io.put_record(record).await {
-                    Ok(made) => {
-                        puts = 0;
-                        Answer::Put(made)
+                Ask::Put(record) => {
+                    if let Some((number, error)) = last.take()
+                        && number == record.number
+                    {
+                        return Err(error);
                     }
-                    Err(e) if e.certain && !committer.attempted() => return Err(e.error),
-                    Err(e) => {
-                        puts += 1;
-                        if puts >= PUTS_MAX {
-                            committer.answer(Answer::Put(false));
-                            return Err(e.error);
+                    let put = Instant::now();
+                    match self.io.put_record(record).await {
+                        Ok(made) => {
+                            puts = Attempts::of(retry::CHAIN_PUT);
+                            Answer::Put(made)
                         }
-                        pause(puts + 2).await;
-                        Answer::Put(false)
+                        Err(e) if e.certain && !committer.attempted() => return Err(e.error),
+                        Err(e) => {
+                            if !again(&mut puts, put.elapsed()).await {
+                                last = Some((record.number, e.error));
+                            }
+                            Answer::Put(false)
+                        }
                     }
+                }
+                read => match self.io.read(read).await {
+                    Ok(answer) => answer,
+                    Err(e) => return Err(last.map_or(e, |(_, error)| error)),
                 },
-                read => self.io.read(read).await?,
             };
             committer.answer(answer);
-            if let Some(why) = committer.broken.take() {
-                broken += 1;
-                if broken >= READ_ROUNDS_MAX {
-                    return Err(self.io.contended("committing", broken, why));
-                }
-                pause(broken).await;
+            if let Some(why) = committer.broken.take()
+                && !again(&mut broken, Duration::ZERO).await
+            {
+                return Err(self.io.contended("committing", broken.failed(), why));
             }
         }
         Ok(())
@@ -476,7 +481,7 @@ impl<S: State> Inner<S> {
     async fn vacuum(&self, least: u64) -> Result<(), ChainError> {
         let known = self.now.read().clone();
         let mut vacuum = Vacuum::new(known, |_, _| rand::rng().random());
-        let mut attempt = 0;
+        let mut attempts: Option<Attempts> = None;
         while let Some(ask) = vacuum.ask() {
             if let (Ask::PutDone(done), Some(from)) = (&ask, vacuum.replaces())
                 && done.number < from + least
@@ -488,15 +493,15 @@ impl<S: State> Inner<S> {
                     self.io.write(ask).await?
                 }
                 Ask::Checkpoint => {
-                    attempt += 1;
-                    if attempt > READ_ROUNDS_MAX {
-                        return Err(self.io.contended(
-                            "reading the newest version",
-                            attempt,
-                            "its versions do not fit",
-                        ));
+                    match &mut attempts {
+                        None => attempts = Some(Attempts::of(retry::CHAIN_STATE)),
+                        Some(attempts) => {
+                            if !again(attempts, Duration::ZERO).await {
+                                let (what, why) = ("reading the newest version", "its versions do not fit");
+                                return Err(self.io.contended(what, attempts.failed(), why));
+                            }
+                        }
                     }
-                    pause(attempt - 1).await;
                     self.io.read(&ask).await?
                 }
                 read => self.io.read(&read).await?,

@@ -1,8 +1,9 @@
 //! A test whether a store keeps its promise that one of several creators of an object wins.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use dipper_base::retry::{self, Attempts};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use object_store::path::Path;
@@ -10,15 +11,9 @@ use object_store::{Error, ObjectStore, ObjectStoreExt, PutMode, Result as StoreR
 use rand::Rng;
 
 use super::ChainError;
-use super::io::pause;
+use crate::attempts;
 
 const RACERS: usize = 32;
-/// How many times one request of the probe is tried while it meets faults.
-const ATTEMPTS_MAX: u32 = 8;
-/// After this time nothing is tried again: clients of remote stores have then repeated the failed request, for longer.
-const AGAIN_WITHIN: Duration = Duration::from_secs(10);
-/// Most races that are run until one is clear.
-const RACES_MAX: u32 = 4;
 
 /// The store does not support the request at all, as its client found out: asking again is no use.
 #[derive(Debug, thiserror::Error)]
@@ -35,20 +30,22 @@ pub struct NotDone(pub String);
 /// # Errors
 /// [`ChainError::NoPutIfAbsent`] if not exactly one creator won, [`ChainError::Store`] if the store fails.
 pub async fn probe_put_if_absent(store: &Arc<dyn ObjectStore>, prefix: &Path) -> Result<(), ChainError> {
-    let mut race = 1;
+    let mut races = Attempts::of(retry::PROBE_RACE);
     loop {
+        let began = Instant::now();
         match run(store, prefix).await? {
             Told::Kept => return Ok(()),
             Told::Broken { path, winners } => {
                 return Err(ChainError::NoPutIfAbsent { path, winners, racers: RACERS });
             }
-            Told::Unclear { error: Some(source), path } if race == RACES_MAX => {
-                return Err(ChainError::Store { path, source });
+            Told::Unclear { path, error } => {
+                if !attempts::again(&mut races, began.elapsed()).await {
+                    return Err(match error {
+                        Some(source) => ChainError::Store { path, source },
+                        None => ChainError::NoPutIfAbsent { path, winners: 0, racers: RACERS },
+                    });
+                }
             }
-            Told::Unclear { path, .. } if race == RACES_MAX => {
-                return Err(ChainError::NoPutIfAbsent { path, winners: 0, racers: RACERS });
-            }
-            Told::Unclear { .. } => race += 1,
         }
     }
 }
@@ -125,14 +122,14 @@ async fn create(store: &Arc<dyn ObjectStore>, path: &Path, number: usize) -> Put
 
 /// Repeats a request while it fails in passing.
 async fn again<T, F: Future<Output = StoreResult<T>>>(ask: impl Fn() -> F) -> StoreResult<T> {
-    let (mut attempt, began) = (1, Instant::now());
+    let mut attempts = Attempts::of(retry::PROBE);
     loop {
+        let began = Instant::now();
         match ask().await {
-            Err(e @ (Error::Generic { .. } | Error::JoinError { .. }))
-                if attempt < ATTEMPTS_MAX && began.elapsed() < AGAIN_WITHIN && !is_final(&e) =>
-            {
-                attempt += 1;
-                pause(attempt + 2).await;
+            Err(e @ (Error::Generic { .. } | Error::JoinError { .. })) if !is_final(&e) => {
+                if !attempts::again(&mut attempts, began.elapsed()).await {
+                    return Err(e);
+                }
             }
             answer => return answer,
         }

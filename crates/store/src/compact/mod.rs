@@ -23,10 +23,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use dipper_base::retry::{self, Attempts};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 
+use crate::attempts::again;
 use crate::catalog::TableId;
 use crate::chain::TxnId;
 use crate::merge::MergeError;
@@ -44,10 +46,6 @@ use policy::{Limits, Pick};
 /// meanwhile are merged next.
 const SMALL_INPUTS: usize = 4096;
 const SMALL_BYTES: u64 = 16 << 20;
-/// Longest pause after failures.
-const PAUSE_MAX: Duration = Duration::from_secs(300);
-/// Attempts of [`Compactor::compact_now`] when other writers are faster.
-const CONFLICTS_MAX: u32 = 100;
 
 /// Why a compaction was not done.
 #[derive(Debug, thiserror::Error)]
@@ -183,7 +181,7 @@ struct Watched {
     table: Table,
     /// Version at which there was nothing to do.
     idle_at: Option<u64>,
-    failures: u32,
+    failures: Attempts,
     /// Time before which no merge is tried, after failures.
     resume: Option<Instant>,
 }
@@ -213,7 +211,7 @@ impl Compactor {
 
     /// Looks after this table from here on. Dropped tables are removed automatically.
     pub fn add(&self, table: Table) {
-        let watched = Watched { table, idle_at: None, failures: 0, resume: None };
+        let watched = Watched { table, idle_at: None, failures: Attempts::of(retry::MERGE), resume: None };
         self.shared.tables.lock().entry(watched.table.id()).or_insert(watched);
     }
 
@@ -259,7 +257,7 @@ impl Compactor {
         let policy = if full { shared.options.policy.full() } else { shared.options.policy.clone() };
         let begun = table.refresh().await?.seq();
         let mut done = Done::default();
-        let mut conflicts = 0;
+        let mut conflicts = Attempts::of(retry::MERGE_CONFLICT);
         loop {
             let ended = shared.ended.notified();
             tokio::pin!(ended);
@@ -285,8 +283,10 @@ impl Compactor {
             };
             match shared.run(table, job).await {
                 Ok(more) => done += more,
-                Err(e) if e.is_conflict() && conflicts < CONFLICTS_MAX => {
-                    conflicts += 1;
+                Err(e) if e.is_conflict() => {
+                    if !again(&mut conflicts, Duration::ZERO).await {
+                        return Err(e);
+                    }
                     table.refresh().await?;
                 }
                 Err(e) => return Err(e),
@@ -456,16 +456,15 @@ impl Shared {
         let Some(watched) = tables.get_mut(&table.id()) else { return };
         watched.idle_at = None;
         match result {
-            Ok(_) => (watched.failures, watched.resume) = (0, None),
+            Ok(_) => (watched.failures, watched.resume) = (Attempts::of(retry::MERGE), None),
             Err(CompactError::Stopped) => {}
             Err(e) if e.is_conflict() => tracing::debug!(table = %table.id(), "compaction lost: {e}"),
             Err(e) => {
-                let pause = (Duration::from_secs(1) * 2u32.pow(watched.failures.min(10))).min(PAUSE_MAX);
-                if watched.failures == 0 {
+                if watched.failures.failed() == 0 {
                     tracing::warn!(table = %table.id(), "compaction failed, is tried again from time to time: {e}");
                 }
-                watched.failures += 1;
-                watched.resume = Some(Instant::now() + pause);
+                let wait = watched.failures.next(Duration::ZERO, 1.0);
+                watched.resume = wait.map(|wait| Instant::now() + wait);
             }
         }
     }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
+use dipper_base::retry::{self, Attempts};
 use futures::future::{Either, select, try_join_all};
 use futures::stream::{FuturesUnordered, StreamExt};
 use object_store::path::Path;
@@ -20,6 +21,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use super::scan_io::ScanIo;
+use crate::attempts::again;
 use crate::now;
 
 /// Most requests under way at once, of all scans of a process.
@@ -34,10 +36,6 @@ const GAP_BYTES: u64 = 256 << 10;
 const GAP_SHARE: u64 = 8;
 /// Most requests of a scan that wants few rows, unless they would be longer than a request may be.
 const FEW: usize = 2;
-/// Attempts at a request whose failures may pass.
-const ATTEMPTS: u32 = 4;
-/// Wait before the second attempt; it doubles for each further one.
-const BACKOFF: Duration = Duration::from_millis(50);
 /// Requests whose times are remembered.
 const REMEMBERED: usize = 128;
 /// Requests that must be remembered before any is called slow.
@@ -330,17 +328,19 @@ impl Remote {
         let counted = io.is_some();
         let sending = async move {
             let _permit = permits.acquire().await.expect("it is never closed");
-            let mut attempt = 1;
+            let (mut failed, mut cut_short) = (Attempts::of(retry::RANGE), Attempts::of(retry::CUT_SHORT));
             loop {
-                match hedged(&store, &path, &asked, (&times, &permits), io.as_deref()).await {
-                    Err(e) if attempt < ATTEMPTS && may_pass(&e) => {
-                        if let Some(io) = &io {
-                            io.retried();
-                        }
-                        tokio::time::sleep(BACKOFF * (1 << (attempt - 1))).await;
-                        attempt += 1;
-                    }
+                let began = Instant::now();
+                let e = match hedged(&store, &path, &asked, (&times, &permits), io.as_deref()).await {
+                    Err(e) if may_pass(&e) => e,
                     done => return done,
+                };
+                let attempts = if is_cut_short(&e) { &mut cut_short } else { &mut failed };
+                if !again(attempts, began.elapsed()).await {
+                    return Err(e);
+                }
+                if let Some(io) = &io {
+                    io.retried();
                 }
             }
         };
@@ -361,6 +361,12 @@ impl<T> Drop for Aborting<T> {
     fn drop(&mut self) {
         self.0.abort();
     }
+}
+
+/// Returns whether an answer had fewer bytes than it had announced.
+fn is_cut_short(e: &Error) -> bool {
+    let Error::Generic { source, .. } = e else { return false };
+    source.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::UnexpectedEof)
 }
 
 /// Returns whether the same request may succeed later.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use dipper_base::retry;
 use object_store::ObjectStore;
 use object_store::path::Path;
 use roaring::RoaringBitmap;
@@ -22,9 +23,6 @@ use crate::catalog::TableId;
 use crate::chain::ChainError;
 use crate::chain::{Chain, Options, State, TxnId};
 
-/// How many times a change is computed again when other writers were faster. A process lets its own changes through one
-/// by one, so only other processes count.
-const ATTEMPTS_MAX: u32 = 200;
 /// The longest time between the beginning of a load and its commit.
 pub const LOAD_TIME_MAX: Duration = Duration::from_secs(4 * 3600);
 
@@ -349,7 +347,7 @@ impl Table {
         let _one = self.inner.settling.lock().await;
         let mut state = self.snapshot();
         let mut carrying = Carrying { inputs, deletes };
-        for _ in 0..ATTEMPTS_MAX {
+        for _ in 0..retry::COMMIT.attempts {
             let added = carrying.added(&state)?;
             if !added.is_empty() {
                 union(&mut carrying.deletes, carry(added).await.map_err(|e| TableError::Resolve(e.into()))?);
@@ -360,7 +358,7 @@ impl Table {
                 other => return other,
             }
         }
-        let (path, attempts) = (table_path(self.inner.id).to_string(), ATTEMPTS_MAX);
+        let (path, attempts) = (table_path(self.inner.id).to_string(), retry::COMMIT.attempts);
         let (base, found) = (state.seq(), state.seq());
         Err(TableError::Contended { path, attempts, last: Refused::Moved { base, found } })
     }
@@ -375,7 +373,9 @@ impl Table {
         loop {
             let from = self.snapshot().next_auto_increment();
             match self.commit(TableChange::ReserveAutoIncrement { from, values }).await {
-                Err(TableError::Refused(Refused::AutoIncrementMoved { .. })) if attempt < ATTEMPTS_MAX => attempt += 1,
+                Err(TableError::Refused(Refused::AutoIncrementMoved { .. })) if attempt < retry::COMMIT.attempts => {
+                    attempt += 1
+                }
                 Err(e) => return Err(e),
                 // The range is valid: the commit has checked it.
                 Ok(_) => return Ok(from..from.saturating_add_unsigned(values)),
@@ -431,7 +431,7 @@ impl Table {
     {
         let mut settling = Settling::default();
         let mut last = Refused::NotCreated;
-        for _ in 0..ATTEMPTS_MAX {
+        for _ in 0..retry::COMMIT.attempts {
             // Held while computing: without the lock, a load with much to compute would lose against small ones for
             // ever.
             let mut ahead = self.inner.settling.lock().await;
@@ -478,7 +478,7 @@ impl Table {
             }
         }
         let path = table_path(self.inner.id).to_string();
-        Err(TableError::Contended { path, attempts: ATTEMPTS_MAX, last })
+        Err(TableError::Contended { path, attempts: retry::COMMIT.attempts, last })
     }
 }
 

@@ -105,7 +105,7 @@ pub(super) async fn changing(
     read: &Arc<TableState>,
 ) -> Result<Arc<QueryContext>> {
     let mut context = QueryContext::new(session, session.engine.catalog.refresh().await?);
-    context.snapshots.lock().insert(changed.id, Arc::clone(read));
+    context.snapshots.lock().insert(changed.id, Ok(Arc::clone(read)));
     context.changed = Some(changed);
     Ok(Arc::new(context))
 }

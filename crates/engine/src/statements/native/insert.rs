@@ -2,15 +2,17 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::Instant;
 
 use arrow::record_batch::RecordBatch;
+use dipper_base::retry::{self, Attempts};
 use dipper_dialect::statement::{Insert, QueryText};
 use dipper_exec::on_cpu::on_cpu;
 use dipper_ingest::answer::{LoadAnswer, txn_number};
 use dipper_ingest::outcome::LabelUsed;
 use dipper_ingest::records::{LoadHeader, LoadKind, Running};
 use dipper_sql::charter::session::VarValue;
+use dipper_store::attempts::again;
 use dipper_store::catalog::{Table as CatalogTable, TableId};
 use dipper_store::chain::TxnId;
 use dipper_store::labels::{Acquired, Held};
@@ -33,10 +35,6 @@ use crate::result::Done;
 use crate::session::{LastInsert, Session};
 use crate::statements::insert::columns::is_strict;
 use crate::statements::transaction;
-
-/// How often an INSERT is computed that reads its table while others change it: INSERT OVERWRITE from the table itself,
-/// INSERT IGNORE, ON DUPLICATE KEY UPDATE.
-const REPEATS_MAX: u32 = 10;
 
 /// The rows that an INSERT stores.
 enum Given {
@@ -63,26 +61,27 @@ pub(in crate::statements) async fn insert(
 ) -> Result<Done> {
     // The body of a request can be read only once.
     let repeats = (insert.overwrite || insert.ignore || !insert.on_duplicate.is_empty()) && session.body.is_none();
-    let attempts = if repeats { REPEATS_MAX } else { 1 };
-    for attempt in 1..attempts {
-        match insert_once(session, database, table, insert, params.clone()).await {
-            Err(e) if e.kind == ErrorKind::Conflict => {
-                let most = 1 << attempt.min(8);
-                tokio::time::sleep(Duration::from_millis(rand::random_range(1..=most))).await;
-            }
+    let mut attempts = Attempts::of(retry::INSERT);
+    loop {
+        let began = Instant::now();
+        let e = match insert_once(session, database, table, insert, params.clone()).await {
+            Err(e) if e.kind == ErrorKind::Conflict => e,
             other => return other,
+        };
+        if repeats && e.is_passing_conflict() && again(&mut attempts, began.elapsed()).await {
+            continue;
         }
-    }
-    insert_once(session, database, table, insert, params).await.map_err(|e| match e.kind {
-        ErrorKind::Conflict if insert.overwrite => EngineError {
-            message: format!(
-                "table '{}': rows came or went {attempts} times while this INSERT OVERWRITE read it; repeat it when fewer loads run ({})",
-                table.name, e.message
+        let message = match insert.overwrite {
+            true => format!(
+                "table '{}': rows came or went {} times while this INSERT OVERWRITE read it; repeat it when fewer loads run ({})",
+                table.name,
+                attempts.failed().max(1),
+                e.message
             ),
-            ..e
-        },
-        _ => e,
-    })
+            false => e.message,
+        };
+        return Err(EngineError { message, ..e });
+    }
 }
 
 async fn insert_once(
@@ -167,7 +166,7 @@ async fn insert_once(
             Given::Query(source) => query::plan(&context, &source, Some(&params)).await?,
         };
         let read = context.snapshots.lock().get(&id).cloned();
-        if let Some(read) = read.filter(|_| overwrite) {
+        if let Some(Ok(read)) = read.filter(|_| overwrite) {
             target.reads =
                 Some(Box::new(move |replaces| Reads { seq: read.seq(), rows: replaced_rows(&read, replaces) }));
         }

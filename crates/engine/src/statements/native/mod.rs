@@ -38,9 +38,6 @@ pub(crate) use shape::{Now, changed_at, default_value};
 pub(super) use truncate::truncate;
 pub(super) use update::update;
 
-/// How often a statement that changes rows starts again because others changed the same rows.
-const ATTEMPTS_MAX: usize = 50;
-
 /// Finds partitions by name and returns their ids.
 fn partition_ids(state: &TableState, names: &[String]) -> Result<Vec<PartitionId>> {
     names

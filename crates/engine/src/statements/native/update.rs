@@ -1,21 +1,22 @@
 //! UPDATE of UNIQUE tables: the rows to change are read whole and written as an upsert.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::Instant;
 
 use arrow::compute::filter_record_batch;
 use arrow::record_batch::RecordBatch;
+use dipper_base::retry::{self, Attempts};
 use dipper_dialect::statement::{QueryText, Update, is_default};
 use dipper_exec::native::{ROW_COLUMN, SEGMENT_COLUMN};
 use dipper_exec::on_cpu::on_cpu;
 use dipper_sql::charter::session::VarValue;
+use dipper_store::attempts::again;
 use dipper_store::catalog::Table as CatalogTable;
 use dipper_store::table::Reads;
 use dipper_store::table::schema::{Model, TableSchema};
 use parking_lot::Mutex;
 use sqlparser::ast;
 
-use super::ATTEMPTS_MAX;
 use super::delete::{Addresses, changing, column, with_items};
 use super::shape::{Now, Shape, default_expr, now_expr};
 use super::write::{Kept, Target, run};
@@ -60,7 +61,7 @@ pub(super) struct Changed<'a> {
 /// the table; the addresses of the rows follow.
 ///
 /// # Errors
-/// `Conflict` if others changed the same rows in each of `ATTEMPTS_MAX` attempts.
+/// `Conflict` if others changed the same rows in each attempt ([`retry::STATEMENT`]).
 pub(super) async fn rewrite(
     session: &mut Session,
     changed: Changed<'_>,
@@ -69,7 +70,9 @@ pub(super) async fn rewrite(
 ) -> Result<Outcome> {
     let Changed { table, is_within, partitions, source } = changed;
     let handle = session.engine.native.get(table.id).await?;
-    for attempt in 0..ATTEMPTS_MAX {
+    let mut attempts = Attempts::of(retry::STATEMENT);
+    loop {
+        let begun = Instant::now();
         let state = match is_within {
             true => session.transaction.written()?.seen().await?,
             false => handle.refresh().await?,
@@ -109,21 +112,20 @@ pub(super) async fn rewrite(
                 session.wrote();
                 return Ok(Outcome::Done(Done { affected_rows: written.rows, ..Done::default() }));
             }
-            Err(e) if e.kind == ErrorKind::Conflict => {
-                // A random wait, so that statements that conflicted do not conflict again.
-                let most = 1 << attempt.min(8);
-                tokio::time::sleep(Duration::from_millis(rand::random_range(1..=most))).await;
+            Err(e) if e.is_passing_conflict() => {
+                if again(&mut attempts, begun.elapsed()).await {
+                    continue;
+                }
+                let message = format!(
+                    "table '{}': others changed the same rows {} times while this statement ran; repeat it",
+                    table.name,
+                    attempts.failed()
+                );
+                return Err(EngineError::new(ErrorKind::Conflict, message).with_source(retry::STATEMENT.given_up()));
             }
             Err(e) => return Err(e),
         }
     }
-    Err(EngineError::new(
-        ErrorKind::Conflict,
-        format!(
-            "table '{}': others changed the same rows {ATTEMPTS_MAX} times while this statement ran; repeat it",
-            table.name
-        ),
-    ))
 }
 
 /// Makes the select items: every column of the table, those of SET with their new values, and the row's address.

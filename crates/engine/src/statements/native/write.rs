@@ -10,6 +10,7 @@ use arrow::record_batch::RecordBatch;
 use datafusion::common::runtime::JoinSet;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream, execute_stream_partitioned};
+use dipper_base::retry;
 use dipper_exec::cost::Class;
 use dipper_exec::on_cpu::on_cpu;
 use dipper_exec::quota::{Quota, task_context};
@@ -25,7 +26,6 @@ use futures::StreamExt;
 use parking_lot::Mutex;
 use tokio::task::block_in_place;
 
-use super::ATTEMPTS_MAX;
 use super::shape::Shape;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
@@ -447,11 +447,11 @@ async fn write(
         return Ok(Written { pipeline, own: Some(Own::Part(Part { load, rowset })), ..written });
     }
     let begun = Instant::now();
-    for _ in 0..ATTEMPTS_MAX {
+    for _ in 0..retry::STATEMENT.attempts {
         match engine.native.publish(&handle, rowset.clone()).await {
             Ok(_) => return Ok(Written { pipeline: Some((load.profile(), begun.elapsed())), ..written }),
             // Rows that were completed with existing values have changed in between; they are completed again.
-            Err(e) if e.kind == ErrorKind::Conflict && partial.is_some() => {
+            Err(e) if e.is_passing_conflict() && partial.is_some() => {
                 let state = handle.refresh().await?;
                 let again = complete(&state)?;
                 let load = begin(&state, handle.begin())?;
@@ -465,7 +465,8 @@ async fn write(
             Err(e) => return Err(e),
         }
     }
-    Err(EngineError::new(ErrorKind::Conflict, "others changed the same rows again and again; repeat the statement"))
+    let message = "others changed the same rows again and again; repeat the statement";
+    Err(EngineError::new(ErrorKind::Conflict, message).with_source(retry::STATEMENT.given_up()))
 }
 
 /// Commits a few rows together with those of other statements; `None` if they must be committed alone.

@@ -12,6 +12,7 @@ pub(in crate::statements) use partitions::follow_name;
 
 use std::sync::Arc;
 
+use dipper_base::retry;
 use dipper_dialect::parser::parse_type;
 use dipper_dialect::statement::{CreateIndex, Name, Properties, TableChange};
 use dipper_node::tables::alters::Alter;
@@ -22,7 +23,7 @@ use dipper_store::table::schema::{Model, TableSchema};
 use dipper_store::table::{Refused, TableChange as Change, TableError};
 
 use super::shape::Now;
-use super::{ATTEMPTS_MAX, discard_missing, indexes, properties, rollups};
+use super::{discard_missing, indexes, properties, rollups};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::result::Outcome;
 use crate::session::Session;
@@ -145,7 +146,7 @@ async fn redefine(session: &mut Session, id: TableId, changes: &[TableChange]) -
                 }
                 return Ok(Some(expected + 1));
             }
-            Err(TableError::Refused(Refused::SchemaChanged { .. })) if attempt < ATTEMPTS_MAX => {
+            Err(TableError::Refused(Refused::SchemaChanged { .. })) if attempt < retry::STATEMENT.attempts => {
                 state = handle.refresh().await?;
             }
             Err(e) => return Err(e.into()),
