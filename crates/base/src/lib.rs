@@ -16,6 +16,7 @@ pub mod near;
 pub mod policy;
 pub mod preempt;
 pub mod privileges;
+pub mod ranges;
 pub mod retry;
 pub mod secret;
 pub mod sketch;

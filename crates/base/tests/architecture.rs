@@ -13,7 +13,7 @@ use dipper_base::retry;
 const EDGES: &[(&str, &[&str])] = &[
     ("base", &[]),
     ("text", &["base"]),
-    ("cache", &[]),
+    ("cache", &["base"]),
     ("store", &["base"]),
     ("load", &["base", "text", "store"]),
     ("point", &["base", "store"]),

@@ -9,6 +9,7 @@ use std::time::Instant;
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use chrono::DateTime;
+use dipper_base::ranges;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
@@ -31,10 +32,6 @@ pub type Immutable = Arc<dyn Fn(&Path) -> bool + Send + Sync>;
 #[derive(Debug, Clone, Copy)]
 pub struct Anew;
 
-/// Ranges of one call with at most this many bytes between them are fetched by one request.
-const GAP_BYTES: u64 = 64 << 10;
-/// Maximum number of concurrent requests of one call.
-const PARALLEL: usize = 16;
 /// An object that never changes and is put in one piece of at most this many bytes is kept as if it had been read:
 /// small loads are read again soon, by queries of new rows and by the merge of many loads into one.
 const WRITTEN_MAX: usize = 1 << 20;
@@ -232,7 +229,8 @@ impl CachedStore {
         Ok((bytes, GetResult { payload, meta, range, attributes }))
     }
 
-    /// Reads a range of the object with this `key` from memory, disk and store.
+    /// Reads a range of the object with this `key` from memory, disk and store. Returns the pieces that come from
+    /// there: a caller that needs the range in one buffer copies it once.
     async fn read(
         &self,
         location: &Path,
@@ -240,7 +238,7 @@ impl CachedStore {
         key: Key,
         options: &GetOptions,
         meter: &Meter<'_>,
-    ) -> Result<(Bytes, Facts)> {
+    ) -> Result<(Vec<Bytes>, Facts)> {
         let inner = self.cache.inner();
         let context = meter.context.as_deref();
         let bypass = context.is_some_and(|c| c.bypass);
@@ -257,46 +255,46 @@ impl CachedStore {
             let (bytes, result) = self.fetch(location, options, meter).await?;
             let facts = facts_of(&result.meta);
             self.cache.admit(context, key, facts, result.range.start, &bytes);
-            return Ok((bytes, facts));
+            return Ok((vec![bytes], facts));
         };
         let range = range.start..range.end.min(facts.size);
         if range.start >= range.end {
             // Let the store produce its own error.
             let mut options = options.clone();
             options.range = Some(GetRange::Bounded(range.start..range.start + 1));
-            return self.fetch(location, options, meter).await.map(|(bytes, result)| (bytes, facts_of(&result.meta)));
+            let (bytes, result) = self.fetch(location, options, meter).await?;
+            return Ok((vec![bytes], facts_of(&result.meta)));
         }
         let pieces = inner.pieces(key, range.clone());
-        if let [Piece::Memory(bytes)] = &pieces[..] {
-            meter.hits(bytes.len() as u64, 0);
-            return Ok((bytes.clone(), facts));
-        }
-        let (mut out, gaps) = self.read_local(range.clone(), pieces, meter).await?;
+        let mut parts = self.read_local(range.start, pieces, meter).await?;
+        let is_gap = |part: &&Part| part.bytes.is_none();
+        let gaps: Vec<Range<u64>> = parts.iter().filter(is_gap).map(|gap| gap.range.clone()).collect();
         if !gaps.is_empty() {
             meter.each(|s| s.add(|s| &s.misses, 1));
             let missed = gaps.iter().map(|g| g.end - g.start).sum();
             meter.each(|s| s.add(|s| &s.miss_bytes, missed));
         }
-        let fetches = gaps.into_iter().map(|gap| {
+        let requests: Vec<_> = ranges::MISSED.requests(&gaps).into_iter().map(|request| request.range).collect();
+        let fetches = requests.into_iter().map(|asked| {
             let mut options = options.clone();
-            options.range = Some(GetRange::Bounded(gap.clone()));
-            async move { self.fetch(location, options, meter).await.map(|(bytes, result)| (gap, bytes, result)) }
+            options.range = Some(GetRange::Bounded(asked.clone()));
+            async move { self.fetch(location, options, meter).await.map(|(bytes, result)| (asked, bytes, result)) }
         });
-        let fetched: Vec<_> = futures::stream::iter(fetches).buffer_unordered(PARALLEL).try_collect().await?;
-        if out.is_none()
-            && let [(gap, bytes, result)] = &fetched[..]
-            && *gap == range
+        let fetched: Vec<_> =
+            futures::stream::iter(fetches).buffer_unordered(ranges::MISSED.parallel).try_collect().await?;
+        if let [(asked, bytes, result)] = &fetched[..]
+            && *asked == range
+            && parts.len() == 1
         {
             let found = facts_of(&result.meta);
-            self.cache.admit(context, key, if facts.fits(&found) { facts } else { found }, gap.start, bytes);
-            return Ok((bytes.clone(), facts));
+            self.cache.admit(context, key, if facts.fits(&found) { facts } else { found }, range.start, bytes);
+            return Ok((vec![bytes.clone()], facts));
         }
-        let all = out.get_or_insert_with(|| BytesMut::zeroed((range.end - range.start) as usize));
-        for (gap, bytes, result) in fetched {
+        for (asked, bytes, result) in fetched {
             let found = facts_of(&result.meta);
             // An object that was put again with the same bytes has another time and still matches.
             let same = (options.if_match.is_some() && facts.size == found.size) || facts.fits(&found);
-            if !same || result.range != gap {
+            if !same || result.range != asked {
                 // Without a tag, the next reader would meet the same contradiction.
                 if options.if_match.is_none() {
                     self.cache.inner().forget(key);
@@ -304,61 +302,76 @@ impl CachedStore {
                 let source = format!("'{location}' changed while it was read; run the statement again");
                 return Err(Error::Generic { store: "data cache", source: source.into() });
             }
-            self.cache.admit(context, key, facts, gap.start, &bytes);
-            let at = (gap.start - range.start) as usize;
-            all[at..at + bytes.len()].copy_from_slice(&bytes);
+            for part in parts.iter_mut().filter(|part| part.is_gap_of(&asked)) {
+                let from = (part.range.start - asked.start) as usize;
+                let gap = bytes.slice(from..from + (part.range.end - part.range.start) as usize);
+                self.cache.admit(context, key, facts, part.range.start, &gap);
+                part.bytes = Some(gap);
+            }
         }
-        Ok((out.take().unwrap_or_default().freeze(), facts))
+        Ok((parts.into_iter().filter_map(|part| part.bytes).collect(), facts))
     }
 
-    /// Assembles pieces of memory and disk in one buffer (`None` if there are none), and returns the missing ranges.
-    async fn read_local(
-        &self,
-        range: Range<u64>,
-        pieces: Vec<Piece>,
-        meter: &Meter<'_>,
-    ) -> Result<(Option<BytesMut>, Vec<Range<u64>>)> {
-        if let [Piece::Gap(_)] = &pieces[..] {
-            return Ok((None, vec![range]));
-        }
+    /// Reads what is kept of the pieces of a range that begins at `start`; what is not kept has no bytes. Neighbours on
+    /// disk are read into one buffer.
+    async fn read_local(&self, start: u64, pieces: Vec<Piece>, meter: &Meter<'_>) -> Result<Vec<Part>> {
         let inner = Arc::clone(self.cache.inner());
         let has_disk = pieces.iter().any(|p| matches!(p, Piece::Disk(..)));
-        let assemble = move || {
-            let mut out = BytesMut::zeroed((range.end - range.start) as usize);
-            let mut gaps: Vec<Range<u64>> = Vec::new();
-            let (mut at, mut memory, mut disk) = (range.start, 0, 0);
-            for piece in pieces {
-                let place = (at - range.start) as usize;
-                let (len, missing) = match piece {
+        let read = move || {
+            let mut parts: Vec<Part> = Vec::with_capacity(pieces.len());
+            let (mut at, mut memory, mut disk) = (start, 0, 0);
+            let mut pieces = pieces.into_iter().peekable();
+            while let Some(piece) = pieces.next() {
+                match piece {
                     Piece::Memory(bytes) => {
-                        out[place..place + bytes.len()].copy_from_slice(&bytes);
-                        memory += bytes.len() as u64;
-                        (bytes.len() as u64, false)
+                        let len = bytes.len() as u64;
+                        parts.push(Part { range: at..at + len, bytes: Some(bytes) });
+                        memory += len;
+                        at += len;
+                    }
+                    Piece::Gap(gap) => {
+                        at += gap.end - gap.start;
+                        lacks(&mut parts, gap);
                     }
                     Piece::Disk(name, part) => {
-                        let len = part.end - part.start;
-                        let read = inner.read_disk(&name, part, &mut out[place..place + len as usize]);
-                        disk += if read { len } else { 0 };
-                        (len, !read)
-                    }
-                    Piece::Gap(gap) => (gap.end - gap.start, true),
-                };
-                if missing {
-                    match gaps.last_mut().filter(|last| last.end == at) {
-                        Some(last) => last.end = at + len,
-                        None => gaps.push(at..at + len),
+                        let mut run = vec![(name, part)];
+                        while let Some(Piece::Disk(name, part)) = pieces.next_if(|p| matches!(p, Piece::Disk(..))) {
+                            run.push((name, part));
+                        }
+                        let len: u64 = run.iter().map(|(_, part)| part.end - part.start).sum();
+                        let mut buffer = BytesMut::zeroed(len as usize);
+                        let (mut done, mut found) = (0, Vec::with_capacity(run.len()));
+                        for (name, part) in run {
+                            let end = done + (part.end - part.start) as usize;
+                            found.push((done..end, inner.read_disk(&name, part, &mut buffer[done..end])));
+                            done = end;
+                        }
+                        let buffer = buffer.freeze();
+                        let begin = at;
+                        let place = |r: &Range<usize>| begin + r.start as u64..begin + r.end as u64;
+                        for same in found.chunk_by(|(_, a), (_, b)| a == b) {
+                            let whole = same[0].0.start..same[same.len() - 1].0.end;
+                            if same[0].1 {
+                                disk += whole.len() as u64;
+                                parts.push(Part { range: place(&whole), bytes: Some(buffer.slice(whole)) });
+                            } else {
+                                lacks(&mut parts, place(&whole));
+                            }
+                        }
+                        at += len;
                     }
                 }
-                at += len;
             }
-            (out, gaps, memory, disk)
+            (parts, memory, disk)
         };
-        let (out, gaps, memory, disk) = match has_disk {
-            true => tokio::task::spawn_blocking(assemble).await?,
-            false => assemble(),
+        let (parts, memory, disk) = match has_disk {
+            true => tokio::task::spawn_blocking(read).await?,
+            false => read(),
         };
-        meter.hits(memory, disk);
-        Ok((Some(out), gaps))
+        if memory > 0 || disk > 0 {
+            meter.hits(memory, disk);
+        }
+        Ok(parts)
     }
 
     async fn settle(&self, meter: &Meter<'_>) {
@@ -401,18 +414,28 @@ async fn collect(payload: GetResultPayload, size: u64) -> Result<Bytes> {
     Ok(all.freeze())
 }
 
-/// Joins ranges with at most [`GAP_BYTES`] between them.
-fn coalesced(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
-    let mut sorted: Vec<_> = ranges.iter().filter(|r| r.start < r.end).cloned().collect();
-    sorted.sort_unstable_by_key(|r| r.start);
-    let mut out: Vec<Range<u64>> = Vec::with_capacity(sorted.len());
-    for range in sorted {
-        match out.last_mut().filter(|last| range.start <= last.end.saturating_add(GAP_BYTES)) {
-            Some(last) => last.end = last.end.max(range.end),
-            None => out.push(range),
-        }
+/// A part of a range that is read.
+#[derive(Debug)]
+struct Part {
+    /// The bytes of the object.
+    range: Range<u64>,
+    /// `None` if they are not kept.
+    bytes: Option<Bytes>,
+}
+
+impl Part {
+    /// Whether a request brings these bytes, which are not kept.
+    fn is_gap_of(&self, request: &Range<u64>) -> bool {
+        self.bytes.is_none() && request.start <= self.range.start && self.range.end <= request.end
     }
-    out
+}
+
+/// Adds a range that is not kept.
+fn lacks(parts: &mut Vec<Part>, gap: Range<u64>) {
+    match parts.last_mut().filter(|last| last.bytes.is_none()) {
+        Some(last) => last.range.end = gap.end,
+        None => parts.push(Part { range: gap, bytes: None }),
+    }
 }
 
 impl fmt::Display for CachedStore {
@@ -480,11 +503,11 @@ impl ObjectStore for CachedStore {
                 self.cache.admit(meter.context.as_deref(), key, facts_of(&result.meta), result.range.start, &bytes);
                 self.settle(&meter).await;
             }
-            return Ok(with_bytes(result, bytes));
+            return Ok(with_pieces(result, vec![bytes]));
         };
-        let (bytes, facts) = self.read(location, range.clone(), key, &options, &meter).await?;
+        let (pieces, facts) = self.read(location, range.clone(), key, &options, &meter).await?;
         self.settle(&meter).await;
-        let range = range.start..range.start + bytes.len() as u64;
+        let range = range.start..range.start + pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
         let meta = ObjectMeta {
             location: location.clone(),
             last_modified: DateTime::from_timestamp_millis(facts.modified_ms).unwrap_or_default(),
@@ -493,28 +516,11 @@ impl ObjectStore for CachedStore {
             version: None,
         };
         let payload = GetResultPayload::Stream(futures::stream::empty().boxed());
-        Ok(with_bytes(GetResult { payload, meta, range, attributes: Attributes::new() }, bytes))
+        Ok(with_pieces(GetResult { payload, meta, range, attributes: Attributes::new() }, pieces))
     }
 
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let meter = self.meter(None);
-        let options = GetOptions::default();
-        let Some(key) = self.key(location, None) else {
-            let fetches = coalesced(ranges).into_iter().map(|r| {
-                let options = GetOptions::default().with_range(Some(GetRange::Bounded(r.clone())));
-                let meter = &meter;
-                async move { self.fetch(location, options, meter).await.map(|(bytes, _)| (r.start, bytes)) }
-            });
-            let fetched: Vec<_> = futures::stream::iter(fetches).buffered(PARALLEL).try_collect().await?;
-            return cut(location, ranges, &fetched);
-        };
-        let (options, meter) = (&options, &meter);
-        let reads = coalesced(ranges).into_iter().map(|r| async move {
-            self.read(location, r.clone(), key, options, meter).await.map(|(bytes, _)| (r.start, bytes))
-        });
-        let read: Vec<_> = futures::stream::iter(reads).buffered(PARALLEL).try_collect().await?;
-        self.settle(meter).await;
-        cut(location, ranges, &read)
+        read_ranges(self, location, ranges).await
     }
 
     fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
@@ -547,30 +553,27 @@ impl ObjectStore for CachedStore {
     }
 }
 
-fn with_bytes(result: GetResult, bytes: Bytes) -> GetResult {
-    let payload = GetResultPayload::Stream(futures::stream::once(async move { Ok(bytes) }).boxed());
+fn with_pieces(result: GetResult, pieces: Vec<Bytes>) -> GetResult {
+    let payload = GetResultPayload::Stream(futures::stream::iter(pieces).map(Ok).boxed());
     GetResult { payload, ..result }
 }
 
-/// Cuts the ranges out of the parts that were read for them; parts are in order.
-fn cut(location: &Path, ranges: &[Range<u64>], parts: &[(u64, Bytes)]) -> Result<Vec<Bytes>> {
-    ranges
-        .iter()
-        .map(|range| {
-            if range.start >= range.end {
-                return Ok(Bytes::new());
-            }
-            let after = parts.partition_point(|(start, _)| *start <= range.start);
-            let (start, bytes) = &parts[after - 1];
-            let (from, to) = ((range.start - start) as usize, (range.end - start) as usize);
-            if to > bytes.len() {
-                let source =
-                    format!("'{location}' ends at byte {}, before byte {}", start + bytes.len() as u64, range.end);
-                return Err(Error::Generic { store: "object store", source: source.into() });
-            }
-            Ok(bytes.slice(from..to))
-        })
-        .collect()
+/// Reads ranges of one object, which are joined and cut as those of data objects are.
+async fn read_ranges(store: &impl ObjectStore, location: &Path, wanted: &[Range<u64>]) -> Result<Vec<Bytes>> {
+    let requests = ranges::DATA.requests(wanted);
+    let asked: Vec<_> = requests.iter().map(|request| request.range.clone()).collect();
+    let reads = asked.into_iter().map(|asked| async move {
+        let options = GetOptions::default().with_range(Some(GetRange::Bounded(asked.clone())));
+        let pieces: Vec<Bytes> = store.get_opts(location, options).await?.into_stream().try_collect().await?;
+        let end = asked.start + pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
+        if end < asked.end {
+            let source = format!("'{location}' ends at byte {end}, before byte {}", asked.end);
+            return Err(Error::Generic { store: "object store", source: source.into() });
+        }
+        Ok(pieces)
+    });
+    let answers: Vec<_> = futures::stream::iter(reads).buffered(ranges::MISSED.parallel).try_collect().await?;
+    Ok(ranges::assemble(wanted, &requests, &answers))
 }
 
 #[derive(Debug)]
@@ -667,13 +670,7 @@ impl ObjectStore for TaggedStore {
     }
 
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let reads = coalesced(ranges).into_iter().map(|r| async move {
-            let options = GetOptions::default().with_range(Some(GetRange::Bounded(r.clone())));
-            let bytes = self.get_opts(location, options).await?.bytes().await?;
-            Ok::<_, Error>((r.start, bytes))
-        });
-        let read: Vec<_> = futures::stream::iter(reads).buffered(PARALLEL).try_collect().await?;
-        cut(location, ranges, &read)
+        read_ranges(self, location, ranges).await
     }
 
     fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {

@@ -95,6 +95,52 @@ async fn a_miss_fetches_what_was_asked_and_the_next_read_nothing() {
 }
 
 #[tokio::test]
+async fn gaps_between_small_extents_are_one_request() {
+    let bytes = content(1_000_000, 32);
+    for memory in [0, 2 << 20] {
+        let rig = Rig::new();
+        let path = rig.put("d/x", &bytes).await;
+        let o = rig.open(memory, 1 << 30);
+        for i in 1..10 {
+            o.read(&path, i * 100_000..i * 100_000 + 1_000, &bytes, Populate::Auto).await;
+        }
+        o.cache.settle().await;
+        let all = o.read(&path, 0..1_000_000, &bytes, Populate::Auto).await;
+        assert_eq!((all.requests, all.request_bytes, all.miss_bytes), (1, 1_000_000, 991_000), "not one for each gap");
+        assert_eq!(all.fill_bytes, 991_000);
+        o.cache.settle().await;
+        let again = o.read(&path, 0..1_000_000, &bytes, Populate::Auto).await;
+        assert_eq!((again.requests, again.memory_hit_bytes + again.disk_hit_bytes), (0, 1_000_000));
+        // An eighth of a request at most is fetched in vain.
+        let far = rig.put("d/y", &bytes).await;
+        o.read(&far, 100_000..180_000, &bytes, Populate::Auto).await;
+        o.cache.settle().await;
+        assert_eq!(o.read(&far, 0..300_000, &bytes, Populate::Auto).await.requests, 2);
+    }
+}
+
+#[tokio::test]
+async fn extents_in_memory_are_handed_out_without_a_copy() {
+    let bytes = content(300_000, 33);
+    let rig = Rig::new();
+    let path = rig.put("d/x", &bytes).await;
+    let o = rig.open(2 << 20, 1 << 30);
+    o.read(&path, 0..300_000, &bytes, Populate::Auto).await;
+    o.cache.settle().await;
+    let pieces = async |range: std::ops::Range<u64>| {
+        let options = GetOptions::default().with_range(Some(GetRange::Bounded(range)));
+        let pieces = o.store.get_opts(&path, options).await.unwrap().into_stream();
+        pieces.map_ok(|piece| (piece.as_ptr() as usize, piece.len())).try_collect::<Vec<_>>().await.unwrap()
+    };
+    let whole = pieces(0..300_000).await;
+    assert_eq!(whole.len(), 5, "one for each block of 64 KiB");
+    let part = pieces(70_000..250_000).await;
+    let (first, skipped) = (whole[1].0, 70_000 - BLOCK as usize);
+    assert_eq!(part[0], (first + skipped, BLOCK as usize - skipped), "the same memory");
+    assert_eq!(part[1], whole[2]);
+}
+
+#[tokio::test]
 async fn small_objects_are_kept_when_they_are_put() {
     let rig = Rig::new();
     let o = rig.open(0, 1 << 30);

@@ -1,21 +1,23 @@
 //! Reads of ranges of objects: joined, cut, sent in parallel, sent again when slow.
 //!
-//! On a local disk a call is one read of all ranges. On an object store the time of a request is the time to its first
-//! byte, about the same however much is asked for, and then bytes at the rate of one connection. So neighbouring ranges
-//! are joined if little lies between them, long ranges are cut, and tens of requests are under way at once. A request
-//! that takes longer than nearly all before it is sent a second time, and the first answer counts (Dean and Barroso,
-//! "The Tail at Scale", 2013).
+//! On a local disk a call is one read of all ranges. For an object store [`ranges`] plans the requests, of which tens
+//! are under way at once. A request that takes longer than nearly all before it is sent a second time, and the first
+//! answer counts (Dean and Barroso, "The Tail at Scale", 2013).
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
+use dipper_base::ranges;
 use dipper_base::retry::{self, Attempts};
+use futures::TryStreamExt;
 use futures::future::{Either, select, try_join_all};
 use futures::stream::{FuturesUnordered, StreamExt};
 use object_store::path::Path;
-use object_store::{Error, Extensions, GetOptions, GetRange, ObjectStore, ObjectStoreExt, Result};
+use object_store::{
+    Error, Extensions, GetOptions, GetRange, GetResult, GetResultPayload, ObjectStore, ObjectStoreExt, Result,
+};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
@@ -24,16 +26,6 @@ use super::scan_io::ScanIo;
 use crate::attempts::again;
 use crate::now;
 
-/// Most requests under way at once, of all scans of a process.
-const IN_FLIGHT: usize = 128;
-/// Longest request in bytes; a longer one is cut.
-const REQUEST_BYTES: u64 = 8 << 20;
-/// Longest request in bytes of scans that read serially.
-const SERIAL_BYTES: u64 = 4 << 20;
-/// Most bytes between two ranges that are read in vain to save a request.
-const GAP_BYTES: u64 = 256 << 10;
-/// At most one byte in `GAP_SHARE` of a request may be read in vain.
-const GAP_SHARE: u64 = 8;
 /// Most requests of a scan that wants few rows, unless they would be longer than a request may be.
 const FEW: usize = 2;
 /// Requests whose times are remembered.
@@ -117,94 +109,6 @@ struct Asked {
     extensions: Extensions,
 }
 
-/// One request, and the wanted ranges that it serves.
-#[derive(Debug, PartialEq, Eq)]
-struct Request {
-    range: Range<u64>,
-    /// Indexes in the list of wanted ranges.
-    serves: Vec<usize>,
-}
-
-/// Joins and cuts ranges, which must not overlap. A range that is cut is served by several requests.
-fn plan(wanted: &[Range<u64>], longest: u64) -> Vec<Request> {
-    let mut order: Vec<usize> = (0..wanted.len()).collect();
-    order.sort_unstable_by_key(|i| wanted[*i].start);
-    let mut requests: Vec<Request> = Vec::new();
-    // Bytes of the last request that no range wants.
-    let mut waste = 0;
-    for i in order {
-        let range = &wanted[i];
-        if let Some(last) = requests.last_mut() {
-            let gap = range.start.saturating_sub(last.range.end);
-            let end = last.range.end.max(range.end);
-            let total = end - last.range.start;
-            if gap <= GAP_BYTES && total <= longest && (waste + gap) * GAP_SHARE <= total {
-                last.range.end = end;
-                last.serves.push(i);
-                waste += gap;
-                continue;
-            }
-        }
-        waste = 0;
-        let mut start = range.start;
-        loop {
-            // Equal parts instead of full ones and a small rest.
-            let left = range.end - start;
-            let len = left.div_ceil(left.div_ceil(longest).max(1));
-            requests.push(Request { range: start..start + len, serves: vec![i] });
-            start += len;
-            if start >= range.end {
-                break;
-            }
-        }
-    }
-    requests
-}
-
-/// Joins requests over the smallest gaps until there are at most [`FEW`], as long as none gets longer than `longest`.
-fn fewer(requests: &mut Vec<Request>, longest: u64) {
-    while requests.len() > FEW {
-        let joined = |i: usize| requests[i + 1].range.end.max(requests[i].range.end) - requests[i].range.start;
-        let gap = |i: &usize| requests[*i + 1].range.start.saturating_sub(requests[*i].range.end);
-        let Some(i) = (0..requests.len() - 1).filter(|i| joined(*i) <= longest).min_by_key(gap) else { return };
-        let next = requests.remove(i + 1);
-        let into = &mut requests[i];
-        into.range.end = into.range.end.max(next.range.end);
-        into.serves.extend(next.serves);
-    }
-}
-
-/// Builds the wanted ranges from the answers of the requests. Ranges that share an answer are copied, so that keeping
-/// one does not keep all.
-fn assemble(wanted: &[Range<u64>], requests: &[Request], answers: Vec<Bytes>) -> Vec<Bytes> {
-    let mut out: Vec<Bytes> = vec![Bytes::new(); wanted.len()];
-    let mut cut: Vec<Option<BytesMut>> = vec![None; wanted.len()];
-    for (request, answer) in requests.iter().zip(answers) {
-        for i in &request.serves {
-            let range = &wanted[*i];
-            if range.start >= request.range.start && range.end <= request.range.end {
-                let from = (range.start - request.range.start) as usize;
-                let part = from..from + (range.end - range.start) as usize;
-                out[*i] = match request.serves.len() {
-                    1 => answer.slice(part),
-                    _ => Bytes::copy_from_slice(&answer[part]),
-                };
-            } else {
-                let whole = (range.end - range.start) as usize;
-                let part = range.start.max(request.range.start)..range.end.min(request.range.end);
-                let part = (part.start - request.range.start) as usize..(part.end - request.range.start) as usize;
-                cut[*i].get_or_insert_with(|| BytesMut::with_capacity(whole)).extend_from_slice(&answer[part]);
-            }
-        }
-    }
-    for (out, cut) in out.iter_mut().zip(cut) {
-        if let Some(whole) = cut {
-            *out = whole.freeze();
-        }
-    }
-    out
-}
-
 impl Fetcher {
     /// Makes a fetcher for a disk: one call reads all ranges.
     pub fn local(store: Arc<dyn ObjectStore>) -> Arc<Self> {
@@ -215,7 +119,7 @@ impl Fetcher {
     /// is added to requests for bytes that came damaged: it tells a cache on the way to forget the object and to ask
     /// the store.
     pub fn remote(store: Arc<dyn ObjectStore>, runtime: Handle, anew: Extensions) -> Arc<Self> {
-        let permits = Arc::new(Semaphore::new(IN_FLIGHT));
+        let permits = Arc::new(Semaphore::new(ranges::DATA.parallel));
         Arc::new(Self { store, remote: Some(Remote { runtime, anew, permits, times: Arc::default() }) })
     }
 
@@ -271,10 +175,11 @@ impl Fetcher {
             extensions.extend(remote.anew.clone());
         }
         let serial = io.is_some_and(|io| io.is_serial());
-        let mut requests = plan(wanted, if serial { SERIAL_BYTES } else { REQUEST_BYTES });
-        if io.is_some_and(|io| io.wants_few()) {
-            fewer(&mut requests, REQUEST_BYTES);
-        }
+        let requests = match io.is_some_and(|io| io.wants_few()) {
+            true => ranges::DATA.few_requests(wanted, FEW),
+            false if serial => ranges::SERIAL.requests(wanted),
+            false => ranges::DATA.requests(wanted),
+        };
         let mut answers = Vec::with_capacity(requests.len());
         let send = |range: &Range<u64>| {
             let asked = Asked { range: range.clone(), extensions: extensions.clone() };
@@ -287,7 +192,7 @@ impl Fetcher {
         } else {
             answers = try_join_all(requests.iter().map(|r| send(&r.range))).await?;
         }
-        Ok(assemble(wanted, &requests, answers))
+        Ok(ranges::assemble(wanted, &requests, &answers))
     }
 
     async fn read(&self, path: &Path, wanted: &[Range<u64>], io: Option<&Arc<ScanIo>>) -> Result<Vec<Bytes>> {
@@ -297,7 +202,7 @@ impl Fetcher {
             _ => self.store.get_ranges(path, wanted).await?,
         };
         for (bytes, range) in out.iter().zip(wanted) {
-            check_length(path, range, bytes)?;
+            check_length(path, range, bytes.len() as u64)?;
         }
         if let Some(io) = io {
             io.request(out.iter().map(|b| b.len() as u64).sum(), started.elapsed());
@@ -306,11 +211,11 @@ impl Fetcher {
     }
 }
 
-fn check_length(path: &Path, range: &Range<u64>, bytes: &Bytes) -> Result<()> {
-    if bytes.len() as u64 == range.end - range.start {
+fn check_length(path: &Path, range: &Range<u64>, bytes: u64) -> Result<()> {
+    if bytes == range.end - range.start {
         return Ok(());
     }
-    let what = format!("{path}: bytes {} to {}: {} came; the object is shorter", range.start, range.end, bytes.len());
+    let what = format!("{path}: bytes {} to {}: {bytes} came; the object is shorter", range.start, range.end);
     Err(Error::Generic { store: "object", source: what.into() })
 }
 
@@ -322,7 +227,7 @@ impl Remote {
         path: &Path,
         asked: Asked,
         io: Option<Arc<ScanIo>>,
-    ) -> Result<Bytes> {
+    ) -> Result<Vec<Bytes>> {
         let (store, path) = (Arc::clone(store), path.clone());
         let (permits, times) = (Arc::clone(&self.permits), Arc::clone(&self.times));
         let counted = io.is_some();
@@ -381,7 +286,7 @@ async fn hedged(
     asked: &Asked,
     (times, permits): (&Mutex<Times>, &Semaphore),
     io: Option<&ScanIo>,
-) -> Result<Bytes> {
+) -> Result<Vec<Bytes>> {
     let bytes = asked.range.end - asked.range.start;
     let first = Box::pin(once(store, path, asked, io));
     let slow = Box::pin(tokio::time::sleep(times.lock().slow_after(bytes)));
@@ -389,7 +294,7 @@ async fn hedged(
         Either::Left((done, _)) => done?,
         Either::Right(((), first)) => {
             // If many requests are under way, it is their number that fills the link.
-            if permits.available_permits() < IN_FLIGHT / 2 || !times.lock().may_hedge() {
+            if permits.available_permits() < ranges::DATA.parallel / 2 || !times.lock().may_hedge() {
                 first.await?
             } else {
                 if let Some(io) = io {
@@ -413,68 +318,134 @@ async fn once(
     path: &Path,
     Asked { range, extensions }: &Asked,
     io: Option<&ScanIo>,
-) -> Result<(Duration, Bytes)> {
+) -> Result<(Duration, Vec<Bytes>)> {
     let started = Instant::now();
     let options = GetOptions {
         range: Some(GetRange::Bounded(range.clone())),
         extensions: extensions.clone(),
         ..Default::default()
     };
-    let bytes = store.get_opts(path, options).await?.bytes().await?;
-    check_length(path, range, &bytes)?;
+    let pieces = pieces(store.get_opts(path, options).await?).await?;
+    let bytes = pieces.iter().map(|piece| piece.len() as u64).sum();
+    check_length(path, range, bytes)?;
     let took = started.elapsed();
     if let Some(io) = io {
-        io.request(bytes.len() as u64, took);
+        io.request(bytes, took);
     }
-    Ok((took, bytes))
+    Ok((took, pieces))
+}
+
+/// Returns the pieces in which an answer comes. They are put together once, when it is known which ranges are wanted of
+/// them.
+async fn pieces(answer: GetResult) -> Result<Vec<Bytes>> {
+    match answer.payload {
+        GetResultPayload::Stream(stream) => stream.try_collect().await,
+        GetResultPayload::File(..) => Ok(vec![answer.bytes().await?]),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use async_trait::async_trait;
+    use futures::stream::BoxStream;
+    use object_store::memory::InMemory;
+    use object_store::{
+        CopyOptions, ListResult, MultipartUpload, ObjectMeta, PutMultipartOptions, PutOptions, PutPayload, PutResult,
+    };
+
     use super::*;
 
-    #[test]
-    fn neighbours_are_joined_and_long_ranges_cut() {
-        let r = |range: Range<u64>, serves: &[usize]| Request { range, serves: serves.to_vec() };
-        // A gap of 10 in 110 is below an eighth; the next one, of 90, is not.
-        assert_eq!(plan(&[0..50, 60..110, 200..210], REQUEST_BYTES), [r(0..110, &[0, 1]), r(200..210, &[2])]);
-        // Ranges may come in any order.
-        assert_eq!(plan(&[50..100, 0..50], REQUEST_BYTES), [r(0..100, &[1, 0])]);
-        assert_eq!(plan(&[0..25], 10), [r(0..9, &[0]), r(9..17, &[0]), r(17..25, &[0])]);
-        let mut few = plan(&[0..1, 10..11, 30..31, 100..101, 105..106], REQUEST_BYTES);
-        fewer(&mut few, REQUEST_BYTES);
-        assert_eq!(few, [r(0..31, &[0, 1, 2]), r(100..106, &[3, 4])]);
-        // Nothing is joined beyond the longest request.
-        assert_eq!(plan(&[0..8, 8..16], 10), [r(0..8, &[0]), r(8..16, &[1])]);
+    #[tokio::test]
+    async fn a_range_that_is_answered_whole_is_not_copied() {
+        let (store, path) = (Arc::new(InMemory::new()), Path::from("x"));
+        let object: Vec<u8> = (0..3_000_000u32).map(|i| (i / 11 % 251) as u8).collect();
+        store.put(&path, object.clone().into()).await.unwrap();
+        let start = store.get(&path).await.unwrap().bytes().await.unwrap().as_ptr() as usize;
+        let fetcher = Fetcher::remote(Arc::clone(&store) as _, Handle::current(), Extensions::default());
+        let wanted = [2_000_000..2_900_000, 0..100_000, 1_000_000..1_050_000, 1_060_000..1_070_000, 5..5];
+        let got = fetcher.ranges(&path, &wanted, None).await.unwrap();
+        for (i, (range, bytes)) in wanted.iter().zip(&got).enumerate() {
+            assert_eq!(bytes, &object[range.start as usize..range.end as usize]);
+            let is_same = bytes.as_ptr() as usize == start + range.start as usize;
+            assert_eq!(is_same, i < 2, "{range:?}: those that share a request are copied, to be kept alone");
+        }
     }
 
-    #[test]
-    fn what_is_assembled_is_what_was_wanted() {
-        let object: Vec<u8> = (0..1000u32).map(|i| (i * 7 % 251) as u8).collect();
-        let mut random = 42u64;
-        for _ in 0..500 {
-            let mut next = |n: u64| {
-                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                (random >> 33) % n
-            };
-            // The ranges do not touch, and come in any order.
-            let mut borders: Vec<u64> = (0..2 * (next(6) + 1)).map(|_| next(1000)).collect();
-            borders.sort_unstable();
-            borders.dedup();
-            let mut wanted: Vec<Range<u64>> = borders.chunks_exact(2).map(|b| b[0]..b[1]).collect();
-            if next(2) == 0 {
-                wanted.reverse();
+    /// A store whose requests fail, each in its own way.
+    #[derive(Debug, Default)]
+    struct Failing {
+        inner: InMemory,
+        errors: Mutex<Vec<Error>>,
+        asked: AtomicUsize,
+    }
+
+    impl std::fmt::Display for Failing {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("failing")
+        }
+    }
+
+    #[async_trait]
+    impl ObjectStore for Failing {
+        async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            let error = self.errors.lock().pop();
+            match error {
+                Some(error) => Err(error),
+                None => self.inner.get_opts(location, options).await,
             }
-            let longest = 1 + next(300);
-            let mut requests = plan(&wanted, longest);
-            if next(2) == 0 {
-                fewer(&mut requests, longest);
-            }
-            let answer = |r: &Request| Bytes::copy_from_slice(&object[r.range.start as usize..r.range.end as usize]);
-            let answers = requests.iter().map(answer).collect();
-            for (range, bytes) in wanted.iter().zip(assemble(&wanted, &requests, answers)) {
-                assert_eq!(bytes, &object[range.start as usize..range.end as usize], "{wanted:?}");
-            }
+        }
+
+        async fn put_opts(&self, at: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+            self.inner.put_opts(at, payload, options).await
+        }
+
+        async fn put_multipart_opts(&self, at: &Path, o: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
+            self.inner.put_multipart_opts(at, o).await
+        }
+
+        fn delete_stream(&self, paths: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+            self.inner.delete_stream(paths)
+        }
+
+        fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+            self.inner.list(prefix)
+        }
+
+        async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+            self.inner.list_with_delimiter(prefix).await
+        }
+
+        async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+            self.inner.copy_opts(from, to, options).await
+        }
+    }
+
+    #[tokio::test]
+    async fn failures_that_may_pass_are_tried_again() {
+        let path = Path::from("x");
+        let failed = || Error::Generic { store: "failing", source: "503".into() };
+        let cut_short = || {
+            let source = std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "expected 10 bytes, got 4");
+            Error::Generic { store: "failing", source: source.into() }
+        };
+        let gone = || Error::NotFound { path: "x".into(), source: "404".into() };
+        let most = retry::RANGE.attempts as usize;
+        let several = |error: &dyn Fn() -> Error, n: usize| (0..n).map(|_| error()).collect::<Vec<_>>();
+        for (errors, asked, is_read) in [
+            (several(&failed, most - 1), most, true),
+            (several(&failed, most), most, false),
+            (several(&cut_short, most - 1), most, true),
+            (several(&cut_short, most), most, false),
+            (vec![gone()], 1, false),
+        ] {
+            let store = Arc::new(Failing { errors: Mutex::new(errors), ..Failing::default() });
+            store.inner.put(&path, vec![7; 100].into()).await.unwrap();
+            let fetcher = Fetcher::remote(Arc::clone(&store) as _, Handle::current(), Extensions::default());
+            let got = fetcher.ranges(&path, &[0..10], None).await;
+            assert_eq!((store.asked.load(Ordering::Relaxed), got.is_ok()), (asked, is_read), "{got:?}");
         }
     }
 
