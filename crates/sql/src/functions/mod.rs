@@ -72,6 +72,7 @@ mod number_text;
 mod ordered;
 mod partition_names;
 mod percentile;
+mod places;
 mod regex;
 mod rewrite;
 mod search;
@@ -208,5 +209,6 @@ pub fn register_all(registry: &mut dyn FunctionRegistry) -> Result<()> {
     aggregate::register(registry)?;
     top::register(registry)?;
     collected::register(registry)?;
-    sketch_aggregate::register(registry)
+    sketch_aggregate::register(registry)?;
+    places::register(registry)
 }
