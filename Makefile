@@ -95,7 +95,7 @@ lint:
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links -A rustdoc::bare_urls" cargo doc --release --workspace --exclude dipper-fuzz --no-deps --document-private-items
 
 ## Measures dipper beside DuckDB, Polars, ClickHouse, MariaDB and Redis on 2 cores (benchmarks/README.md): all steps, or those in STEPS.
-STEPS ?= run load compare point
+STEPS ?= run load compare scan point
 bench:
 	cargo build --release -p dipper-cli -p dipper-benchmarks
 	python3 benchmarks/test_compare.py

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Asks dipper, DuckDB and ClickHouse the queries of SSB or ClickBench over the same data; compares dipper's answers with
+"""Asks dipper, DuckDB and ClickHouse the queries of SSB, TPC-H or ClickBench over the same data; compares dipper's answers with
 DuckDB's, prints times beside each other and the three worst queries.
 
 What counts as equal: rows at positions with the same ORDER BY key may stand in any order. Where LIMIT or OFFSET cuts
@@ -263,16 +263,23 @@ def report(title, queries, results, verdict, names):
 
 def load_all(asked, args, suite):
     tables, _ = suites.suite(suite)
-    if suite == "ssb":
-        directory = engines.ssb_files(args, args.scale)
-        files = {name: (directory / f"{name}.tbl", suites.TBL) for name in tables}
+    if suite == "clickbench":
+        files = {"hits": (engines.hits_file(args, args.bytes, args.spread), suites.TSV)}
     else:
-        files = {"hits": (engines.hits_file(args, args.bytes), suites.TSV)}
+        make = {"ssb": lambda: engines.ssb_files(args, args.scale, args.spread),
+                "tpch": lambda: engines.tpch_files(args, args.scale)}  # fmt: skip
+        directory = make[suite]()
+        files = {name: (directory / f"{name}.tbl", suites.TBL) for name in tables}
+    load_files(asked, args, suite, files, args.spread)
+
+
+def load_files(asked, args, suite, files, spread=False):
+    """Loads tables from {name: (path, form)}; DuckDB gets the rows in the order of the key that the others sort by."""
+    own = {"dipper": {"buckets": args.buckets}, "duckdb": {"ordered": True}}
     for name, (path, form) in files.items():
         rows = set()
         for engine in asked:
-            more = {"buckets": args.buckets} if engine.name == "dipper" else {}
-            reply = engine.load(suite, name, path, form, **more)
+            reply = engine.load(suite, name, path, form, spread=spread, **own.get(engine.name, {}))
             print(f"{engine.name}: {name}: {reply['rows']} rows in {seconds(reply['seconds'])}", file=sys.stderr)
             rows.add(reply["rows"])
         if len(rows) > 1:
@@ -306,7 +313,8 @@ def run_suite(args, suite):
                 of_engine = verdicts(queries, results, ask, engine.name)
                 problems += [f"{suite} {query}: {engine.name}: {what}" for query, what in of_engine.items() if what]
                 verdict = of_engine if engine.name == "dipper" else verdict
-        size = f"scale {args.scale:g}" if suite == "ssb" else f"{args.bytes / 1e9:.2f} GB of TSV"
+        size = f"{args.bytes / 1e9:.2f} GB of TSV" if suite == "clickbench" else f"scale {args.scale:g}"
+        size += ", spread" if args.spread else ""
         title = f"{suite}, {size}: {engines.machine(args)}, medians of {args.runs} runs after one more, in turns."
         text, worst = report(title, queries, results, verdict, [engine.name for engine in asked])
         print(text, end="\n\n")
@@ -324,11 +332,13 @@ def run_suite(args, suite):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     engines.add_arguments(parser)
-    parser.add_argument("--suite", default="ssb,clickbench", help="which queries")
+    parser.add_argument("--suite", default="ssb,tpch,clickbench", help="which queries")
     parser.add_argument("--only", default="", help="queries by name, as Q1.1,Q2.3")
-    parser.add_argument("--scale", type=float, default=1.0, help="scale factor of SSB")
+    parser.add_argument("--scale", type=float, default=1.0, help="scale factor of SSB and TPC-H")
     parser.add_argument("--bytes", type=int, default=1 << 30, help="size of hits.tsv")
     parser.add_argument("--runs", type=int, default=5, help="runs of a query")
+    parser.add_argument("--spread", action="store_true",
+                        help="other data of which conditions leave nothing out: uniform values, no partitions, another key")  # fmt: skip
     parser.add_argument("--profiles", action="store_true", help="EXPLAIN ANALYZE of the three worst queries")
     args = parser.parse_args()
     engines.enter_venv(args.venv)

@@ -59,14 +59,28 @@ def generate(args, path, *command):
     return path
 
 
-def hits_file(args, size):
-    path = args.data / f"hits-{size}.tsv"
-    return generate(args, path, "hits", "--bytes", size, "--out", path)
+SPREAD_SEED = 7
 
 
-def ssb_files(args, scale):
-    path = args.data / f"ssb-{scale:g}"
-    return generate(args, path, "ssb", "--scale", scale, "--out", path)
+def hits_file(args, size, spread=False):
+    path = args.data / f"hits-{size}{'-spread' if spread else ''}.tsv"
+    more = ["--spread", "--seed", SPREAD_SEED] if spread else []
+    return generate(args, path, "hits", "--bytes", size, "--out", path, *more)
+
+
+def ssb_files(args, scale, spread=False):
+    path = args.data / f"ssb-{scale:g}{'-spread' if spread else ''}"
+    return generate(args, path, "ssb", "--scale", scale, "--out", path, *(["--seed", SPREAD_SEED] if spread else []))
+
+
+def tpch_files(args, scale):
+    path = args.data / f"tpch-{scale:g}"
+    return generate(args, path, "tpch", "--scale", scale, "--out", path)
+
+
+def uniform_file(args, rows):
+    path = args.data / f"uniform-{rows}.tbl"
+    return generate(args, path, "uniform", "--rows", rows, "--out", path)
 
 
 def views_file(args, size):
@@ -255,9 +269,9 @@ class Dipper:
         return {"seconds": seconds, "size": self.size(name), "rows": answer["NumberLoadedRows"],
                 "client_cpu": used.ru_utime + used.ru_stime, "answer": answer, **usage.stop()}  # fmt: skip
 
-    def load(self, suite, name, path, form, buckets=None, unique=False, only=None, again=False):
+    def load(self, suite, name, path, form, buckets=None, unique=False, only=None, again=False, spread=False):
         """Creates the table anew (not with `again`) and loads the file."""
-        table = table_of(suite, name, only)
+        table = table_of(suite, name, only, spread)
         if not again:
             self.sql(f"DROP TABLE IF EXISTS {name}")
             self.sql(table.ddl(buckets, unique=unique))
@@ -287,8 +301,9 @@ def free_port():
         return listener.getsockname()[1]
 
 
-def table_of(suite, name, only=None):
+def table_of(suite, name, only=None, spread=False):
     table = suites.suite(suite)[0][name]
+    table = table.spread() if spread else table
     return table.only(only) if only else table
 
 
@@ -300,9 +315,11 @@ class DuckDB:
         self.files = {}
         self.connection = None
 
-    def load(self, suite, name, path, form, only=None):
-        """Into a file of its own; the time ends when it is checkpointed."""
-        table = table_of(suite, name, only)
+    def load(self, suite, name, path, form, only=None, spread=False, ordered=False):
+        """Into a file of its own; the time ends when it is checkpointed. `ordered`: by the key that the table has in
+        the other engines."""
+        table = table_of(suite, name, only, spread)
+        order = f" ORDER BY {', '.join(table.key)}" if ordered else ""
         file = self.directory / f"{suite}.duckdb"
         self.connection = self.connection or self.duckdb.connect(str(file), config={"threads": self.threads})
         self.connection.execute(f"DROP TABLE IF EXISTS {name}")
@@ -310,7 +327,7 @@ class DuckDB:
         before = self.used()
         start = time.perf_counter()
         self.connection.execute(suites.duckdb_ddl(table))
-        self.connection.execute(f"INSERT INTO {name} {suites.duckdb_source(table, path, form)}")
+        self.connection.execute(f"INSERT INTO {name} {suites.duckdb_source(table, path, form)}{order}")
         self.connection.execute("CHECKPOINT")
         seconds = time.perf_counter() - start
         rows = self.connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0]
@@ -338,8 +355,8 @@ class ClickHouse:
     def run(self, sql, form="JSONCompactEachRow"):
         return self.session.query(f"{sql} SETTINGS max_threads={self.threads}, max_insert_threads={self.threads}", form)
 
-    def load(self, suite, name, path, form, only=None, codec="", fsync=False):
-        table = table_of(suite, name, only)
+    def load(self, suite, name, path, form, only=None, codec="", fsync=False, spread=False):
+        table = table_of(suite, name, only, spread)
         self.session.query(f"DROP TABLE IF EXISTS bench.{name} SYNC")
         source, reading = suites.clickhouse_source(table, path, form)
         start = time.perf_counter()

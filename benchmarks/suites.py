@@ -11,7 +11,7 @@ HERE = Path(__file__).resolve().parent
 @dataclass
 class Column:
     name: str
-    kind: str  # SMALLINT, INT, BIGINT, DOUBLE, BOOLEAN, STRING, DATE, DATETIME
+    kind: str  # SMALLINT, INT, BIGINT, DECIMAL(p, s), DOUBLE, BOOLEAN, STRING, DATE, DATETIME
     nullable: bool
 
 
@@ -35,6 +35,19 @@ class Table:
             text = text.replace("PROPERTIES (", 'PROPERTIES ("enable_unique_key_merge_on_write" = "true", ')
         return text
 
+    def spread(self):
+        """The same table so that conditions leave nothing out: no partitions, and `hits` sorted by a random number."""
+        text = re.sub(r"PARTITION BY .*?\n\)\n", "", self.text, flags=re.S)
+        key = self.key
+        if self.name == "hits":
+            key = ["WatchID"]
+            line = re.search(r"^ *`?WatchID`? [^\n]*\n", text, flags=re.M).group()
+            text = text.replace(line, "", 1)
+            text = re.sub(r"\(\n", lambda _: "(\n" + line.rstrip().rstrip(",") + ",\n", text, count=1)
+            text = re.sub(r"DUPLICATE KEY ?\([^)]*\)", "DUPLICATE KEY (WatchID)", text)
+        table = parse_tables(text)[self.name]
+        return Table(self.name, table.columns, key, table.text, self.file_columns)
+
     def only(self, names):
         """The same table with these columns."""
         columns = [column for column in self.columns if column.name in names]
@@ -57,7 +70,7 @@ def parse_tables(text):
         body = statement[statement.index("(") + 1 : re.search(r"\n\)", statement).start()]
         columns = []
         for line in filter(None, (line.strip().rstrip(",") for line in body.split("\n"))):
-            column, kind = re.match(r"`?(\w+)`? (\w+)", line).groups()
+            column, kind = re.match(r"`?(\w+)`? (\w+(?:\(\d+, ?\d+\))?)", line).groups()
             columns.append(Column(column, KINDS.get(kind.lower(), kind.upper()), "NOT NULL" not in line))
         key = re.search(r"DUPLICATE KEY ?\(([^)]*)\)", statement).group(1)
         tables[name] = Table(name, columns, [part.strip(" `") for part in key.split(",")], statement, columns)
@@ -89,6 +102,11 @@ def hits_file_order(columns):
     return [by_name[name] for name in names]
 
 
+def clickhouse_kind(column):
+    kind = CLICKHOUSE.get(column.kind, column.kind.replace("DECIMAL", "Decimal"))
+    return f"Nullable({kind})" if column.nullable else kind
+
+
 HIVE, TSV, TBL = "hive", "tsv", "tbl"  # ^A and \N; tab; | also behind the last field
 
 
@@ -113,16 +131,14 @@ def duckdb_source(table, path, form):
 
 def clickhouse_ddl(table, settings="", codec=""):
     """`codec` is for strings and numbers alike, as `CODEC(ZSTD(1))`."""
-    kind = lambda c: f"Nullable({CLICKHOUSE[c.kind]})" if c.nullable else CLICKHOUSE[c.kind]
-    columns = ", ".join(f"`{c.name}` {kind(c)} {codec}" for c in table.columns)
+    columns = ", ".join(f"`{c.name}` {clickhouse_kind(c)} {codec}" for c in table.columns)
     settings = f"SETTINGS {settings}" if settings else ""
     return f"CREATE TABLE {table.name} ({columns}) ENGINE = MergeTree ORDER BY ({', '.join(table.key)}) {settings}"
 
 
 def clickhouse_source(table, path, form):
     """The SELECT and the settings that reading takes."""
-    kind = lambda c: f"Nullable({CLICKHOUSE[c.kind]})" if c.nullable else CLICKHOUSE[c.kind]
-    typed = [f"`{c.name}` {kind(c)}" for c in table.file_columns]
+    typed = [f"`{c.name}` {clickhouse_kind(c)}" for c in table.file_columns]
     if form == TBL:
         typed.append("`_` String")
     names = ", ".join(f"`{c.name}`" for c in table.columns)

@@ -3,6 +3,7 @@
 
 import argparse
 import datetime
+import re
 import sys
 from decimal import Decimal
 from pathlib import Path
@@ -11,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import engines  # noqa: E402
 import suites  # noqa: E402
+import scan  # noqa: E402
 from compare import Shape, compare, look_up, near, plain, same_rows, split_commas, top_level  # noqa: E402
 
 
@@ -109,17 +111,36 @@ def tables():
     narrow = hits.only(["CounterID", "UserID", "JavaEnable"])
     assert [c.name for c in narrow.columns] == ["CounterID", "UserID", "JavaEnable"]
     assert suites.parse_tables(narrow.text)["hits"].columns == narrow.columns
+    tpch, tpch_queries = suites.suite("tpch")
+    assert [len(table.columns) for table in tpch.values()] == [3, 4, 7, 8, 9, 5, 9, 16] and len(tpch_queries) == 22
+    assert tpch["lineitem"].columns[4] == suites.Column("l_quantity", "DECIMAL(15,2)", False)
+    assert "`c_acctbal` Decimal(15,2)" in suites.clickhouse_ddl(tpch["customer"])
+    spread = hits.spread()
+    assert spread.columns[0].name == "WatchID" and spread.key == ["WatchID"] and len(spread.columns) == 105
+    assert spread.file_columns == hits.file_columns and "DUPLICATE KEY (WatchID)" in spread.text
+    assert "PARTITION" in ssb["lineorder"].text and "PARTITION" not in ssb["lineorder"].spread().text
+    assert [c.name for c in ssb["lineorder"].spread().columns] == [c.name for c in ssb["lineorder"].columns]
     views = suites.suite("views")[0]["views"]
     assert "UNIQUE KEY (id)" in views.ddl(2, unique=True) and "TABLE other (" in views.ddl(name="other")
     for _, sql in queries:
         assert "DATE_FORMAT" not in suites.duckdb_query(sql) and "\\\\" not in suites.duckdb_query(sql)
 
 
+def scans():
+    made = scan.queries()
+    uniform = suites.suite("scan")[0]["uniform"]
+    assert len({name for name, _, _ in made}) == len(made) > 40
+    names = {column.name for column in uniform.columns}
+    for name, columns, sql in made:
+        read = {word for word in re.findall(r"\b[a-z]\d?\b", re.sub("'[^']*'", "", sql))} & names
+        assert len(read) == columns, f"{name}: {read}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--venv", type=Path, default=engines.HERE.parent / "target" / "bench" / "venv")
     engines.enter_venv(parser.parse_args().venv)
-    for test in (values, rows, shapes, tables, answers):
+    for test in (values, rows, shapes, tables, scans, answers):
         test()
         print(f"{test.__name__}: ok")
 

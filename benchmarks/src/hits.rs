@@ -401,10 +401,30 @@ struct Session {
     second: i64,
     before: Referer,
     traffic: i64,
+    shape: Shape,
+}
+
+/// How values are spread over the rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// As in the full data: few values are frequent, and neighbours share values, because rows come in sessions.
+    Sessions,
+    /// Each row is a session of its own; users, pages and phrases are uniform, and there are three times the phrases.
+    Spread,
+}
+
+impl Shape {
+    /// Returns a number in `0..below`: in sessions, small ones are more frequent.
+    fn number(self, random: &mut Random, below: u64) -> u64 {
+        match self {
+            Shape::Sessions => random.skewed(below),
+            Shape::Spread => random.below(below),
+        }
+    }
 }
 
 impl Session {
-    fn new(random: &mut Random) -> Self {
+    fn new(random: &mut Random, shape: Shape) -> Self {
         let site = random.weighted(1_000_000, COUNTERS).unwrap_or(0);
         let site = if site == 0 { 1000 + random.skewed(6_500) * 37 } else { site };
         let share = COUNTERS.iter().find(|(big, _)| *big == site).map_or(100, |(_, weight)| *weight);
@@ -415,15 +435,22 @@ impl Session {
             0..40 => (0, Referer::None),
             40..84 => {
                 let engine = random.weighted(100, &[(2, 45), (3, 40)]).unwrap_or(4);
-                (2, Referer::Search(engine, random.steep(PHRASES)))
+                let phrase = match shape {
+                    Shape::Sessions => random.steep(PHRASES),
+                    Shape::Spread => random.below(3 * PHRASES),
+                };
+                (2, Referer::Search(engine, phrase))
             }
             from => {
                 let other = Page { site: 1000 + random.skewed(6_500) * 37, number: random.steep(200) };
                 (if from < 98 { 1 } else { 3 }, Referer::Page(other))
             }
         };
-        let left = 1 + random.steep(10);
-        Session { user: User::new(random.skewed(USERS)), site, pages, left, second, before, traffic }
+        let left = match shape {
+            Shape::Sessions => 1 + random.steep(10),
+            Shape::Spread => 1,
+        };
+        Session { user: User::new(shape.number(random, USERS)), site, pages, left, second, before, traffic, shape }
     }
 
     /// The next page: in one case of five the one that is open, else often the one people enter by.
@@ -434,7 +461,7 @@ impl Session {
         {
             return before;
         }
-        let number = if random.one_in(4) { 0 } else { 1 + random.skewed(self.pages) };
+        let number = if random.one_in(4) { 0 } else { 1 + self.shape.number(random, self.pages) };
         Page { site: self.site, number }
     }
 }
@@ -578,13 +605,13 @@ fn push_row(out: &mut Vec<u8>, random: &mut Random, session: &mut Session) {
 }
 
 /// Writes rows as TSV; returns rows and bytes. The number of threads does not change them.
-pub fn write(seed: u64, until: Until, threads: usize, out: &mut impl Write) -> io::Result<(u64, u64)> {
+pub fn write(seed: u64, shape: Shape, until: Until, threads: usize, out: &mut impl Write) -> io::Result<(u64, u64)> {
     parallel::write(out, until, threads, |block, rows, buffer| {
         let mut random = Random::new(seed, (block + 1) << 8);
-        let mut session = Session::new(&mut random);
+        let mut session = Session::new(&mut random, shape);
         for _ in 0..rows {
             if session.left == 0 {
-                session = Session::new(&mut random);
+                session = Session::new(&mut random, shape);
             }
             push_row(buffer, &mut random, &mut session);
         }
@@ -598,8 +625,12 @@ mod tests {
     use super::*;
 
     fn rows(count: u64) -> Vec<Vec<String>> {
+        shaped(Shape::Sessions, count)
+    }
+
+    fn shaped(shape: Shape, count: u64) -> Vec<Vec<String>> {
         let mut out = Vec::new();
-        let (rows, bytes) = write(1, Until::Units(count), 2, &mut out).unwrap();
+        let (rows, bytes) = write(1, shape, Until::Units(count), 2, &mut out).unwrap();
         assert_eq!((rows, bytes), (count, out.len() as u64));
         let text = String::from_utf8(out).unwrap();
         assert!(!text.contains('\\'));
@@ -654,5 +685,19 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn spread_rows_do_not_share_values_with_their_neighbours() {
+        let neighbours = |shape| {
+            let rows = shaped(shape, 20_000);
+            assert!(rows.iter().all(|row| row.len() == 105));
+            let phrases = rows.iter().map(|row| &row[39]).filter(|phrase| !phrase.is_empty());
+            let (all, different) = (phrases.clone().count(), phrases.collect::<HashSet<_>>().len());
+            (rows.windows(2).filter(|pair| pair[0][9] == pair[1][9]).count(), different as f64 / all as f64)
+        };
+        let (sessions, spread) = (neighbours(Shape::Sessions), neighbours(Shape::Spread));
+        assert!(sessions.0 > 5_000 && spread.0 < 100, "{sessions:?}, {spread:?}");
+        assert!(spread.1 > 0.9 && spread.1 > sessions.1, "{sessions:?}, {spread:?}");
     }
 }

@@ -6,6 +6,8 @@ mod page_views;
 mod parallel;
 mod random;
 mod ssb;
+mod tpch;
+mod uniform;
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -19,10 +21,10 @@ use parquet::file::properties::WriterProperties;
 #[derive(Parser)]
 #[command(name = "dipper-gen", version)]
 struct Args {
-    /// Changes every value.
+    /// Changes every value, but those of TPC-H, which are always dbgen's.
     #[arg(long, global = true, default_value_t = 1)]
     seed: u64,
-    /// Threads for hits and SSB; the bytes are the same for every number.
+    /// Threads for hits, SSB, TPC-H and uniform; the bytes are the same for every number.
     #[arg(long, global = true, default_value_t = 2)]
     threads: usize,
     #[command(subcommand)]
@@ -88,6 +90,27 @@ enum What {
         #[arg(long, value_enum, value_delimiter = ',')]
         tables: Vec<ssb::Table>,
     },
+    /// Tables of TPC-H as dbgen writes them, `NAME.tbl`.
+    Tpch {
+        /// Scale factor, also a fraction: 6,000,000 order lines each.
+        #[arg(long, default_value_t = 1.0)]
+        scale: f64,
+        /// Directory to write into; created.
+        #[arg(long)]
+        out: PathBuf,
+        /// Which tables; all eight if not given.
+        #[arg(long, value_enum, value_delimiter = ',')]
+        tables: Vec<tpch::Table>,
+    },
+    /// A table of uniform values between `|`, of which a scan can leave nothing out; about 230 bytes a row.
+    Uniform {
+        /// Rows to write.
+        #[arg(long, default_value_t = 3_000_000)]
+        rows: u64,
+        /// File to write.
+        #[arg(long)]
+        out: PathBuf,
+    },
     /// Parts for key look-ups: SSB's 9 columns between `|`, the key counts from 1.
     RowPart {
         /// Rows to write.
@@ -108,6 +131,9 @@ enum What {
         /// File to write.
         #[arg(long)]
         out: PathBuf,
+        /// Uniform values, and neighbours that share nothing.
+        #[arg(long)]
+        spread: bool,
     },
     /// Ten columns shaped like `hits`, as Parquet; about 1 in 100 URLs contains `google`.
     NarrowHits {
@@ -187,10 +213,22 @@ fn run(args: Args) -> Result<(), Box<dyn std::error::Error>> {
             }
             (rows, bytes)
         }
+        What::Tpch { scale, out, tables } => {
+            let (mut rows, mut bytes) = (0, 0);
+            let tables = if tables.is_empty() { tpch::Table::value_variants().to_vec() } else { tables };
+            for table in tables {
+                let path = out.join(format!("{}.tbl", format!("{table:?}").to_lowercase()));
+                let written = tpch::write(table, scale, threads, &mut create(&path)?)?;
+                (rows, bytes) = (rows + written.0, bytes + written.1);
+            }
+            (rows, bytes)
+        }
+        What::Uniform { rows, out } => uniform::write(seed, rows, threads, &mut create(&out)?)?,
         What::RowPart { rows, out } => ssb::write_row_part(seed, rows, threads, &mut create(&out)?)?,
-        What::Hits { rows, bytes, out } => {
+        What::Hits { rows, bytes, out, spread } => {
+            let shape = if spread { hits::Shape::Spread } else { hits::Shape::Sessions };
             let until = rows.map_or(parallel::Until::Bytes(bytes.unwrap_or(0)), parallel::Until::Units);
-            hits::write(seed, until, threads, &mut create(&out)?)?
+            hits::write(seed, shape, until, threads, &mut create(&out)?)?
         }
         What::NarrowHits { rows, out, codec } => {
             narrow_hits::write(seed, rows, create(&out)?, codec.properties())?;
