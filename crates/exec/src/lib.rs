@@ -4,13 +4,14 @@
 //! |---|---|
 //! | [`scan`] | how are text and Parquet files scanned inside a DataFusion plan? |
 //! | [`native`] | how are native tables scanned? |
+//! | [`shape`], [`stored`] | how do rows of a query become rows of a table? |
 //! | [`rules`] | which of DataFusion's plans are changed, and why? |
 //! | [`planner`] | how do wide select lists run? |
 //! | [`coop`] | how does a statement give way, and end when nobody wants it any more? |
 //! | [`on_cpu`] | how does work run on other threads? |
 //! | [`io`] | what does a statement read from remote stores? |
 //! | [`budget`], [`spill`] | how much memory is there, and what happens to what does not fit? |
-//! | [`cost`], [`quota`] | how long will a plan run, and what may the statements of a user take? |
+//! | [`cost`], [`quota`], [`hours`] | how long will a plan run, and what may the statements of a user take? |
 //! | [`sleep`], [`user_locks`] | how do SLEEP and GET_LOCK wait? |
 //!
 //! Invariant: each rule keeps the rows of a plan; a test beside it shows rows that are wrong without the rule.
@@ -21,6 +22,7 @@
 pub mod budget;
 pub mod coop;
 pub mod cost;
+pub mod hours;
 pub mod io;
 pub mod native;
 pub mod on_cpu;
@@ -28,6 +30,8 @@ pub mod planner;
 pub mod quota;
 pub mod rules;
 pub mod scan;
+pub mod shape;
 pub mod sleep;
 pub mod spill;
+pub mod stored;
 pub mod user_locks;

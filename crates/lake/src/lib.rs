@@ -7,6 +7,7 @@
 //! | [`files`] | how does a definition, or a path in FROM, become a table? |
 //! | [`catalogs`] | which databases and tables does an external catalog have? |
 //! | [`sink`] | how are files written? |
+//! | [`times`] | how are times with an offset read if a load has a time zone? |
 //! | [`columns`], [`types`], [`sheet`], [`result`] | how are columns, types and small tables described? |
 //! | [`virtual_tables`] | which columns do `information_schema` and similar databases have? |
 //!
@@ -22,5 +23,6 @@ pub mod read;
 pub mod result;
 pub mod sheet;
 pub mod sink;
+pub mod times;
 pub mod types;
 pub mod virtual_tables;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`charter`] | which rules of MySQL and Doris hold for names, types, operators and casts? |
 //! | [`functions`] | which functions exist, and what does each return? |
+//! | [`insert_values`] | how do VALUES of an INSERT become rows? |
 //! | `class`, `metadata` | to which class does a type belong, and where does a field keep its SQL type? |
 //!
 //! Invariant: an expression has the same value wherever it stands: in the select list, in a filter, in a join condition
@@ -14,5 +15,6 @@
 pub mod charter;
 mod class;
 pub mod functions;
+pub mod insert_values;
 mod metadata;
 pub mod type_text;

@@ -7,7 +7,6 @@
 //! [`Rights`] are computed once for each account and state of the accounts, and its sessions share them. A session asks
 //! for them with each statement, so a revoked privilege is gone with the next statement, even a prepared one.
 
-mod hours;
 mod needs;
 
 use std::collections::HashMap;
@@ -18,6 +17,7 @@ use std::time::{Duration, Instant};
 use dipper_base::client::ClientInfo;
 use dipper_base::names::CATALOG;
 use dipper_dialect::statement::privilege_name;
+use dipper_exec::hours::Hours;
 use dipper_exec::quota::{Connected, Counted, MAX_USER_CONNECTIONS};
 use dipper_store::catalog::access::{ANY_HOST, Accounts, Privileges, Rights, User};
 use dipper_store::catalog::{CatalogState, TableId};
@@ -25,7 +25,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use parking_lot::Mutex;
 
-pub(crate) use hours::{BEHIND_WITH, Hourly};
+pub(crate) use dipper_exec::hours::{BEHIND_WITH, Hourly};
 pub(crate) use needs::guard;
 
 use crate::engine::Engine;
@@ -46,7 +46,7 @@ pub(crate) struct Access {
     /// changes.
     connections: Counted,
     /// Actions counted in this hour.
-    hours: hours::Hours,
+    hours: Hours,
     /// When callers that can do without the answer last asked for the catalog.
     asked: Mutex<Option<(Instant, Asked)>>,
 }

@@ -18,12 +18,13 @@ use dipper_ingest::body_rows::{BodyRows, texts};
 use dipper_ingest::head::Head;
 use dipper_ingest::request::{Format, StreamLoadRequest, unread_format};
 use dipper_lake::files::schema_option;
+use dipper_lake::times::Times;
 use dipper_load::body::BodySource;
 use dipper_store::chain::TxnId;
 use dipper_text::Memory;
 use parking_lot::Mutex;
 
-use super::times::Times;
+use super::shape::times;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 
@@ -181,7 +182,7 @@ impl BodyTable {
             Some(columns) => Arc::new(Schema::new(columns)),
             None => texts(&head.columns(&request, head_lines)?.ok_or_else(|| no_columns(&head))?),
         };
-        let times = Times::in_zone(&self.zone, &request);
+        let times = times(&self.zone, &request);
         let read = Times::read_schema(times, &schema);
         let rows = BodyRows::text(head, &request, head_lines, read, Arc::clone(&self.memory))?;
         Ok((schema, times, rows))

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use dipper_base::client::ClientInfo;
 use dipper_dialect::statement::{Insert, Parsed, Properties, Statement};
+use dipper_exec::stored::Misfit;
 use dipper_ingest::answer::{LoadAnswer, RejectedRow};
 use dipper_ingest::outcome::{LabelUsed, Rejected, Unqualified};
 use dipper_ingest::records::{LoadHeader, LoadKind};
@@ -27,7 +28,7 @@ use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::result::Outcome;
 use crate::session::Session;
-use crate::statements::{Misfit, qualified};
+use crate::statements::qualified;
 
 /// Runs an INSERT over a body. `request` holds the headers besides the statement.
 ///

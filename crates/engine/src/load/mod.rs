@@ -4,7 +4,6 @@
 //! |---|---|
 //! | `sessions` | how do loads begin and end for the users of the engine? |
 //! | `shape` | how do rows of a body become rows of the table? |
-//! | `times` | how are times with an offset read if the load has a time zone? |
 //! | `http_stream`, `body_table` | how does an INSERT read a body? |
 //! | [`infile`], `infile_filters` | what does `LOAD DATA` ask for, and how do its bytes come? |
 
@@ -14,7 +13,6 @@ pub mod infile;
 mod infile_filters;
 mod sessions;
 mod shape;
-mod times;
 
 pub use dipper_ingest::job::{LoadJob, LoadSpec};
 pub use dipper_ingest::{answer, body, records, request, transactions, two_phase};

@@ -26,9 +26,12 @@ use datafusion::sql::parser::Statement as DfStatement;
 use dipper_base::names::CATALOG;
 use dipper_base::types::SqlType;
 use dipper_dialect::statement::Statement;
+use dipper_exec::shape::{Now, changed_at, default_value};
+use dipper_exec::stored::stored;
 use dipper_ingest::op;
 use dipper_ingest::request::{ColumnItem, Format, MergeType, StreamLoadRequest, UpdateMode};
 use dipper_ingest::shaper::{Reading, Shaped, Shaper};
+use dipper_lake::times::Times;
 use dipper_load::Given;
 use dipper_sql::charter::prepare_query;
 use dipper_sql::charter::session::Context;
@@ -38,12 +41,11 @@ use dipper_store::table::schema::{Aggregate, DELETE_SIGN, DefaultValue, Model, S
 use dipper_text::hive::hive_type;
 use sqlparser::ast::{Expr, visit_expressions};
 
-use super::times::Times;
 use crate::context::QueryContext;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::query::session_state;
 use crate::session::Session;
-use crate::statements::{Now, changed_at, default_value, stored};
+use crate::statements::now;
 use crate::tables::{FILES_SCHEMA, TableSet};
 
 /// Number of characters of a value that the error of a rejected row shows.
@@ -240,8 +242,8 @@ impl Shape {
             .into_iter()
             .flatten()
             .collect();
-        let now = Now::of(session);
-        let times = Times::of(&session.variables, request);
+        let now = now(session);
+        let times = times(&session.variables.time_zone(), request);
         let mut fields = Vec::with_capacity(names.len());
         let mut wanted = Vec::new();
         let mut absent = Vec::new();
@@ -683,4 +685,16 @@ impl Expressions {
         }
         Ok(current.columns().to_vec())
     }
+}
+
+/// Returns how times are read as text, if the load has a time zone and reads text.
+pub(super) fn times(zone: &str, request: &StreamLoadRequest) -> Option<Times> {
+    let empty_is_null = match request.format {
+        // `""` is how exports that quote everything write a missing time.
+        Format::Csv { .. } => request.csv.enclose.is_some() || request.csv.trim_double_quotes,
+        Format::Json | Format::HiveText => false,
+        // Times in these formats carry their own meaning.
+        Format::Parquet | Format::Arrow => return None,
+    };
+    Times::in_zone(zone, empty_is_null)
 }

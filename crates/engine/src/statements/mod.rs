@@ -21,8 +21,7 @@ mod volumes;
 use dipper_base::names;
 use dipper_dialect::statement::{Name, Parsed, QueryText, Statement};
 use dipper_exec::on_cpu::on_cpu;
-pub(crate) use insert::columns::{Misfit, stored};
-pub(crate) use native::{Now, changed_at, default_value};
+pub(crate) use native::now;
 pub use show::like;
 pub(crate) use transaction::check as check_transaction;
 

@@ -15,6 +15,7 @@ use datafusion::logical_expr::{Expr, LogicalPlanBuilder, lit};
 use dipper_base::names::{CATALOG, DEFAULT_DATABASE};
 use dipper_dialect::error::SqlError;
 use dipper_dialect::statement::{Name, Properties, QueryText};
+pub(crate) use dipper_exec::stored::no_column;
 use dipper_lake::catalogs::iceberg::about::About;
 use dipper_lake::files::{self, PATH_FUNCTIONS, define};
 use dipper_sql::charter::session::{ResolvedTable, Schemas, TableRef, TableVersion};
@@ -32,13 +33,6 @@ use crate::load::body_table;
 /// Whether a database of this name exists: one of the catalog, `default`, or a virtual one.
 pub(crate) fn database_exists(state: &CatalogState, name: &str) -> bool {
     state.database(name).is_some() || name == DEFAULT_DATABASE || crate::info_schema::is_virtual(state, name)
-}
-
-/// Makes the error for a column that the table does not have. `known` are its columns.
-pub(crate) fn no_column<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> EngineError {
-    let near = dipper_base::near::closest(name, known);
-    let hint = near.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
-    EngineError::new(ErrorKind::NoColumn, format!("Unknown column '{name}' in 'field list'{hint}"))
 }
 
 /// Schema in which the planner knows tables that are paths or calls of table functions.

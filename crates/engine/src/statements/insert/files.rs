@@ -17,6 +17,7 @@ use datafusion::common::runtime::JoinSet;
 use datafusion::physical_plan::execute_stream_partitioned;
 use dipper_dialect::statement::Insert;
 use dipper_exec::on_cpu::on_cpu;
+use dipper_exec::stored::{cast, check_width, misfit, twice};
 use dipper_lake::files::define::{self, FORMAT_TEXT};
 use dipper_lake::files::typed;
 use dipper_lake::sink::{MadeDirectories, NewFile, OutputFormat, Place, parquet_codec, publish_drawn, unique_suffix};
@@ -26,7 +27,7 @@ use dipper_store::catalog::{ExternalTable, PartitionValues};
 use dipper_text::source::Compression;
 use futures::StreamExt;
 
-use super::columns::{cast, check_width, is_strict, misfit, twice};
+use super::is_strict;
 use super::partitions::{Partitions, text, texts};
 use crate::context::QueryContext;
 use crate::error::{EngineError, ErrorKind, Result};

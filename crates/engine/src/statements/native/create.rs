@@ -317,7 +317,7 @@ pub(super) fn definition(
     rules::buckets(definition.buckets)?;
     for c in &definition.columns {
         rules::column(c)?;
-        super::shape::default_value(c, &super::shape::Now::of(session))?;
+        dipper_exec::shape::default_value(c, &super::now(session))?;
     }
     let partitions = match &create.partition_by {
         None => vec![only_partition(table, partitions::bucket_count(&definition, None))],

@@ -11,6 +11,7 @@ use arrow::record_batch::RecordBatch;
 use dipper_dialect::statement::{Delete, QueryText};
 use dipper_exec::native::{ROW_COLUMN, SEGMENT_COLUMN, by_age};
 use dipper_exec::on_cpu::on_cpu;
+use dipper_exec::shape::Now;
 use dipper_sql::charter::session::{TableRef, VarValue};
 use dipper_sql::charter::table_refs;
 use dipper_store::table::data::{Rows, SegmentId};
@@ -20,7 +21,6 @@ use futures::StreamExt;
 use roaring::RoaringBitmap;
 use sqlparser::ast;
 
-use super::shape::Now;
 use super::update::{Changed, rewrite};
 use crate::context::{ChangedTable, QueryContext};
 use crate::error::{EngineError, ErrorKind, Result};

@@ -8,10 +8,12 @@ use arrow::record_batch::RecordBatch;
 use dipper_base::retry::{self, Attempts};
 use dipper_dialect::statement::{Insert, QueryText};
 use dipper_exec::on_cpu::on_cpu;
+use dipper_exec::shape::Shape;
 use dipper_ingest::answer::{LoadAnswer, txn_number};
 use dipper_ingest::outcome::LabelUsed;
 use dipper_ingest::records::{LoadHeader, LoadKind, Running};
 use dipper_sql::charter::session::VarValue;
+use dipper_sql::insert_values;
 use dipper_store::attempts::again;
 use dipper_store::catalog::{Table as CatalogTable, TableId};
 use dipper_store::chain::TxnId;
@@ -21,8 +23,7 @@ use dipper_store::table::{Reads, Replace, SegmentRef, TableState};
 use sqlparser::ast;
 
 use super::duplicates::{Duplicates, duplicates};
-use super::shape::{Now, Shape};
-use super::values;
+use super::expressions::{default_expr, now};
 use super::write::{Kept, NewKeys, Patience, Target, Written, run};
 use crate::context::QueryContext;
 use crate::defaults::{self, Known};
@@ -33,7 +34,7 @@ use crate::profile::{Recorder, Task};
 use crate::query;
 use crate::result::Done;
 use crate::session::{LastInsert, Session};
-use crate::statements::insert::columns::is_strict;
+use crate::statements::insert::is_strict;
 use crate::statements::transaction;
 
 /// The rows that an INSERT stores.
@@ -111,15 +112,16 @@ async fn insert_once(
     if partial.is_none() {
         check_sequence(session, table, state.schema(), insert)?;
     }
-    let now = Now::of(session);
+    let now = now(session);
     let mut shape = Shape::with(state.schema(), &insert.columns, &now, is_strict(session, insert), partial.is_some())?;
     shape.lost = Arc::clone(&session.lost);
     let columns = shape.targets();
-    let given = match values::literal_rows(&insert.source.ast, &params, &columns) {
+    let types: Vec<_> = columns.iter().map(|column| column.data_type.to_arrow()).collect();
+    let given = match insert_values::literal_rows(&insert.source.ast, &params, &types) {
         Some(rows) => Given::Rows(rows),
         None => {
             let source = with_defaults(insert, state.schema())?;
-            Given::Query(values::prepare(source.as_ref(), &columns, &now)?)
+            Given::Query(insert_values::prepare(source.as_ref(), &types, |at| default_expr(columns[at], &now))?)
         }
     };
     let mut target = Target::new(session.engine.native.get(table.id).await?, state, shape);
@@ -379,7 +381,7 @@ pub(super) async fn fill(
     let handle = session.engine.native.get(table.id).await?;
     let context = session.query_context().await?;
     let state = native::snapshot(&context, table.id).await?;
-    let shape = Shape::try_new(state.schema(), columns, &Now::of(session), true)?;
+    let shape = Shape::try_new(state.schema(), columns, &now(session), true)?;
     let target = Target::new(handle, state, shape);
     let (engine, source) = (Arc::clone(&session.engine), source.clone());
     let threads = session.engine.short().clone();

@@ -9,6 +9,8 @@ use dipper_base::retry::{self, Attempts};
 use dipper_dialect::statement::{QueryText, Update, is_default};
 use dipper_exec::native::{ROW_COLUMN, SEGMENT_COLUMN};
 use dipper_exec::on_cpu::on_cpu;
+use dipper_exec::shape::{Now, Shape};
+use dipper_exec::stored::twice;
 use dipper_sql::charter::session::VarValue;
 use dipper_store::attempts::again;
 use dipper_store::catalog::Table as CatalogTable;
@@ -18,14 +20,13 @@ use parking_lot::Mutex;
 use sqlparser::ast;
 
 use super::delete::{Addresses, changing, column, with_items};
-use super::shape::{Now, Shape, default_expr, now_expr};
+use super::expressions::{default_expr, now, now_expr};
 use super::write::{Kept, Target, run};
 use crate::context::ChangedTable;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::query;
 use crate::result::{Done, Outcome};
 use crate::session::Session;
-use crate::statements::insert::columns::twice;
 use crate::statements::{ddl, transaction};
 use crate::tables::no_column;
 
@@ -78,7 +79,7 @@ pub(super) async fn rewrite(
             false => handle.refresh().await?,
         };
         let definition = Arc::clone(state.schema());
-        let now = Now::of(session);
+        let now = now(session);
         let (source, mention) = with_items(source, partitions, items(&definition, &now)?)?;
         let changed = ChangedTable { id: table.id, partitions: mention, state: Arc::clone(&state), after: 0 };
         let context = changing(session, changed, &state).await?;

@@ -14,6 +14,8 @@ use dipper_base::retry;
 use dipper_exec::cost::Class;
 use dipper_exec::on_cpu::on_cpu;
 use dipper_exec::quota::{Quota, task_context};
+use dipper_exec::shape::Shape;
+use dipper_exec::stored::check_width;
 use dipper_ingest::group::{self, Share, Shared};
 use dipper_ingest::outcome::Rejected;
 use dipper_ingest::request::MEMBER_BYTES_MAX;
@@ -26,12 +28,10 @@ use futures::StreamExt;
 use parking_lot::Mutex;
 use tokio::task::block_in_place;
 
-use super::shape::Shape;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::profile::Recorder;
 use crate::query::Planned;
-use crate::statements::insert::columns::check_width;
 
 /// Chooses rows from the batches of a query.
 type Select = Arc<dyn Fn(&RecordBatch) -> Result<RecordBatch> + Send + Sync>;

@@ -2,13 +2,13 @@
 
 use dipper_base::types::SqlType;
 use dipper_dialect::statement::{ColumnDef, ColumnPosition};
+use dipper_exec::shape::{Now, default_value};
 use dipper_node::tables::rules;
 use dipper_store::route::text_of;
 use dipper_store::table::schema::{Aggregate, ColumnId, Distribution, Model, SEQUENCE, TableColumn, TableSchema};
 
 use super::super::create::{self, named};
 use super::super::sequences;
-use super::super::shape::{Now, default_value};
 use super::types::{self, Change};
 use crate::error::{EngineError, ErrorKind, Result};
 

@@ -22,7 +22,6 @@ use dipper_store::route::dynamic::DynamicPartition;
 use dipper_store::table::schema::{Model, TableSchema};
 use dipper_store::table::{Refused, TableChange as Change, TableError};
 
-use super::shape::Now;
 use super::{discard_missing, indexes, properties, rollups};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::result::Outcome;
@@ -156,7 +155,7 @@ async fn redefine(session: &mut Session, id: TableId, changes: &[TableChange]) -
 }
 
 fn apply(session: &mut Session, schema: &mut TableSchema, change: &TableChange) -> Result<()> {
-    let now = Now::of(session);
+    let now = super::now(session);
     match change {
         TableChange::AddColumns { columns: list, position } => {
             list.iter().try_for_each(|def| columns::add(schema, def, position.as_ref(), &now))

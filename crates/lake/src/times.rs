@@ -15,13 +15,10 @@ use arrow::buffer::OffsetBuffer;
 use arrow::compute::filter;
 use arrow::datatypes::{DataType, Date32Type, Field, FieldRef, Schema, SchemaRef, TimeUnit, TimestampMicrosecondType};
 use arrow::record_batch::RecordBatch;
-use dipper_ingest::request::{Format, StreamLoadRequest};
+use dipper_node::error::{EngineError, ErrorKind, Result};
 use dipper_sql::functions::datetime::{DAY_MICROS, Zone, in_range};
 use dipper_text::parse::{date_fixed, timestamp_fixed};
 use dipper_text::{BadValues, CsvDialect, Cx, InvalidUtf8, Span, Strings, TextBlock, csv_converter};
-use dipper_variables::Variables;
-
-use crate::error::{EngineError, ErrorKind, Result};
 
 /// Arrow type of a DATETIME.
 const DATETIME: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
@@ -31,7 +28,7 @@ const UTC: &[&str] = &["UTC", "UCT", "GMT", "GMT0", "GMT+0", "GMT-0", "Greenwich
 
 /// Settings for reading dates and times from text.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Times {
+pub struct Times {
     zone: Zone,
     /// Whether an empty text is NULL. `""` is how exports that quote everything write a missing time, and a column of
     /// text no longer tells whether there were quotes.
@@ -39,37 +36,26 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// Returns `None` if the text readers can do it alone: the session's time zone is UTC, or no text is read.
-    pub(super) fn of(variables: &Variables, request: &StreamLoadRequest) -> Option<Self> {
-        Self::in_zone(&variables.time_zone(), request)
-    }
-
-    /// Makes the settings for a time zone by its name; `None` as for [`Self::of`].
-    pub(super) fn in_zone(name: &str, request: &StreamLoadRequest) -> Option<Self> {
+    /// Makes the settings for a time zone by its name. Returns `None` if the zone is UTC: then the text readers can do
+    /// it alone. `empty_is_null`: whether an empty text is NULL, which a column of text cannot tell from `""`.
+    pub fn in_zone(name: &str, empty_is_null: bool) -> Option<Self> {
         // `SET time_zone` accepts only valid names and offsets.
         let zone = Zone::parse(name)?;
         let is_utc = match zone {
             Zone::Fixed(seconds) => seconds == 0,
             Zone::Named(name) => UTC.contains(&name.name().trim_start_matches("Etc/")),
         };
-        let quotes = request.csv.enclose.is_some() || request.csv.trim_double_quotes;
-        let empty_is_null = match request.format {
-            Format::Csv { .. } => quotes,
-            Format::Json | Format::HiveText => false,
-            // Times in these formats carry their own meaning; see `parquet`.
-            Format::Parquet | Format::Arrow => return None,
-        };
         (!is_utc).then_some(Times { zone, empty_is_null })
     }
 
     /// Returns the type in which a column of the body must be read, so that [`Self::read`] can convert it to
     /// `data_type`.
-    pub(super) fn read_as(times: Option<Self>, data_type: DataType) -> DataType {
+    pub fn read_as(times: Option<Self>, data_type: DataType) -> DataType {
         if times.is_some() { as_text(data_type) } else { data_type }
     }
 
     /// Returns a schema with the types of [`Self::read_as`].
-    pub(super) fn read_schema(times: Option<Self>, schema: &SchemaRef) -> SchemaRef {
+    pub fn read_schema(times: Option<Self>, schema: &SchemaRef) -> SchemaRef {
         let read = |f: &FieldRef| {
             let data_type = Self::read_as(times, f.data_type().clone());
             // The metadata of the field are about values of its own type.
@@ -79,7 +65,10 @@ impl Times {
     }
 
     /// Converts a batch of [`Self::read_schema`] to the schema itself, with NULL in place of texts that are not values.
-    pub(super) fn read_batch(self, batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    ///
+    /// # Errors
+    /// `Internal` if the column is none that was read as text.
+    pub fn read_batch(self, batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
         let columns = (batch.columns().iter().zip(schema.fields()))
             .map(|(column, field)| match column.data_type() == field.data_type() {
                 true => Ok(Arc::clone(column)),
@@ -92,7 +81,10 @@ impl Times {
 
     /// Converts a column of [`Self::read_as`] to the type of the field. Returns the column, with NULL in place of texts
     /// that are not values, and the rows of these texts, each with the rest of the sentence `"<text>" ...`.
-    pub(super) fn read(self, column: &ArrayRef, field: &Field) -> Result<(ArrayRef, Bad)> {
+    ///
+    /// # Errors
+    /// `Internal` if the column is none that was read as text.
+    pub fn read(self, column: &ArrayRef, field: &Field) -> Result<(ArrayRef, Bad)> {
         if column.data_type() == field.data_type() {
             return Ok((Arc::clone(column), Bad::new()));
         }
@@ -236,7 +228,7 @@ impl Times {
 }
 
 /// Rows with a text that is not a value, and the reasons.
-type Bad = Vec<(usize, String)>;
+pub type Bad = Vec<(usize, String)>;
 
 /// Replaces DATE and DATETIME in a type by text.
 fn as_text(data_type: DataType) -> DataType {

@@ -5,18 +5,18 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use dipper_exec::quota::{MAX_USER_CONNECTIONS, exceeded, limit};
+use dipper_node::error::Result;
 use dipper_store::catalog::access::Accounts;
 use parking_lot::Mutex;
 
-use crate::error::Result;
+use crate::quota::{MAX_USER_CONNECTIONS, exceeded, limit};
 
 /// Time after which a count starts again.
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// An action that can be limited per hour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Hourly {
+pub enum Hourly {
     /// Statements of any kind.
     Queries,
     /// Statements and loads that change tables or their definitions.
@@ -27,7 +27,7 @@ pub(crate) enum Hourly {
 
 impl Hourly {
     /// The user property that holds the limit.
-    pub(crate) const fn property(self) -> &'static str {
+    pub const fn property(self) -> &'static str {
         match self {
             Hourly::Queries => "max_queries_per_hour",
             Hourly::Updates => "max_updates_per_hour",
@@ -37,12 +37,12 @@ impl Hourly {
 }
 
 /// The properties that CREATE USER sets after WITH.
-pub(crate) const BEHIND_WITH: [&str; 4] =
+pub const BEHIND_WITH: [&str; 4] =
     [Hourly::Queries.property(), Hourly::Updates.property(), Hourly::Connections.property(), MAX_USER_CONNECTIONS];
 
 /// Counts of the actions of users who have these limits, for the hour that began with the first action.
 #[derive(Debug, Default)]
-pub(crate) struct Hours(Mutex<HashMap<(String, Hourly), Hour>>);
+pub struct Hours(Mutex<HashMap<(String, Hourly), Hour>>);
 
 #[derive(Debug)]
 struct Hour {
@@ -55,7 +55,7 @@ impl Hours {
     ///
     /// # Errors
     /// `ER_USER_LIMIT_REACHED` (1226) if the limit of this hour is used up.
-    pub(crate) fn spend(&self, accounts: &Accounts, user: &str, what: Hourly) -> Result<()> {
+    pub fn spend(&self, accounts: &Accounts, user: &str, what: Hourly) -> Result<()> {
         match limit(accounts, user, what.property()) {
             Some(most) => self.spend_at(user, what, most, Instant::now()),
             None => Ok(()),

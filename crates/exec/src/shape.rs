@@ -6,22 +6,17 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, RecordBatchOptions, new_null_array};
 use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
-use arrow::util::display::array_value_to_string;
 use datafusion::common::ScalarValue;
 use dipper_base::sketch;
 use dipper_base::types::SqlType;
+use dipper_node::error::{EngineError, Result};
 use dipper_sql::charter::datetime;
 use dipper_sql::functions::LostValues;
-use dipper_sql::functions::datetime::Zone;
 use dipper_store::segment::no_elements;
 use dipper_store::table::schema::{DELETE_SIGN, DefaultValue, TableColumn, TableSchema};
 use roaring::RoaringTreemap;
-use sqlparser::ast;
 
-use crate::error::{EngineError, Result};
-use crate::session::Session;
-use crate::statements::insert::columns::{cast, twice};
-use crate::tables::no_column;
+use crate::stored::{cast, no_column, twice};
 
 /// The source of the values of a column of the table.
 #[derive(Debug, Clone)]
@@ -38,26 +33,35 @@ enum Source {
 
 /// The conversion of a query's batches to rows of a table.
 #[derive(Debug)]
-pub(super) struct Shape {
-    pub(super) definition: Arc<TableSchema>,
+pub struct Shape {
+    /// The definition of the table.
+    pub definition: Arc<TableSchema>,
     schema: SchemaRef,
     sources: Vec<Source>,
     /// Number of columns that the query must give.
-    pub(super) wanted: usize,
-    pub(super) strict: bool,
+    pub wanted: usize,
+    /// Whether a value that does not fit is an error.
+    pub strict: bool,
     /// Counts values that do not fit, if they are not errors.
-    pub(super) lost: Arc<LostValues>,
+    pub lost: Arc<LostValues>,
 }
 
 impl Shape {
     /// Makes the conversion. `columns` are the names in the statement; if there are none, all visible columns.
-    pub(super) fn try_new(definition: &Arc<TableSchema>, columns: &[String], now: &Now, strict: bool) -> Result<Self> {
+    ///
+    /// # Errors
+    /// `NoColumn` for a name that the table does not have; an error for a name that comes twice, and for a column
+    /// without default that must not be NULL and is not named.
+    pub fn try_new(definition: &Arc<TableSchema>, columns: &[String], now: &Now, strict: bool) -> Result<Self> {
         Self::with(definition, columns, now, strict, false)
     }
 
     /// Makes the conversion as [`try_new`](Self::try_new) does. `partial`: existing rows keep the columns that the
     /// statement does not name.
-    pub(super) fn with(
+    ///
+    /// # Errors
+    /// The errors of [`try_new`](Self::try_new).
+    pub fn with(
         definition: &Arc<TableSchema>,
         columns: &[String],
         now: &Now,
@@ -105,13 +109,13 @@ impl Shape {
     }
 
     /// Positions of the columns that every row gets, new or existing.
-    pub(super) fn given(&self) -> Vec<usize> {
+    pub fn given(&self) -> Vec<usize> {
         let is_given = |source: &Source| matches!(source, Source::Query(_) | Source::Given(_));
         (0..self.sources.len()).filter(|i| is_given(&self.sources[*i])).collect()
     }
 
     /// Returns the columns that the query fills, in the order of the query.
-    pub(super) fn targets(&self) -> Vec<&TableColumn> {
+    pub fn targets(&self) -> Vec<&TableColumn> {
         let mut targets: Vec<(usize, &TableColumn)> = (self.sources.iter().zip(&self.definition.columns))
             .filter_map(|(source, column)| match source {
                 Source::Query(at) => Some((*at, column)),
@@ -124,7 +128,10 @@ impl Shape {
 
     /// Converts a batch of the query to rows of the table. The load checks NOT NULL, because it can name the row, and
     /// replaces NULL in an AUTO_INCREMENT column by a number.
-    pub(super) fn shape(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+    ///
+    /// # Errors
+    /// `BadValue` if a value does not fit.
+    pub fn shape(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let rows = batch.num_rows();
         let arrays = (self.sources.iter().zip(self.schema.fields()).zip(&self.definition.columns))
             .map(|((source, field), column)| match source {
@@ -158,16 +165,15 @@ impl Shape {
 
 /// The time of the statement, for CURRENT_TIMESTAMP.
 #[derive(Debug, Clone)]
-pub(crate) struct Now {
+pub struct Now {
     /// Wall clock in the session's zone, microseconds since 1970.
     micros: i64,
 }
 
 impl Now {
-    pub(crate) fn of(session: &Session) -> Self {
-        // `SET time_zone` accepts only valid names and offsets.
-        let zone = Zone::parse(&session.variables.time_zone()).unwrap_or(Zone::Fixed(0));
-        Now { micros: zone.to_local(chrono::Utc::now().timestamp_micros()) }
+    /// Makes the time of a statement from microseconds since 1970, by the wall clock in the session's zone.
+    pub fn new(micros: i64) -> Self {
+        Now { micros }
     }
 }
 
@@ -193,7 +199,10 @@ fn omitted(column: &TableColumn, now: &Now) -> Result<Source> {
 }
 
 /// Returns the default of a column; `None` if it has none and must not be NULL.
-pub(crate) fn default_value(column: &TableColumn, now: &Now) -> Result<Option<ScalarValue>> {
+///
+/// # Errors
+/// `Invalid` if the default is no value of the column's type.
+pub fn default_value(column: &TableColumn, now: &Now) -> Result<Option<ScalarValue>> {
     let data_type = column.data_type.to_arrow();
     if let (DataType::List(element), Some(DefaultValue::Literal(Some(text)))) = (&data_type, &column.default)
         && text.trim() == "[]"
@@ -224,44 +233,27 @@ pub(crate) fn default_value(column: &TableColumn, now: &Now) -> Result<Option<Sc
     }))
 }
 
-/// Converts a value to an expression of a query.
-fn literal(value: &ScalarValue) -> Result<ast::Expr> {
-    let value = match value {
-        v if v.is_null() => ast::Value::Null,
-        ScalarValue::BinaryView(Some(bytes)) => {
-            ast::Value::HexStringLiteral(bytes.iter().map(|b| format!("{b:02x}")).collect())
-        }
-        v => {
-            let text = v
-                .to_array()
-                .map_err(EngineError::from)
-                .and_then(|a| array_value_to_string(&a, 0).map_err(|e| EngineError::invalid(e.to_string())))?;
-            ast::Value::SingleQuotedString(text)
-        }
-    };
-    Ok(ast::Expr::Value(value.into()))
-}
-
-/// Returns the expression for the word DEFAULT as the value of a column; NULL if the table generates the value.
-pub(super) fn default_expr(column: &TableColumn, now: &Now) -> Result<ast::Expr> {
+/// Returns the value of a column that a statement does not name; `None` if the load generates the value.
+///
+/// # Errors
+/// MySQL's error 1364 if the column has no default and must not be NULL.
+pub fn omitted_value(column: &TableColumn, now: &Now) -> Result<Option<ScalarValue>> {
     match omitted(column, now)? {
-        Source::Constant(value) | Source::Given(value) => literal(&value),
-        Source::AutoIncrement | Source::Query(_) => Ok(ast::Expr::Value(ast::Value::Null.into())),
+        Source::Constant(value) | Source::Given(value) => Ok(Some(value)),
+        Source::AutoIncrement | Source::Query(_) => Ok(None),
     }
 }
 
 /// For a column with ON UPDATE CURRENT_TIMESTAMP, returns it with the current time as its default.
-fn stamped(column: &TableColumn) -> Option<TableColumn> {
+pub fn stamped(column: &TableColumn) -> Option<TableColumn> {
     let digits = column.on_update?;
     Some(TableColumn { default: Some(DefaultValue::CurrentTimestamp(digits)), ..column.clone() })
 }
 
 /// Returns the value of ON UPDATE CURRENT_TIMESTAMP; `None` for a column without it.
-pub(crate) fn changed_at(column: &TableColumn, now: &Now) -> Result<Option<ScalarValue>> {
+///
+/// # Errors
+/// The errors of [`default_value`].
+pub fn changed_at(column: &TableColumn, now: &Now) -> Result<Option<ScalarValue>> {
     stamped(column).map_or(Ok(None), |column| default_value(&column, now))
-}
-
-/// Returns the value of ON UPDATE CURRENT_TIMESTAMP as an expression.
-pub(super) fn now_expr(column: &TableColumn, now: &Now) -> Result<ast::Expr> {
-    default_expr(&stamped(column).unwrap_or_else(|| column.clone()), now)
 }

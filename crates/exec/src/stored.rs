@@ -1,25 +1,21 @@
-//! The columns that an INSERT fills: how many, which ones, and the conversion of values to their types.
+//! The columns that a statement fills: how many, which ones, and the conversion of values to their types.
 
 use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, UInt64Array};
 use arrow::datatypes::{DataType, Field};
-use dipper_dialect::statement::Insert;
+use dipper_node::error::{EngineError, ErrorKind, Result};
 use dipper_sql::charter::casts::cast_values;
 use dipper_sql::functions::LostValues;
 use dipper_text::{BadValues, CsvDialect, Cx, InvalidUtf8, Span, Strings, TextBlock, csv_converter};
 
-use crate::error::{EngineError, ErrorKind, Result};
-use crate::session::Session;
-
-/// Whether a value that does not fit is an error; otherwise it becomes NULL.
-pub(in crate::statements) fn is_strict(session: &Session, insert: &Insert) -> bool {
-    !insert.ignore && session.variables.flag("enable_insert_strict")
-}
 /// Converts an array to the type of a column. A value that does not fit is an error, or with `lost` becomes NULL and is
 /// counted.
-pub(in crate::statements) fn cast(array: &ArrayRef, field: &Field, lost: Option<&LostValues>) -> Result<ArrayRef> {
+///
+/// # Errors
+/// `BadValue` if a value does not fit; the errors of [`stored`].
+pub fn cast(array: &ArrayRef, field: &Field, lost: Option<&LostValues>) -> Result<ArrayRef> {
     let (stored, misfits) = stored(array, field)?;
     if let Some(row) = misfits.first() {
         let Some(lost) = lost else {
@@ -38,7 +34,7 @@ pub(in crate::statements) fn cast(array: &ArrayRef, field: &Field, lost: Option<
 ///
 /// # Errors
 /// `Invalid` if there is no conversion between the types.
-pub(crate) fn stored(array: &ArrayRef, field: &Field) -> Result<(ArrayRef, Vec<usize>)> {
+pub fn stored(array: &ArrayRef, field: &Field) -> Result<(ArrayRef, Vec<usize>)> {
     let (from, to) = (array.data_type(), field.data_type());
     if from == to {
         return Ok((Arc::clone(array), Vec::new()));
@@ -109,14 +105,14 @@ fn incorrect(field: &Field, value: &str) -> String {
 
 /// A value that a strict INSERT does not accept.
 #[derive(Debug)]
-pub(crate) struct Misfit {
+pub struct Misfit {
     /// Description of the error, with the value.
     what: String,
 }
 
 impl Misfit {
     /// Describes the error and what to do about it; `lenient` is the setting that stores NULL instead.
-    pub(crate) fn way_out(&self, lenient: &str) -> String {
+    pub fn way_out(&self, lenient: &str) -> String {
         format!("{}; cast or correct it, or {lenient} to store NULL", self.what)
     }
 }
@@ -129,12 +125,16 @@ impl fmt::Display for Misfit {
 
 impl std::error::Error for Misfit {}
 
-pub(super) fn misfit(field: &Field, value: &str) -> EngineError {
+/// Makes the error for a value that does not fit into a column.
+pub fn misfit(field: &Field, value: &str) -> EngineError {
     EngineError::of(ErrorKind::BadValue, Misfit { what: incorrect(field, value) })
 }
 
 /// Checks that the query gives as many columns as are to be filled.
-pub(in crate::statements) fn check_width(wanted: usize, given: usize) -> Result<()> {
+///
+/// # Errors
+/// MySQL's error 1136.
+pub fn check_width(wanted: usize, given: usize) -> Result<()> {
     if wanted == given {
         return Ok(());
     }
@@ -147,6 +147,14 @@ pub(in crate::statements) fn check_width(wanted: usize, given: usize) -> Result<
     })
 }
 
-pub(in crate::statements) fn twice(name: &str) -> EngineError {
+/// Makes the error for a column that a statement names twice.
+pub fn twice(name: &str) -> EngineError {
     EngineError { code: 1110, ..EngineError::invalid(format!("Column '{name}' specified twice")) }
+}
+
+/// Makes the error for a column that the table does not have. `known` are its columns.
+pub fn no_column<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> EngineError {
+    let near = dipper_base::near::closest(name, known);
+    let hint = near.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
+    EngineError::new(ErrorKind::NoColumn, format!("Unknown column '{name}' in 'field list'{hint}"))
 }

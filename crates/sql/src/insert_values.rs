@@ -15,12 +15,9 @@ use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatch;
 use dipper_dialect::rows;
 use dipper_dialect::statement::{QueryText, is_default};
-use dipper_sql::charter::session::VarValue;
-use dipper_store::table::schema::TableColumn;
 use sqlparser::ast;
 
-use super::shape::{Now, default_expr};
-use crate::error::Result;
+use crate::charter::session::VarValue;
 
 /// A cell of VALUES that needs no planner: NULL, a whole number or text.
 enum Cell<'a> {
@@ -31,13 +28,15 @@ enum Cell<'a> {
     Given(i64),
 }
 
-/// Returns the rows of a query that consists only of `VALUES (...), (...)` for these columns; `None` if the query needs
-/// the planner.
-pub(super) fn literal_rows(query: &ast::Query, params: &[VarValue], targets: &[&TableColumn]) -> Option<RecordBatch> {
+/// Returns the rows of a query that consists only of `VALUES (...), (...)` for columns of these types; `None` if the
+/// query needs the planner.
+pub fn literal_rows(query: &ast::Query, params: &[VarValue], targets: &[DataType]) -> Option<RecordBatch> {
     let ast::Query { with: None, order_by: None, limit_clause: None, fetch: None, .. } = query else { return None };
     let ast::SetExpr::Values(values) = query.body.as_ref() else { return None };
-    let is_bytes = |c: &&TableColumn| c.data_type.to_arrow() == DataType::BinaryView;
-    if targets.is_empty() || targets.iter().any(is_bytes) || values.rows.iter().any(|r| r.len() != targets.len()) {
+    if targets.is_empty()
+        || targets.contains(&DataType::BinaryView)
+        || values.rows.iter().any(|r| r.len() != targets.len())
+    {
         return None;
     }
     let arrays = (0..targets.len())
@@ -107,14 +106,18 @@ fn column(cells: &[Cell<'_>]) -> ArrayRef {
     Arc::new(texts.finish())
 }
 
-/// Rewrites VALUES for the columns of the table. The word DEFAULT becomes the default of the column. If rows give a
+/// Rewrites VALUES for columns of these types. The word DEFAULT becomes what `default` gives for the column. If rows give a
 /// column values of several kinds, all of them become text, which is cast to the type of the column. The planner would
 /// look for one type for all rows, and lose values that do not fit into it. Rows with subqueries become a UNION of
 /// SELECTs.
 ///
 /// # Errors
-/// The error of [`default_expr`] for the word DEFAULT.
-pub(super) fn prepare(source: &QueryText, targets: &[&TableColumn], now: &Now) -> Result<QueryText> {
+/// The errors of `default`.
+pub fn prepare<E>(
+    source: &QueryText,
+    targets: &[DataType],
+    default: impl Fn(usize) -> Result<ast::Expr, E>,
+) -> Result<QueryText, E> {
     let mut query = source.clone();
     let ast::SetExpr::Values(values) = query.ast.body.as_mut() else { return Ok(query) };
     for row in &mut values.rows {
@@ -122,16 +125,15 @@ pub(super) fn prepare(source: &QueryText, targets: &[&TableColumn], now: &Now) -
             // In MySQL, an empty row is a row of defaults.
             row.extend(targets.iter().map(|_| default_word()));
         }
-        for (expr, column) in row.iter_mut().zip(targets) {
+        for (at, expr) in row.iter_mut().enumerate().take(targets.len()) {
             if is_default(expr) {
-                *expr = default_expr(column, now)?;
+                *expr = default(at)?;
             }
         }
     }
-    for (at, target) in targets.iter().enumerate() {
+    for (at, data_type) in targets.iter().enumerate() {
         // Values of BINARY, HLL and BITMAP are not text, and arrays, maps and structs are not read from text.
-        let data_type = target.data_type.to_arrow();
-        if data_type == DataType::BinaryView || data_type.is_nested() {
+        if *data_type == DataType::BinaryView || data_type.is_nested() {
             continue;
         }
         let mut kinds = values.rows.iter().filter_map(|row| row.get(at).and_then(kind));
