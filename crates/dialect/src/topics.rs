@@ -94,6 +94,7 @@ pub fn topic_of(statement: &Statement) -> &'static str {
         Statement::Explain { .. } => "EXPLAIN",
         Statement::Update(_) => "UPDATE",
         Statement::Delete(_) => "DELETE",
+        Statement::Merge(_) => "MERGE INTO",
         Statement::LoadData(_) => "LOAD DATA",
         Statement::CreateTable(_) => "CREATE TABLE",
         Statement::CreateExternalTable(_) => "CREATE EXTERNAL TABLE",

@@ -598,7 +598,40 @@ fn update_and_delete_become_queries() {
     assert_eq!((d.alias.as_deref(), d.partitions.len()), (Some("x"), 2));
     assert!(delete("delete from t temporary partition (p) where a = 1").temporary);
 
+    let merge = |sql: &str| match one(sql) {
+        Statement::Merge(m) => m,
+        other => panic!("{other:?}"),
+    };
+    let m = merge(
+        "with c as (select 1) merge into d.t as x using (select * from c) s on x.k = s.k \
+         when matched and s.a > 1 then update set x.v = s.v + 1, w = default when matched then delete \
+         when not matched by target then insert (k, v) values (s.k, (1, 2))",
+    );
+    assert_eq!(
+        m.source.ast.to_string(),
+        "WITH c AS (SELECT 1) SELECT s.a > 1, s.v + 1, default, TRUE, TRUE, s.k, (1, 2) \
+         FROM d.t AS x RIGHT JOIN (SELECT * FROM c) s ON x.k = s.k"
+    );
+    let actions = [
+        MergeAction::Update(names(&["v", "w"])),
+        MergeAction::Delete,
+        MergeAction::Insert { columns: names(&["k", "v"]), values: 2 },
+    ];
+    assert_eq!(m.clauses.iter().map(|c| c.action.clone()).collect::<Vec<_>>(), actions);
+    assert_eq!(
+        m.clauses.iter().map(|c| (c.matched, c.has_condition)).collect::<Vec<_>>(),
+        [(true, true), (true, false), (false, false)]
+    );
+    assert_eq!((m.table, m.alias.as_deref()), (name("d.t"), Some("x")));
+
     for (sql, under, message) in [
+        (
+            "merge into t using s on t.k = s.k when matched then insert values (1)",
+            "insert",
+            "expected UPDATE SET or DELETE",
+        ),
+        ("merge into t using s on t.k = s.k", "", "expected WHEN MATCHED or WHEN NOT MATCHED"),
+        ("merge into t using s when matched then delete", "when", "expected ON"),
         ("update t set a = 1 where b = = 2", "=", "expected an expression"),
         ("update t set", "", "expected"),
         ("update t set a + 1", "+", "expected '='"),

@@ -31,7 +31,8 @@ pub(super) fn query(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     Ok(Statement::SelectIntoOutfile(out))
 }
 
-/// Reads a statement that begins with WITH: a query, or INSERT, UPDATE or DELETE after the common table expressions.
+/// Reads a statement that begins with WITH: a query, or INSERT, UPDATE, DELETE or MERGE after the common table
+/// expressions.
 pub(super) fn with(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let start = c.index();
     let mut depth = 0i64;
@@ -40,13 +41,14 @@ pub(super) fn with(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
             Token::LParen => depth += 1,
             Token::RParen => depth -= 1,
             token if depth == 0 && at > 0 && *c.token(at - 1) == Token::RParen => {
-                let verb = ["INSERT", "UPDATE", "DELETE"].into_iter().find(|verb| is_word(token, verb));
+                let verb = ["INSERT", "UPDATE", "DELETE", "MERGE"].into_iter().find(|verb| is_word(token, verb));
                 let Some(verb) = verb else { continue };
                 c.with = Some(start..at);
                 c.seek(at);
                 return match verb {
                     "INSERT" => insert(c),
                     "UPDATE" => super::write::update(c),
+                    "MERGE" => super::merge::merge(c),
                     _ => super::write::delete(c),
                 };
             }

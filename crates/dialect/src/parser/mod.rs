@@ -20,6 +20,7 @@ mod items;
 mod keywords;
 pub mod lambdas;
 mod lateral;
+mod merge;
 mod partitions;
 mod refused;
 mod scan;

@@ -65,7 +65,6 @@ type Known = (&'static [&'static str], &'static str);
 
 /// The refused statements by their first words.
 const STATEMENTS: &[Known] = &[
-    (&["MERGE"], "MERGE is not supported"),
     (&["EXPORT"], "EXPORT is not supported; use SELECT ... INTO OUTFILE or COPY ... TO"),
     (&["CALL"], "CALL is not supported: there are no procedures"),
     (&["HANDLER"], "HANDLER is not supported"),

@@ -525,6 +525,7 @@ pub(super) fn explain(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         .iter()
         .any(|w| c.peek_words(&[w]))
         || *c.peek() == Token::LParen
+        || c.peek_words(&["MERGE", "INTO"])
         || c.peek_words(&["TABLE"]) && explain_word;
     if explains {
         // Doris: DESC of a query shows the plan like EXPLAIN.

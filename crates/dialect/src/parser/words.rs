@@ -4,7 +4,7 @@ use dipper_base::near;
 use sqlparser::tokenizer::Token;
 
 use super::cursor::Cursor;
-use super::{access, admin, alter, ddl, dml, refused, session, show, volume, write};
+use super::{access, admin, alter, ddl, dml, merge, refused, session, show, volume, write};
 use crate::error::SqlError;
 use crate::statement::Statement;
 
@@ -55,6 +55,7 @@ const FIRST_WORDS: &[&str] = &[
     "COPY",
     "UPDATE",
     "DELETE",
+    "MERGE",
     "LOAD",
     "ADMIN",
     "BUILD",
@@ -88,6 +89,7 @@ pub(super) fn statement(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         "INSERT" | "REPLACE" => dml::insert(c),
         "UPDATE" => write::update(c),
         "DELETE" => write::delete(c),
+        "MERGE" => merge::merge(c),
         "LOAD" => write::load(c),
         "COPY" => dml::copy(c),
         "DO" => dml::do_exprs(c),

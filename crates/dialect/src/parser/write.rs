@@ -10,18 +10,18 @@ use super::{dml, partitions};
 use crate::error::SqlError;
 use crate::statement::{Delete, LoadColumn, LoadData, Name, OnDuplicate, OutfileFields, QueryText, Statement, Update};
 
-/// The target of UPDATE or DELETE.
-struct Target {
-    table: Name,
-    alias: Option<String>,
-    partitions: Vec<String>,
-    temporary: bool,
+/// The target of UPDATE, DELETE or MERGE.
+pub(super) struct Target {
+    pub(super) table: Name,
+    pub(super) alias: Option<String>,
+    pub(super) partitions: Vec<String>,
+    pub(super) temporary: bool,
     /// The tokens of the name and alias, without partitions.
-    tokens: Vec<Piece>,
+    pub(super) tokens: Vec<Piece>,
 }
 
 /// Reads `name [PARTITION (..)] [[AS] alias]`; an alias is none of `ends`.
-fn target(c: &mut Cursor<'_>, ends: &[&str]) -> Result<Target, SqlError> {
+pub(super) fn target(c: &mut Cursor<'_>, ends: &[&str]) -> Result<Target, SqlError> {
     let start = c.index();
     let table = c.name()?;
     let mut tokens = vec![Piece::Tokens(start..c.index())];
@@ -102,7 +102,7 @@ pub(super) fn update(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
 }
 
 /// Reads the name of a column that gets a value: bare, or qualified by the target's name or alias.
-fn assigned(c: &mut Cursor<'_>, target: &Target) -> Result<String, SqlError> {
+pub(super) fn assigned(c: &mut Cursor<'_>, target: &Target) -> Result<String, SqlError> {
     let at = c.index();
     let name = c.name()?;
     if let Some(table) = name.database() {
@@ -112,7 +112,7 @@ fn assigned(c: &mut Cursor<'_>, target: &Target) -> Result<String, SqlError> {
         };
         if !known {
             c.seek(at);
-            return Err(c.unsupported(&format!("only columns of '{}' can be set, one table per UPDATE", target.table)));
+            return Err(c.unsupported(&format!("only columns of '{}' can be set, and of no other table", target.table)));
         }
     }
     Ok(name.object().to_string())

@@ -33,7 +33,10 @@ pub use table::{
     KeyClause, Model, PartitionClause, PartitionDef, PartitionExpr, PartitionItem, PartitionKind, PartitionValue,
     PartitionValues, RollupDef, Snapshot, SnapshotTable, TableChange, WithRollups, is_default,
 };
-pub use write::{Delete, Insert, LoadColumn, LoadData, OnDuplicate, OutfileFields, SelectIntoOutfile, Update};
+pub use write::{
+    Delete, Insert, LoadColumn, LoadData, Merge, MergeAction, MergeClause, OnDuplicate, OutfileFields,
+    SelectIntoOutfile, Update,
+};
 
 /// A dotted name, its parts as written (quotes removed, case kept): `catalog.database.object` or a tail of it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -167,6 +170,8 @@ pub enum Statement {
     Update(Update),
     /// DELETE FROM.
     Delete(Delete),
+    /// MERGE INTO.
+    Merge(Merge),
     /// `LOAD DATA [LOCAL] INFILE`.
     LoadData(LoadData),
     /// CREATE TABLE of a native table.

@@ -1,4 +1,4 @@
-//! Statements that change rows: INSERT, UPDATE, DELETE, LOAD DATA, and queries that write files.
+//! Statements that change rows: INSERT, UPDATE, DELETE, MERGE, LOAD DATA, and queries that write files.
 
 use sqlparser::ast;
 
@@ -111,6 +111,48 @@ pub struct Delete {
     /// `SELECT 1 FROM target [alias] [, using ...] [WHERE ...] [ORDER BY ...] [LIMIT ...]`. The target is the first
     /// table in FROM.
     pub source: QueryText,
+}
+
+/// MERGE INTO.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Merge {
+    /// The target table.
+    pub table: Name,
+    /// The alias of the target.
+    pub alias: Option<String>,
+    /// The clauses in written order.
+    pub clauses: Vec<MergeClause>,
+    /// `SELECT condition, value, ..., condition, value, ... FROM target [alias] RIGHT JOIN source ON ...`: for each
+    /// clause its condition, or TRUE, and the values of its action. The bare word DEFAULT is the column's default
+    /// ([`super::is_default`]). The target is the first table in FROM.
+    pub source: QueryText,
+}
+
+/// `WHEN [NOT] MATCHED [AND condition] THEN action`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MergeClause {
+    /// Whether the clause is about rows of the source that match a row of the target.
+    pub matched: bool,
+    /// Whether AND was written.
+    pub has_condition: bool,
+    /// The action.
+    pub action: MergeAction,
+}
+
+/// The action of a clause of MERGE INTO.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MergeAction {
+    /// UPDATE SET: the columns that get values.
+    Update(Vec<String>),
+    /// DELETE.
+    Delete,
+    /// INSERT.
+    Insert {
+        /// The columns that get values; empty if they were not written.
+        columns: Vec<String>,
+        /// The number of values.
+        values: usize,
+    },
 }
 
 /// `LOAD DATA [LOCAL] INFILE`.

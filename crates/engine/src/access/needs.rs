@@ -4,7 +4,8 @@
 
 use dipper_base::names::CATALOG;
 use dipper_dialect::statement::{
-    DatabaseAlteration, DescribeTarget, Maintenance, Name, ObjectKind, Show, ShowKind, Statement, TableChange,
+    DatabaseAlteration, DescribeTarget, Maintenance, MergeAction, Name, ObjectKind, Show, ShowKind, Statement,
+    TableChange,
 };
 use dipper_store::catalog::CatalogState;
 use dipper_store::catalog::access::Privileges;
@@ -128,6 +129,16 @@ fn collect(session: &Session, statement: &Statement, needs: &mut Vec<Need>) {
         }
         Statement::Update(update) => all(Privileges::UPDATE, table(&update.table)),
         Statement::Delete(delete) => all(Privileges::DELETE, table(&delete.table)),
+        Statement::Merge(merge) => {
+            for clause in &merge.clauses {
+                let privileges = match clause.action {
+                    MergeAction::Update(_) => Privileges::UPDATE,
+                    MergeAction::Delete => Privileges::DELETE,
+                    MergeAction::Insert { .. } => Privileges::INSERT,
+                };
+                all(privileges, table(&merge.table));
+            }
+        }
         Statement::Truncate { name, .. } => all(Privileges::DELETE, table(name)),
         Statement::CreateExternalTable(create) => {
             all(Privileges::CREATE, around(&create.name));

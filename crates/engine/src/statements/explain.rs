@@ -61,6 +61,7 @@ pub(super) async fn explain(
         // These show the plan of finding the rows that will be changed.
         Statement::Update(update) if !analyze => update.source.clone(),
         Statement::Delete(delete) if !analyze => delete.source.clone(),
+        Statement::Merge(merge) if !analyze => merge.source.clone(),
         _ if analyze => return Err(EngineError::unsupported("EXPLAIN ANALYZE runs queries only")),
         _ => return Err(EngineError::unsupported("EXPLAIN explains queries and statements that contain one")),
     };

@@ -124,6 +124,7 @@ async fn run_statement(
                 | Statement::Insert(_)
                 | Statement::Update(_)
                 | Statement::Delete(_)
+                | Statement::Merge(_)
                 | Statement::Explain { .. }
         )
     {
@@ -167,6 +168,7 @@ async fn run_statement(
         }
         Statement::Update(update) => native::update(session, update, params).await,
         Statement::Delete(delete) => native::delete(session, delete, params).await,
+        Statement::Merge(merge) => native::merge(session, merge, params).await,
         Statement::CreateView(create) => ddl::create_view(session, create, text).await,
         Statement::AlterView { name, change } => ddl::alter_view(session, name, change, text).await,
         Statement::CreateDatabase { name, if_not_exists, properties } => {
@@ -283,6 +285,7 @@ fn writes(statement: &Statement) -> bool {
         Statement::Insert(_)
         | Statement::Update(_)
         | Statement::Delete(_)
+        | Statement::Merge(_)
         | Statement::LoadData(_)
         | Statement::Truncate { .. }
         | Statement::CreateExternalTable(_)

@@ -1,6 +1,6 @@
 //! BEGIN, COMMIT, ROLLBACK and savepoints.
 //!
-//! After BEGIN, the INSERTs, UPDATEs and DELETEs of one table take effect together or not at all; see
+//! After BEGIN, the INSERTs, UPDATEs, DELETEs and MERGEs of one table take effect together or not at all; see
 //! [`dipper_ingest::uncommitted`]. As in Doris, `SET autocommit = 0` does not begin a transaction: many drivers send
 //! it, and most of their users never send COMMIT. Every statement outside of BEGIN takes effect on its own, and a
 //! ROLLBACK that cannot take rows back says so (warning 1196). Statements on temporary tables also take effect at once
@@ -139,14 +139,14 @@ pub(super) async fn admit(session: &mut Session, statement: &Statement) -> Resul
     Ok(())
 }
 
-/// Refuses a statement in a transaction that is neither a query nor changes rows by INSERT, UPDATE or DELETE.
+/// Refuses a statement in a transaction that is neither a query nor changes rows by INSERT, UPDATE, DELETE or MERGE.
 ///
 /// # Errors
 /// `Invalid`, in Doris's words.
 pub(crate) fn check(session: &Session, statement: &Statement) -> Result<()> {
     let refused = match statement {
         Statement::Insert(insert) => insert.overwrite,
-        Statement::Update(_) | Statement::Delete(_) => false,
+        Statement::Update(_) | Statement::Delete(_) | Statement::Merge(_) => false,
         Statement::CreateCatalog { .. }
         | Statement::AlterCatalog { .. }
         | Statement::DropCatalog { .. }

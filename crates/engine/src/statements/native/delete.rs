@@ -21,7 +21,7 @@ use futures::StreamExt;
 use roaring::RoaringBitmap;
 use sqlparser::ast;
 
-use super::update::{Changed, rewrite};
+use super::update::{Changed, Rewritten, rewrite};
 use crate::context::{ChangedTable, QueryContext};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::native::CHANGED;
@@ -56,7 +56,9 @@ pub(in crate::statements) async fn delete(
     let alias = delete.alias.clone().unwrap_or_else(|| delete.table.object().to_string());
     // In a transaction, a later statement may bring a row back by its key.
     if state.schema().sequence.is_some() || is_within && state.schema().model == Model::Unique {
-        let items = |definition: &TableSchema, _: &Now| Ok(tombstones(definition, &alias));
+        let items = |definition: &Arc<TableSchema>, _: &Now| {
+            Ok(Rewritten { items: tombstones(definition, &alias), branches: None })
+        };
         let changed = Changed { table: &table, is_within, partitions: &delete.partitions, source: &delete.source };
         return rewrite(session, changed, params, items).await;
     }
@@ -183,8 +185,11 @@ fn restrict(query: &mut QueryText, names: &[String]) -> Result<String> {
 }
 
 pub(super) fn column(table: &str, name: &str) -> ast::SelectItem {
-    let parts = vec![ast::Ident::with_quote('`', table), ast::Ident::with_quote('`', name)];
-    ast::SelectItem::UnnamedExpr(ast::Expr::CompoundIdentifier(parts))
+    ast::SelectItem::UnnamedExpr(column_expr(table, name))
+}
+
+pub(super) fn column_expr(table: &str, name: &str) -> ast::Expr {
+    ast::Expr::CompoundIdentifier(vec![ast::Ident::with_quote('`', table), ast::Ident::with_quote('`', name)])
 }
 
 /// Runs a query whose two columns are addresses of rows.

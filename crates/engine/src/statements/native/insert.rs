@@ -110,7 +110,7 @@ async fn insert_once(
         None => partial(session, state.schema(), insert),
     };
     if partial.is_none() {
-        check_sequence(session, table, state.schema(), insert)?;
+        check_sequence(session, &table.name, state.schema(), &insert.columns)?;
     }
     let now = now(session);
     let mut shape = Shape::with(state.schema(), &insert.columns, &now, is_strict(session, insert), partial.is_some())?;
@@ -240,18 +240,24 @@ fn with_defaults<'a>(insert: &'a Insert, definition: &Arc<TableSchema>) -> Resul
     Ok(Cow::Owned(source))
 }
 
-/// Checks that an INSERT of whole rows gives a value of the sequence column, which decides between rows.
-fn check_sequence(session: &Session, table: &CatalogTable, definition: &TableSchema, insert: &Insert) -> Result<()> {
+/// Checks that an INSERT of whole rows into these columns gives a value of the sequence column, which decides between
+/// rows.
+pub(super) fn check_sequence(
+    session: &Session,
+    table: &str,
+    definition: &TableSchema,
+    columns: &[String],
+) -> Result<()> {
     let Some(at) = definition.sequence.and_then(|id| definition.position(id)) else { return Ok(()) };
     let column = &definition.columns[at];
-    let named = match insert.columns.is_empty() {
+    let named = match columns.is_empty() {
         true => !column.hidden,
-        false => insert.columns.iter().any(|c| c.eq_ignore_ascii_case(&column.name)),
+        false => columns.iter().any(|c| c.eq_ignore_ascii_case(&column.name)),
     };
     if named || column.default.is_some() || !session.variables.flag("require_sequence_in_insert") {
         return Ok(());
     }
-    Err(EngineError::invalid(format!("Table {} has sequence column, need to specify the sequence column", table.name)))
+    Err(EngineError::invalid(format!("Table {table} has sequence column, need to specify the sequence column")))
 }
 
 /// Configures the target by the statement and the session's variables: partitions, label, tolerance, group commit.

@@ -16,6 +16,7 @@ mod expressions;
 mod indexes;
 mod insert;
 mod maintenance;
+mod merge;
 mod partitions;
 mod properties;
 mod rollups;
@@ -34,6 +35,7 @@ pub(crate) use expressions::now;
 pub(super) use indexes::build as build_index;
 pub(super) use insert::{acquire, insert};
 pub(super) use maintenance::{columns as maintenance_columns, maintain};
+pub(super) use merge::merge;
 pub(super) use truncate::truncate;
 pub(super) use update::update;
 

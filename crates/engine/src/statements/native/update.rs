@@ -1,4 +1,5 @@
-//! UPDATE of UNIQUE tables: the rows to change are read whole and written as an upsert.
+//! UPDATE of UNIQUE tables: the rows to change are read whole and written as an upsert. [`rewrite`] is shared by MERGE,
+//! and by DELETE where rows that delete are written.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,6 +22,7 @@ use sqlparser::ast;
 
 use super::delete::{Addresses, changing, column, with_items};
 use super::expressions::{default_expr, now, now_expr};
+use super::merge::Branches;
 use super::write::{Kept, Target, run};
 use crate::context::ChangedTable;
 use crate::error::{EngineError, ErrorKind, Result};
@@ -43,7 +45,9 @@ pub(in crate::statements) async fn update(
         )));
     }
     let alias = update.alias.clone().unwrap_or_else(|| update.table.object().to_string());
-    let items = |definition: &TableSchema, now: &Now| items(definition, update, &alias, now);
+    let items = |definition: &Arc<TableSchema>, now: &Now| {
+        Ok(Rewritten { items: items(definition, update, &alias, now)?, branches: None })
+    };
     let is_within = transaction::enter(session, &database, &table).await?;
     let changed = Changed { table: &table, is_within, partitions: &update.partitions, source: &update.source };
     rewrite(session, changed, params, items).await
@@ -58,8 +62,14 @@ pub(super) struct Changed<'a> {
     pub(super) source: &'a QueryText,
 }
 
-/// Writes the rows that a query finds again, with new values. `items` makes the select items: one for each column of
-/// the table; the addresses of the rows follow.
+/// The select items of the query, and how its rows become rows of the table.
+pub(super) struct Rewritten {
+    pub(super) items: Vec<ast::SelectItem>,
+    /// If there are none, the query has one item for each column of the table; the addresses of the rows follow.
+    pub(super) branches: Option<Branches>,
+}
+
+/// Writes the rows that a query finds again, with new values. `items` makes the select items.
 ///
 /// # Errors
 /// `Conflict` if others changed the same rows in each attempt ([`retry::STATEMENT`]).
@@ -67,7 +77,7 @@ pub(super) async fn rewrite(
     session: &mut Session,
     changed: Changed<'_>,
     params: Vec<VarValue>,
-    items: impl Fn(&TableSchema, &Now) -> Result<Vec<ast::SelectItem>>,
+    items: impl Fn(&Arc<TableSchema>, &Now) -> Result<Rewritten>,
 ) -> Result<Outcome> {
     let Changed { table, is_within, partitions, source } = changed;
     let handle = session.engine.native.get(table.id).await?;
@@ -80,21 +90,26 @@ pub(super) async fn rewrite(
         };
         let definition = Arc::clone(state.schema());
         let now = now(session);
-        let (source, mention) = with_items(source, partitions, items(&definition, &now)?)?;
+        let Rewritten { items, branches } = items(&definition, &now)?;
+        let (source, mention) = with_items(source, partitions, items)?;
         let changed = ChangedTable { id: table.id, partitions: mention, state: Arc::clone(&state), after: 0 };
         let context = changing(session, changed, &state).await?;
         let names: Vec<String> = definition.columns.iter().map(|c| c.name.clone()).collect();
         let shape = Shape::try_new(&definition, &names, &now, true)?;
         let width = definition.columns.len();
-        let read = Arc::new(Mutex::new(Addresses::new(&state)));
         let mut target = Target::new(handle.clone(), Arc::clone(&state), shape);
-        let first = Arc::clone(&read);
-        // A row that joins several other rows is changed once.
-        target.select = Some(Arc::new(move |batch: &RecordBatch| {
-            let new = first.lock().add(batch, width);
-            filter_record_batch(batch, &new.into()).map_err(|e| EngineError::invalid(e.to_string()))
-        }));
-        target.reads = Some(Box::new(move |_| Reads { seq: state.seq(), rows: read.lock().len() }));
+        if let Some(branches) = branches {
+            target.branches = Some(Arc::new(branches.on(&state)));
+        } else {
+            let read = Arc::new(Mutex::new(Addresses::new(&state)));
+            let first = Arc::clone(&read);
+            // A row that joins several other rows is changed once.
+            target.select = Some(Arc::new(move |batch: &RecordBatch| {
+                let new = first.lock().add(batch, width);
+                filter_record_batch(batch, &new.into()).map_err(|e| EngineError::invalid(e.to_string()))
+            }));
+            target.reads = Some(Box::new(move |_| Reads { seq: state.seq(), rows: read.lock().len() }));
+        }
         if is_within {
             target.enter(session.transaction.written()?)?;
         }
@@ -139,12 +154,38 @@ fn items(definition: &TableSchema, update: &Update, alias: &str, now: &Now) -> R
     if definition.model != Model::Unique {
         return Err(EngineError::invalid("Only unique table could be updated."));
     }
-    let ast::SetExpr::Select(select) = update.source.ast.body.as_ref() else {
-        return Err(EngineError::invalid("UPDATE without values"));
-    };
+    let given = expressions(&update.source)?;
     let mut items: Vec<ast::SelectItem> = definition.columns.iter().map(|c| column(alias, &c.name)).collect();
-    let mut seen = vec![false; items.len()];
-    for (name, item) in update.columns.iter().zip(&select.projection) {
+    for (at, value) in set(definition, &update.columns, &given, now)? {
+        items[at] = ast::SelectItem::UnnamedExpr(value);
+    }
+    items.push(column(alias, SEGMENT_COLUMN));
+    items.push(column(alias, ROW_COLUMN));
+    Ok(items)
+}
+
+/// Returns the select items of a query as expressions.
+pub(super) fn expressions(source: &QueryText) -> Result<Vec<ast::Expr>> {
+    let ast::SetExpr::Select(select) = source.ast.body.as_ref() else {
+        return Err(EngineError::new(ErrorKind::Internal, "a statement that changes rows without a SELECT"));
+    };
+    let expression = |item: &ast::SelectItem| match item {
+        ast::SelectItem::UnnamedExpr(e) | ast::SelectItem::ExprWithAlias { expr: e, .. } => Ok(e.clone()),
+        other => Err(EngineError::invalid(format!("{other}: expected an expression"))),
+    };
+    select.projection.iter().map(expression).collect()
+}
+
+/// Returns the columns that SET and ON UPDATE change, by their positions, with their new values.
+pub(super) fn set(
+    definition: &TableSchema,
+    columns: &[String],
+    given: &[ast::Expr],
+    now: &Now,
+) -> Result<Vec<(usize, ast::Expr)>> {
+    let mut out = Vec::new();
+    let mut seen = vec![false; definition.columns.len()];
+    for (name, expr) in columns.iter().zip(given) {
         let at = (definition.columns.iter())
             .position(|c| c.name.eq_ignore_ascii_case(name))
             .ok_or_else(|| no_column(name, definition.columns.iter().map(|c| c.name.as_str())))?;
@@ -156,21 +197,16 @@ fn items(definition: &TableSchema, update: &Update, alias: &str, now: &Now) -> R
                 "Only value columns of unique table could be updated: {name} is a key column; INSERT the row with its new key and DELETE the old one"
             )));
         }
-        let expr = match item {
-            ast::SelectItem::UnnamedExpr(e) | ast::SelectItem::ExprWithAlias { expr: e, .. } => e.clone(),
-            other => return Err(EngineError::invalid(format!("SET {name} = {other}: expected an expression"))),
-        };
-        items[at] = ast::SelectItem::UnnamedExpr(match is_default(&expr) {
+        let value = match is_default(expr) {
             true => default_expr(&definition.columns[at], now)?,
-            false => expr,
-        });
+            false => expr.clone(),
+        };
+        out.push((at, value));
     }
     for (at, c) in definition.columns.iter().enumerate().filter(|(_, c)| c.on_update.is_some()) {
         if !seen[at] {
-            items[at] = ast::SelectItem::UnnamedExpr(now_expr(c, now)?);
+            out.push((at, now_expr(c, now)?));
         }
     }
-    items.push(column(alias, SEGMENT_COLUMN));
-    items.push(column(alias, ROW_COLUMN));
-    Ok(items)
+    Ok(out)
 }

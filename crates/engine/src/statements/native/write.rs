@@ -21,6 +21,7 @@ use dipper_ingest::outcome::Rejected;
 use dipper_ingest::request::MEMBER_BYTES_MAX;
 use dipper_ingest::uncommitted::{Part, Place, Uncommitted};
 use dipper_load::{Filled, Load, LoadOptions, LoadProfile, LoadTarget, Partial, RejectedRow, memory_of};
+use dipper_node::tables::registry::Brought;
 use dipper_store::chain::TxnId;
 use dipper_store::table::schema::TableSchema;
 use dipper_store::table::{Reads, Replace, Rowset, Table, TableState};
@@ -28,6 +29,7 @@ use futures::StreamExt;
 use parking_lot::Mutex;
 use tokio::task::block_in_place;
 
+use super::merge::Branches;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::profile::Recorder;
@@ -70,6 +72,8 @@ pub(super) struct Target {
     pub(super) recorder: Option<Recorder>,
     /// Called for each batch of the query, before it is shaped.
     pub(super) select: Option<Select>,
+    /// Makes rows of the table from batches of the query, in the place of the shape.
+    pub(super) branches: Option<Arc<Branches>>,
     /// Tells which rows the new ones were computed from. Called when all rows are read and the replaced partitions are
     /// known.
     pub(super) reads: Option<Box<dyn FnOnce(&Replace) -> Reads + Send>>,
@@ -95,6 +99,7 @@ impl Target {
             shared: None,
             recorder: None,
             select: None,
+            branches: None,
             reads: None,
             within: None,
         }
@@ -266,10 +271,12 @@ impl Rejects {
 
 /// Runs a query on its threads and publishes its rows.
 pub(super) async fn run(engine: &Arc<Engine>, planned: Planned, mut target: Target) -> Result<Written> {
-    check_width(
-        target.shape.wanted,
-        planned.logical.schema().fields().len() - 2 * usize::from(target.select.is_some()),
-    )?;
+    if target.branches.is_none() {
+        check_width(
+            target.shape.wanted,
+            planned.logical.schema().fields().len() - 2 * usize::from(target.select.is_some()),
+        )?;
+    }
     let physical = planned.physical().await?;
     let mut recorder = target.recorder.take();
     if let Some(recorder) = &mut recorder {
@@ -334,7 +341,7 @@ async fn write(
         }
     };
     let Target { handle, state, txn, shape, partitions, temporary, replaces, label, max_filter_ratio, .. } = target;
-    let (select, reads, within) = (target.select, target.reads, target.within);
+    let (select, branches, reads, within) = (target.select, target.branches, target.reads, target.within);
     let replaces_its_own = target.replaces_its_own;
     let defaults = LoadOptions::default();
     let quota = Quota::under(&planned.state).and_then(|quota| quota.bytes());
@@ -380,12 +387,20 @@ async fn write(
     for mut stream in streams {
         let (load, shape, order) = (Arc::clone(&load), Arc::clone(&shape), Arc::clone(&order));
         let (rejects, select, partial) = (Arc::clone(&rejects), select.clone(), partial.clone());
-        let unseen = unseen.clone();
+        let (unseen, branches) = (unseen.clone(), branches.clone());
         tasks.spawn(async move {
             while let Some(batch) = stream.next().await {
                 let mut batch = batch.map_err(EngineError::from)?;
                 if let Some(select) = &select {
                     batch = select(&batch)?;
+                }
+                if let Some(branches) = &branches {
+                    let rows = branches.rows(&batch)?;
+                    let report = block_in_place(|| load.push(order.fetch_add(1, Ordering::Relaxed), &rows))?;
+                    let mut rejects = rejects.lock();
+                    rejects.generated(report.generated);
+                    rejects.add(rows.iter().map(RecordBatch::num_rows).sum(), report.rejected, max_filter_ratio)?;
+                    continue;
                 }
                 let mut rows = [shape.shape(&batch)?];
                 if unseen.is_some() || partial.is_some() {
@@ -442,6 +457,13 @@ async fn write(
         (Some((partial, _)), _) => Some(partial.reads()),
         (None, reads) => reads.map(|reads| reads(&rowset.replaces)).or(unread),
     };
+    if branches.is_some() {
+        // Inserted rows may replace rows that the query has not read; they must be the same at the commit.
+        let own = Brought::of(&rowset);
+        let replaced = engine.native.replaced(&handle, own, Arc::clone(&state), 0).await?;
+        let old = replaced.iter().filter(|(segment, _)| segment.object.txn != rowset.txn);
+        rowset.reads = Some(Reads { seq: state.seq(), rows: old.map(|(_, rows)| rows.0.len()).sum() });
+    }
     if within.is_some() {
         let pipeline = Some((load.profile(), Duration::ZERO));
         return Ok(Written { pipeline, own: Some(Own::Part(Part { load, rowset })), ..written });
