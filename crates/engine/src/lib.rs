@@ -31,6 +31,7 @@ mod context;
 mod defaults;
 mod engine;
 mod execute;
+mod functions;
 mod held;
 pub mod help;
 mod info_schema;

@@ -30,6 +30,7 @@ use sqlparser::ast::{ExprWithAlias, Query};
 use crate::context::QueryContext;
 use crate::defaults;
 use crate::error::{EngineError, ErrorKind, MIXED_WITH_AGGREGATES, NOT_GROUPED, Result};
+use crate::functions;
 use crate::profile::{Recorder, Task, profiled};
 use crate::result::{Column, Rows};
 use crate::tables::TableSet;
@@ -357,6 +358,8 @@ async fn planned_over(
     tables: &TableSet,
     is_long: bool,
 ) -> Result<Planned> {
+    let replaced = functions::expand(context, query)?;
+    let query = replaced.as_ref().unwrap_or(query);
     let expanded = defaults::expand(context, query, tables).await?;
     let query = expanded.as_ref().unwrap_or(query);
     let prepared = prepare_query(query, &Context { schemas: tables, variables: context.as_ref(), parameters: params })?;

@@ -4,7 +4,7 @@
 use sqlparser::tokenizer::Token;
 
 use super::cursor::Cursor;
-use super::{access, catalogs, columns, partitions, table, volume};
+use super::{access, catalogs, columns, functions, partitions, table, volume};
 use crate::error::SqlError;
 use crate::statement::{CreateIndex, CreateView, IndexDef, ObjectKind, Statement};
 
@@ -25,6 +25,15 @@ pub(super) fn create(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     }
     if c.accept_word("VIEW") {
         return create_view(c, or_replace);
+    }
+    let global = c.peek_words(&["GLOBAL", "ALIAS", "FUNCTION"]);
+    if global || c.peek_words(&["ALIAS", "FUNCTION"]) {
+        if or_replace {
+            return Err(c.unsupported("CREATE OR REPLACE ALIAS FUNCTION is not supported; drop the function first"));
+        }
+        c.accept_word("GLOBAL");
+        c.expect(&["ALIAS", "FUNCTION"])?;
+        return functions::create(c, global);
     }
     let start = c.index();
     let external = c.accept_word("EXTERNAL");
@@ -163,6 +172,10 @@ pub(super) fn drop(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     }
     if c.accept_word("CATALOG") {
         return catalogs::drop(c);
+    }
+    let global = c.accept(&["GLOBAL", "FUNCTION"]);
+    if global || c.accept_word("FUNCTION") {
+        return functions::drop(c, global);
     }
     if c.peek_words(&["STATS"]) || c.peek_words(&["EXPIRED", "STATS"]) {
         return super::admin::drop_stats(c);

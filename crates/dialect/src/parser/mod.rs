@@ -14,6 +14,7 @@ mod ddl;
 mod depth;
 mod dialect;
 mod dml;
+mod functions;
 mod hints;
 mod hive;
 mod items;

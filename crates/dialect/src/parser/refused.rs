@@ -35,14 +35,12 @@ const KINDS: &[&[&str]] = &[
     &["REPOSITORY"],
     &["WAREHOUSE"],
     &["GLOBAL", "FUNCTION"],
-    &["GLOBAL", "ALIAS", "FUNCTION"],
     &["GLOBAL", "AGGREGATE", "FUNCTION"],
     &["GLOBAL", "TABLES", "FUNCTION"],
     &["SESSION", "FUNCTION"],
     &["SESSION", "ALIAS", "FUNCTION"],
     &["LOCAL", "FUNCTION"],
     &["LOCAL", "ALIAS", "FUNCTION"],
-    &["ALIAS", "FUNCTION"],
     &["AGGREGATE", "FUNCTION"],
     &["TABLES", "FUNCTION"],
     &["FUNCTION"],
@@ -129,6 +127,9 @@ pub(super) fn statement(c: &mut Cursor<'_>) -> Option<Result<Statement, SqlError
     if c.peek_words(&["XA", "RECOVER"]) {
         return None;
     }
+    if c.peek_words(&["DROP", "FUNCTION"]) || c.peek_words(&["DROP", "GLOBAL", "FUNCTION"]) {
+        return None;
+    }
     if let Some((_, message)) = STATEMENTS.iter().find(|(words, _)| c.peek_words(words)) {
         return Some(Err(c.unsupported(message)));
     }
@@ -159,6 +160,7 @@ pub(super) fn statement(c: &mut Cursor<'_>) -> Option<Result<Statement, SqlError
         ["ROUTINE", ..] => ": there are no jobs that load; Stream Load takes rows over HTTP",
         ["STORAGE", "VAULT"] => "; there are storage volumes: CREATE STORAGE VOLUME",
         [.., "REPOSITORY"] => "; `dipper backup` and `dipper restore` are commands",
+        ["FUNCTION"] | ["GLOBAL", "FUNCTION"] => "; CREATE ALIAS FUNCTION gives an expression a name",
         ["ROW", "POLICY"] => "; make a view of the rows and grant that",
         _ => "",
     };

@@ -5,9 +5,9 @@ use sqlparser::tokenizer::{Token, Word};
 
 use super::cursor::Cursor;
 use super::show_words::{KNOWN, OTHER};
-use super::{access, catalogs, partitions, words};
+use super::{access, catalogs, functions, partitions, words};
 use crate::error::SqlError;
-use crate::statement::{DescribeTarget, Name, Scope, Show, ShowFilter, ShowKind, Statement};
+use crate::statement::{DescribeTarget, FunctionScope, Name, Scope, Show, ShowFilter, ShowKind, Statement};
 
 pub(super) fn show(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["SHOW"])?;
@@ -106,6 +106,15 @@ fn kind(c: &mut Cursor<'_>) -> Result<ShowKind, SqlError> {
         };
     }
     if c.accept_word("CREATE") {
+        let global = c.accept(&["GLOBAL", "FUNCTION"]);
+        if global || c.accept_word("FUNCTION") {
+            let mut function = functions::function(c, global)?;
+            if let Some(database) = from(c)? {
+                let object = function.name.object().to_string();
+                function.name = Name(database.0.into_iter().chain([object]).collect());
+            }
+            return Ok(ShowKind::CreateFunction(function));
+        }
         return match c.accept_any(&["TABLE", "VIEW", "DATABASE", "SCHEMA", "USER", "CATALOG"]) {
             Some("USER") => access::user(c).map(ShowKind::CreateUser),
             Some("TABLE") => c.name().map(ShowKind::CreateTable),
@@ -134,8 +143,14 @@ fn kind(c: &mut Cursor<'_>) -> Result<ShowKind, SqlError> {
     }
     let names_more = matches!(c.token(c.index() + 1), Token::Word(_))
         && !["LIKE", "WHERE", "ORDER", "LIMIT"].iter().any(|word| super::cursor::is_word(c.token(c.index() + 1), word));
-    if c.peek_words(&["GLOBAL", "FULL", "FUNCTIONS"]) || c.peek_words(&["FRONTENDS"]) && names_more {
+    if c.peek_words(&["FRONTENDS"]) && names_more {
         return rest(c, "");
+    }
+    if c.peek_words(&["GLOBAL", "FULL", "FUNCTIONS"]) || c.peek_words(&["GLOBAL", "FUNCTIONS"]) {
+        c.accept_word("GLOBAL");
+        let full = c.accept_word("FULL");
+        c.accept_word("FUNCTIONS");
+        return Ok(ShowKind::Functions { full, scope: FunctionScope::Global, from: None });
     }
     for (words, kind) in [
         (&["STORAGE", "ENGINES"][..], ShowKind::Engines),
@@ -198,8 +213,11 @@ fn kind(c: &mut Cursor<'_>) -> Result<ShowKind, SqlError> {
     if c.accept_word("VIEWS") {
         return Ok(ShowKind::Views { from: from(c)? });
     }
-    if c.accept_word("FUNCTIONS") || c.accept(&["BUILTIN", "FUNCTIONS"]) || c.accept(&["GLOBAL", "FUNCTIONS"]) {
-        return Ok(ShowKind::Functions { full, from: from(c)? });
+    if c.accept_word("FUNCTIONS") {
+        return Ok(ShowKind::Functions { full, scope: FunctionScope::All, from: from(c)? });
+    }
+    if c.accept(&["BUILTIN", "FUNCTIONS"]) {
+        return Ok(ShowKind::Functions { full, scope: FunctionScope::Builtin, from: from(c)? });
     }
     if c.accept(&["TABLE", "STATUS"]) {
         return Ok(ShowKind::TableStatus { from: from(c)? });

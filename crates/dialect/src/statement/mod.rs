@@ -8,6 +8,7 @@
 
 mod access;
 mod catalogs;
+mod functions;
 mod print;
 mod show;
 mod table;
@@ -26,6 +27,7 @@ pub use access::{
     privilege, privilege_name,
 };
 pub use catalogs::{CatalogAlteration, DatabaseAlteration};
+pub use functions::{CreateFunction, DropFunction, FunctionName, FunctionScope};
 pub use print::aggregate_name;
 pub use show::{DescribeTarget, Show, ShowFilter, ShowKind};
 pub use table::{
@@ -211,6 +213,10 @@ pub enum Statement {
         /// The partitions; empty for all.
         partitions: Vec<String>,
     },
+    /// `CREATE [GLOBAL] ALIAS FUNCTION`.
+    CreateFunction(CreateFunction),
+    /// `DROP [GLOBAL] FUNCTION`.
+    DropFunction(DropFunction),
     /// `DROP kind IF EXISTS ...` of a kind of objects that dipper does not have.
     DropNothing {
         /// The kind, upper case.

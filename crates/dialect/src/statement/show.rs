@@ -2,7 +2,7 @@
 
 use sqlparser::ast;
 
-use super::{Literal, Name, QueryText, Scope, UserName};
+use super::{FunctionName, FunctionScope, Literal, Name, QueryText, Scope, UserName};
 
 /// LIKE or WHERE after SHOW.
 #[derive(Debug, Clone, PartialEq)]
@@ -215,13 +215,17 @@ pub enum ShowKind {
         /// Whether the properties of all users are shown.
         all: bool,
     },
-    /// `[FULL] [BUILTIN] FUNCTIONS [FROM db]`; also FUNCTION STATUS, GLOBAL FUNCTIONS.
+    /// `[FULL] [BUILTIN] FUNCTIONS [FROM db]`, `GLOBAL [FULL] FUNCTIONS`.
     Functions {
         /// Whether FULL was written.
         full: bool,
+        /// Which functions.
+        scope: FunctionScope,
         /// The database.
         from: Option<Name>,
     },
+    /// `CREATE [GLOBAL] FUNCTION name(types) [FROM db]`.
+    CreateFunction(FunctionName),
     /// TRIGGERS [FROM db].
     Triggers,
     /// EVENTS [FROM db].

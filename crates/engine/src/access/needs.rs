@@ -295,7 +295,9 @@ fn collect(session: &Session, statement: &Statement, needs: &mut Vec<Need>) {
         | Statement::Deallocate(_)
         | Statement::Help(_)
         | Statement::Access(_) => {}
-        Statement::CreateCatalog { .. }
+        Statement::CreateFunction(_)
+        | Statement::DropFunction(_)
+        | Statement::CreateCatalog { .. }
         | Statement::AlterCatalog { .. }
         | Statement::DropCatalog { .. }
         | Statement::CreateVolume { .. }
@@ -332,6 +334,9 @@ fn shown(session: &Session, show: &Show, needs: &mut Vec<Need>) {
         | ShowKind::Transaction { from, .. }
         | ShowKind::AlterTable { from, .. } => {
             needs.extend(from.as_ref().map(database).or_else(selected).map(Need::Seen));
+        }
+        ShowKind::CreateFunction(function) if !function.global => {
+            needs.extend(around(session, &function.name).map(Need::Seen));
         }
         ShowKind::CreateDatabase(name) => needs.push(Need::Seen(database(name))),
         ShowKind::CreateTable(name) | ShowKind::CreateView(name) => needs.extend(table(name).map(Need::Definition)),
@@ -371,6 +376,7 @@ fn shown(session: &Session, show: &Show, needs: &mut Vec<Need>) {
         | ShowKind::CreateUser(_)
         | ShowKind::Properties { .. }
         | ShowKind::Functions { .. }
+        | ShowKind::CreateFunction(_)
         | ShowKind::Triggers
         | ShowKind::Events
         | ShowKind::ProcedureStatus

@@ -43,6 +43,7 @@ use sqlparser::ast::{Expr, visit_expressions};
 
 use crate::context::QueryContext;
 use crate::error::{EngineError, ErrorKind, Result};
+use crate::functions;
 use crate::query::session_state;
 use crate::session::Session;
 use crate::statements::now;
@@ -639,6 +640,7 @@ impl Expressions {
             return Err(invalid("an expression of a load is more than one expression"));
         };
         let context: Arc<QueryContext> = session.query_context().await?;
+        let query = functions::expand(&context, &query)?.unwrap_or(query);
         let tables = TableSet::only(&query, BODY, Arc::new(EmptyTable::new(Arc::clone(over))))?;
         let prepared =
             prepare_query(&query, &Context { schemas: &tables, variables: context.as_ref(), parameters: None })?;

@@ -44,6 +44,7 @@ pub(crate) use scan::{Slot, scan};
 use crate::context::QueryContext;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
+use crate::functions;
 use crate::result::Rows;
 use crate::session::Session;
 use shared::{Definition, Kept, Since, Times};
@@ -262,6 +263,11 @@ impl Session {
         // A plan is for all sessions, so this session's setting for hidden columns must not affect it.
         if context.hidden_columns {
             context = Arc::new(QueryContext { hidden_columns: false, ..context.as_ref().clone() });
+        }
+        // A plan is kept as long as its table is, and functions may change in between.
+        if functions::expand(&context, &query)?.is_some() {
+            let why = "the query calls a function that a user has defined";
+            return Ok(plan::Planned::No(Some(why.to_string()), None));
         }
         plan::plan(&context, &lookup, &query).await
     }

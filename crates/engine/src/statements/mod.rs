@@ -7,6 +7,7 @@ mod describe;
 mod explain;
 mod export;
 mod found_rows;
+mod functions;
 mod help;
 mod insert;
 mod native;
@@ -185,6 +186,8 @@ async fn run_statement(
         Statement::BuildIndex { name, table, partitions } => {
             native::build_index(session, name.as_deref(), table, partitions).await
         }
+        Statement::CreateFunction(create) => functions::create(session, create).await,
+        Statement::DropFunction(drop) => functions::drop(session, drop).await,
         Statement::DropNothing { kind } => {
             session.note(1105, format!("DROP {kind}: there are none, so nothing is dropped"));
             Ok(Outcome::ok())
@@ -298,6 +301,8 @@ fn writes(statement: &Statement) -> bool {
         | Statement::Drop { .. }
         | Statement::AlterTable { .. }
         | Statement::RenameTables(_)
+        | Statement::CreateFunction(_)
+        | Statement::DropFunction(_)
         | Statement::CreateIndex(_)
         | Statement::DropIndex { .. } => true,
         // DROP PARTITIONS removes partitions from the definition.

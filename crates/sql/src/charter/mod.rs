@@ -16,6 +16,7 @@
 
 pub mod aggregates;
 mod alias_columns;
+pub mod alias_functions;
 mod cases;
 pub mod casts;
 mod chain;

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::access::AccessChange;
 use super::error::{CatalogError, nearest};
 use super::external::ExternalCatalogChange;
+use super::functions::{self, AliasFunction};
 use super::state::{CatalogState, Database, Partition, PartitionValues, Table, TableDef, TableId, TableKind, Volume};
 
 /// Longest name of a database, table or column, in characters.
@@ -189,6 +190,28 @@ pub enum CatalogChange {
         #[serde(default)]
         if_exists: bool,
     },
+    /// CREATE ALIAS FUNCTION.
+    CreateFunction {
+        /// Database; `None` for a function of all databases.
+        db: Option<String>,
+        /// Definition.
+        function: AliasFunction,
+        /// Whether an existing function is accepted instead of an error.
+        #[serde(default)]
+        if_not_exists: bool,
+    },
+    /// DROP FUNCTION.
+    DropFunction {
+        /// Database; `None` for a function of all databases.
+        db: Option<String>,
+        /// Name, in any case.
+        name: String,
+        /// Types of the arguments as SQL text.
+        types: Vec<String>,
+        /// Whether a missing function is accepted instead of an error.
+        #[serde(default)]
+        if_exists: bool,
+    },
     /// Users, roles and grants.
     Access(AccessChange),
     /// CREATE, ALTER and DROP CATALOG.
@@ -260,6 +283,7 @@ impl CatalogState {
                     properties: properties.clone(),
                     comment: comment.clone(),
                     tables: BTreeMap::new(),
+                    functions: Vec::new(),
                 };
                 self.databases.insert(db.clone(), Arc::new(made));
                 Ok(true)
@@ -464,6 +488,12 @@ impl CatalogState {
                     Ok(changed)
                 })
             }
+            CatalogChange::CreateFunction { db, function, if_not_exists } => {
+                functions::create(self.functions_mut(db.as_deref())?, function, *if_not_exists)
+            }
+            CatalogChange::DropFunction { db, name, types, if_exists } => {
+                functions::remove(self.functions_mut(db.as_deref())?, name, types, *if_exists)
+            }
             CatalogChange::Catalog(change) => self.apply_external(change),
             CatalogChange::Access(change) => {
                 let databases = &self.databases;
@@ -495,6 +525,13 @@ impl CatalogState {
         };
         table.revision += u64::from(changed);
         Ok(changed)
+    }
+
+    fn functions_mut(&mut self, db: Option<&str>) -> Result<&mut Vec<AliasFunction>, CatalogError> {
+        match db {
+            Some(db) => Ok(&mut self.database_mut(db)?.functions),
+            None => Ok(&mut self.functions),
+        }
     }
 
     fn database_mut(&mut self, db: &str) -> Result<&mut Database, CatalogError> {

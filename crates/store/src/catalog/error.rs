@@ -185,6 +185,18 @@ pub enum CatalogError {
         /// The new object's name.
         name: String,
     },
+    /// CREATE ALIAS FUNCTION of a name that has a function with as many arguments.
+    #[error("function {signature} exists already; functions of one name differ in the number of their arguments")]
+    FunctionExists {
+        /// The function that is there, with its types.
+        signature: String,
+    },
+    /// No function of that name with these types.
+    #[error("function {signature} does not exist; SHOW FUNCTIONS lists those that do, with their types")]
+    FunctionNotFound {
+        /// The function as asked for, with its types.
+        signature: String,
+    },
     /// A change of users, roles or grants.
     #[error(transparent)]
     Access(#[from] AccessError),

@@ -20,6 +20,7 @@ pub mod access;
 mod change;
 mod error;
 mod external;
+pub mod functions;
 mod state;
 
 use std::sync::Arc;
@@ -31,6 +32,7 @@ use object_store::path::Path;
 pub use change::{CatalogChange, NAME_CHARS_MAX, OnExists};
 pub use error::CatalogError;
 pub use external::{ExternalCatalog, ExternalCatalogChange, INTERNAL_CATALOGS};
+pub use functions::AliasFunction;
 pub use state::{
     CatalogState, Column, Database, ExternalTable, Partition, PartitionValues, TEMPORARY_PREFIX, Table, TableDef,
     TableId, TableKind, View, ViewColumn, Volume,
@@ -45,7 +47,8 @@ impl State for CatalogState {
     type Part = ();
     // 2: native tables; 3: users, roles, grants, storage volumes; 4: external catalogs;
     // 5: databases change their names; rules for passwords; 6: volumes have directories of their own; locked accounts
-    const FORMAT: u16 = 6;
+    // 7: functions
+    const FORMAT: u16 = 7;
 
     fn apply(&mut self, changes: &Vec<CatalogChange>) -> Result<bool, CatalogError> {
         changes.iter().try_fold(false, |changed, change| Ok(Self::apply(self, change)? | changed))

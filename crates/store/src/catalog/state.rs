@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::access::Accounts;
 use super::external::ExternalCatalog;
+use super::functions::AliasFunction;
 
 /// Identity of a table or view. It survives RENAME and is never used twice.
 ///
@@ -329,6 +330,9 @@ pub struct Database {
     /// Tables and views by name.
     #[serde(default, with = "named", skip_serializing_if = "BTreeMap::is_empty")]
     pub tables: BTreeMap<String, Arc<Table>>,
+    /// Functions, in the order of their names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<AliasFunction>,
 }
 
 /// Serializes databases and tables as a list: they carry their own names, so a map would repeat them.
@@ -399,6 +403,9 @@ pub struct CatalogState {
     /// External catalogs by name.
     #[serde(default, with = "named", skip_serializing_if = "BTreeMap::is_empty")]
     pub catalogs: BTreeMap<String, Arc<ExternalCatalog>>,
+    /// Functions of all databases, in the order of their names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<AliasFunction>,
 }
 
 impl CatalogState {
@@ -410,6 +417,11 @@ impl CatalogState {
     /// Returns the table or view of that name.
     pub fn table(&self, db: &str, table: &str) -> Option<&Arc<Table>> {
         self.databases.get(db)?.tables.get(table)
+    }
+
+    /// Whether users have defined any function.
+    pub fn has_functions(&self) -> bool {
+        !self.functions.is_empty() || self.databases.values().any(|d| !d.functions.is_empty())
     }
 
     /// Returns every table with its database, in the order of names.

@@ -39,6 +39,51 @@ fn said<T>(r: Result<T, CatalogError>) -> String {
 }
 
 #[tokio::test]
+async fn functions_of_databases_and_of_all() {
+    let store = memory();
+    let c = Catalog::open(Arc::clone(&store)).await.unwrap();
+    let function = |name: &str, types: &[&str]| AliasFunction {
+        name: name.into(),
+        types: types.iter().map(|t| t.to_string()).collect(),
+        parameters: types.iter().enumerate().map(|(i, _)| format!("p{i}")).collect(),
+        sql: "1".into(),
+        sql_mode: String::new(),
+        created_ms: 0,
+    };
+    let create = |db: Option<&str>, function, if_not_exists| CatalogChange::CreateFunction {
+        db: db.map(str::to_string),
+        function,
+        if_not_exists,
+    };
+    c.commit(vec![
+        CatalogChange::create_database("d", false),
+        create(Some("d"), function("f", &["int"]), false),
+        create(None, function("f", &["int"]), false),
+        create(None, function("F", &[]), false),
+    ])
+    .await
+    .unwrap();
+    // Functions of one name differ in the number of their arguments.
+    let again = create(None, function("f", &["string"]), false);
+    assert!(said(c.commit(vec![again]).await).starts_with("function f(int) exists already"));
+    c.commit(vec![create(None, function("f", &["string"]), true)]).await.unwrap();
+    let state = Catalog::open(store).await.unwrap().snapshot();
+    assert!(state.has_functions());
+    assert_eq!(state.functions.iter().map(AliasFunction::signature).collect::<Vec<_>>(), ["F()", "f(int)"]);
+    assert_eq!(functions::find(&state.databases["d"].functions, "F", 1).map(|f| f.types.len()), Some(1));
+    let drop = |types: &[&str], if_exists| CatalogChange::DropFunction {
+        db: None,
+        name: "F".into(),
+        types: types.iter().map(|t| t.to_string()).collect(),
+        if_exists,
+    };
+    assert!(said(c.commit(vec![drop(&["string"], false)]).await).starts_with("function F(string) does not exist"));
+    c.commit(vec![drop(&["string"], true), drop(&["int"], false), drop(&[], false)]).await.unwrap();
+    c.commit(vec![CatalogChange::DropDatabase { db: "d".into(), if_exists: false, cascade: false }]).await.unwrap();
+    assert!(!c.snapshot().has_functions());
+}
+
+#[tokio::test]
 async fn what_is_committed_is_there_after_opening_again() {
     let store = memory();
     let c = Catalog::open(Arc::clone(&store)).await.unwrap();

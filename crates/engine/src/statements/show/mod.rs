@@ -33,7 +33,7 @@ use dipper_sql::charter::prepare_query;
 use dipper_sql::charter::session::{Context, ResolvedTable, Schemas, TableRef};
 use sqlparser::ast;
 
-use super::access;
+use super::{access, functions};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::info_schema::INFORMATION_SCHEMA;
 use crate::query;
@@ -120,12 +120,13 @@ async fn rows(session: &mut Session, kind: &ShowKind) -> Result<Sheet> {
         ShowKind::Roles => access::roles(session).await,
         ShowKind::CreateUser(user) => access::create_user(session, user).await,
         ShowKind::Properties { user, all } => access::properties(session, user.as_deref(), *all).await,
-        ShowKind::Functions { full, from } => {
+        ShowKind::Functions { full, scope, from } => {
             if let Some(from) = from {
                 catalog::database(session, Some(from)).await?;
             }
-            Ok(server::functions(session, *full))
+            Ok(functions::list(session, *full, *scope, from.as_ref()))
         }
+        ShowKind::CreateFunction(function) => functions::show_create(session, function).await,
         ShowKind::Triggers => Ok(Sheet::texts(&[
             "Trigger",
             "Event",

@@ -141,21 +141,6 @@ pub(super) fn privileges() -> Sheet {
     sheet
 }
 
-pub(super) fn functions(session: &Session, full: bool) -> Sheet {
-    let all = session.engine.functions();
-    let mut sheet = match full {
-        true => Sheet::texts(&["Function Name", "Function Type"]),
-        false => Sheet::texts(&["Function Name"]),
-    };
-    for (name, kind) in all {
-        match full {
-            true => sheet.push([name.into(), kind.into()]),
-            false => sheet.push([name.into()]),
-        }
-    }
-    sheet
-}
-
 pub(super) fn backends(session: &Session) -> Sheet {
     node(&session.engine, &session.variables, BACKENDS)
 }
