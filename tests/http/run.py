@@ -1048,6 +1048,33 @@ def on_update(s):
     assert rows[2][4] == 2002
 
 
+def generated_columns(s):
+    """Generated columns are computed by every kind of load, and no load gives them a value."""
+    g = fresh(s, "g", "create table d.{} (k int not null, a int, g int not null as (coalesce(a, 0) * 10 + b), b int default '5', "
+                      "t varchar(4) as (concat('v', g))) unique key(k) distributed by hash(k) buckets 2")
+    status(s.load(g, b"1\t1\t1\n2\t2\t2\n"), "Success")
+    status(s.load(g, b"3\t3\n", columns="k,a"), "Success")
+    status(s.load(g, b'{"k":4,"b":4,"g":77,"a":4}\n{"k":5}\n', format="json"), "Success")
+    status(s.load(g, b"1\t7\n6\t8\n", partial_columns="true", columns="k,b"), "Success")
+    status(s.load(g, b'{"k":2,"a":9}\n{"k":3,"b":1}\n', format="json", unique_key_update_mode="UPDATE_FLEXIBLE_COLUMNS"), "Success")
+    status(s.load(g, b"5\n", columns="k", merge_type="DELETE"), "Success")
+    expected = [[1, 1, 17, 7, "v17"], [2, 9, 92, 2, "v92"], [3, 3, 31, 1, "v31"], [4, 4, 44, 4, "v44"], [6, None, 8, 8, "v8"]]
+    assert s.sql("select * from d.g order by k") == expected, s.sql("select * from d.g order by k")
+    # Small loads share a commit.
+    status(s.load(g, b"7\t0\t3\n", group_commit="sync_mode"), "Success")
+    assert s.sql("select g, t from d.g where k = 7") == [[3, "v3"]]
+    status(s.load(g, b"1\t2\n", columns="k,g"), "Fail", "The value specified for generated column 'g' is not allowed")
+    status(s.load(g, b"1\t2\n", columns="k,x,t=x"), "Fail", "The value specified for generated column 't' is not allowed")
+    # A value that does not fit: the row is refused if the load is strict, otherwise the text is cut.
+    status(s.load(g, b"8\t9000\t1\n9\t1\t1\n", strict_mode="true", max_filter_ratio="0.5"), "Success")
+    status(s.load(g, b"10\t9000\t1\n"), "Success")
+    assert s.sql("select k, t from d.g where k > 7 order by k") == [[9, "v11"], [10, "v900"]]
+    # Functions that users have defined, in expressions and conditions.
+    s.sql("create alias function d.thrice(int) with parameter(x) as x * 3")
+    status(s.load(g, b"20\t4\n21\t1\n", columns="k,x,a=thrice(x)", where="thrice(k) < 62"), "Success")
+    assert s.sql("select a, g from d.g where k > 19") == [[12, 125]]
+
+
 def digits_of_datetimes(s):
     """DATETIME(p) has p digits in answers of the query API, also inside of other values and in expressions."""
     day = "2024-01-02 03:04:05"
@@ -1406,7 +1433,7 @@ def stops(s):
 
 CASES = [curl_loads, sketches, expressions_and_where, rejected_rows_are_named, json_and_delete, parquet,
          overwrites_beside_loads, labels, two_phases,
-         refused_before_the_body, hosts, broken_bodies, some_columns, some_columns_delete, op_deletes, on_update, records,
+         refused_before_the_body, hosts, broken_bodies, some_columns, some_columns_delete, op_deletes, on_update, generated_columns, records,
          digits_of_datetimes, command_line, many_clients,
          labels_share, group_commit, http_stream, http_stream_headers, zones, absent_in_json,
          the_log_has_all_rejected_rows, the_last_of_a_stream_counts, cells_of_arrays_and_structs, hive_text, names_of_starrocks,

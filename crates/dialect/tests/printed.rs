@@ -84,9 +84,12 @@ prop_compose! {
             Just(DefaultValue::Empty),
         ]),
         on_update in proptest::option::of(0u8..=6),
+        generated in proptest::option::of(prop_oneof![
+            Just("a + 1".to_string()), Just("concat('x)', `b c`, (1))".to_string()),
+        ]),
     ) -> ColumnDef {
         let not_null = not_null || auto_increment.is_some();
-        ColumnDef { name, data_type, comment, not_null, key, aggregate, auto_increment, default, on_update }
+        ColumnDef { name, data_type, comment, not_null, key, aggregate, auto_increment, default, on_update, generated }
     }
 }
 

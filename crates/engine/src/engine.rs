@@ -227,6 +227,7 @@ impl Engine {
             merge,
             io,
         });
+        engine.loads.generate_by(Arc::new(crate::generated::Known::new(&engine)));
         temporary::forget_gone(&engine);
         Ok(engine)
     }

@@ -32,6 +32,7 @@ mod defaults;
 mod engine;
 mod execute;
 mod functions;
+mod generated;
 mod held;
 pub mod help;
 mod info_schema;

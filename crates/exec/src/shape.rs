@@ -93,6 +93,8 @@ impl Shape {
         let sources = (sources.into_iter().zip(&definition.columns))
             .map(|(source, column)| match source {
                 Some(source) => Ok(source),
+                // The load computes it.
+                None if column.generated.is_some() => omitted(column, now),
                 None if partial && column.on_update.is_some() => {
                     Ok(Source::Given(changed_at(column, now)?.unwrap_or(ScalarValue::Null)))
                 }
@@ -184,6 +186,9 @@ fn omitted(column: &TableColumn, now: &Now) -> Result<Source> {
     }
     if column.name == DELETE_SIGN {
         return Ok(Source::Constant(ScalarValue::Int8(Some(0))));
+    }
+    if column.generated.is_some() {
+        return Ok(Source::Constant(ScalarValue::try_from(&column.data_type.to_arrow())?));
     }
     match default_value(column, now)? {
         Some(value) => Ok(Source::Constant(value)),

@@ -251,11 +251,17 @@ async fn batch(loads: &Arc<Loads>, table: &Table, members: Vec<Member>) {
     let txn = table.begin();
     // The snapshot is not older than the schema of any member's rows.
     let target = LoadTarget { table: table.clone(), state: table.snapshot(), txn };
-    let options = LoadOptions { threads: loads.threads, ..LoadOptions::default() };
-    let load = match Load::begin(target, options, loads.io.clone()) {
-        Ok(load) => load,
-        // The table's properties are invalid: each load finds out by itself.
-        Err(_) => return members.into_iter().for_each(|m| answer(m.reply, Ok(Shared::Apart))),
+    let begun = match loads.generator(target.state.schema()).await {
+        Ok(generate) => {
+            let options = LoadOptions { threads: loads.threads, generate, ..LoadOptions::default() };
+            Load::begin(target, options, loads.io.clone()).ok()
+        }
+        Err(_) => None,
+    };
+    let load = match begun {
+        Some(load) => load,
+        // The table's properties or expressions are invalid: each load finds out by itself.
+        None => return members.into_iter().for_each(|m| answer(m.reply, Ok(Shared::Apart))),
     };
     let checking = Arc::clone(&load);
     let checked = loads.cpu.spawn_blocking(move || check(&checking, members)).await;

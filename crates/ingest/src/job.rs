@@ -397,6 +397,7 @@ async fn plan(
         threads: loads.threads,
         memory_bytes: request.memory_bytes.unwrap_or(LoadOptions::default().memory_bytes),
         first_object: slot.map_or(0, |slot| slot.place.first_object),
+        generate: loads.generator(state.schema()).await?,
         ..LoadOptions::default()
     };
     let target = LoadTarget { table: table.clone(), state: Arc::clone(&state), txn };
@@ -533,7 +534,8 @@ async fn rebased(loads: &Arc<Loads>, table: &Table, work: &Arc<Work>, rowset: &R
     let state = table.refresh().await?;
     let target = LoadTarget { table: table.clone(), state: Arc::clone(&state), txn: table.begin() };
     let condition = condition::of(state.schema(), &work.request)?;
-    let options = LoadOptions { threads: loads.threads, condition, ..LoadOptions::default() };
+    let generate = loads.generator(state.schema()).await?;
+    let options = LoadOptions { threads: loads.threads, condition, generate, ..LoadOptions::default() };
     let load = Load::begin(target, options, loads.io.clone())?;
     let shape = work.shape.get().ok_or_else(|| EngineError::new(ErrorKind::Internal, "a load without a shape"))?;
     let given = given(&work.request, &state, shape.as_ref());

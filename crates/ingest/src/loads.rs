@@ -1,15 +1,18 @@
 //! `Loads`: the state that all loads of a process share.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use dipper_load::Generate;
 use dipper_node::error::{EngineError, ErrorKind, Result};
 use dipper_node::files::stores::Stores;
 use dipper_node::tables::registry::NativeTables;
 use dipper_store::catalog::Catalog;
 use dipper_store::labels::Labels;
 use dipper_store::nodes::Nodes;
+use dipper_store::table::schema::TableSchema;
 use dipper_text::Memory;
+use futures::future::BoxFuture;
 use object_store::ObjectStore;
 use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
@@ -56,6 +59,16 @@ pub struct Loads {
     /// Made by the first load with a label: from then on this process has a lease.
     labels: OnceCell<Labels>,
     nodes: Option<Nodes>,
+    generators: OnceLock<Arc<dyn Generators>>,
+}
+
+/// What makes the generators of tables with generated columns, whose expressions are SQL.
+pub trait Generators: Send + Sync {
+    /// Returns what computes the generated columns of a table.
+    ///
+    /// # Errors
+    /// The error of planning an expression.
+    fn of<'a>(&'a self, table: &'a Arc<TableSchema>) -> BoxFuture<'a, Result<Arc<dyn Generate>>>;
 }
 
 impl fmt::Debug for Loads {
@@ -82,6 +95,23 @@ impl Loads {
             memory,
             labels: OnceCell::new(),
             nodes,
+            generators: OnceLock::new(),
+        }
+    }
+
+    /// Sets what makes generators. Only the first call has an effect.
+    pub fn generate_by(&self, generators: Arc<dyn Generators>) {
+        let _ = self.generators.set(generators);
+    }
+
+    /// Returns what computes the generated columns of a table; `None` if it has none.
+    ///
+    /// # Errors
+    /// The error of planning an expression.
+    pub async fn generator(&self, table: &Arc<TableSchema>) -> Result<Option<Arc<dyn Generate>>> {
+        match self.generators.get().filter(|_| table.has_generated()) {
+            Some(generators) => generators.of(table).await.map(Some),
+            None => Ok(None),
         }
     }
 

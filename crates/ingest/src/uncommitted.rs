@@ -235,13 +235,15 @@ impl Uncommitted {
         }
         if self.values.is_none() {
             let place = self.place()?;
+            let state = self.table.snapshot();
             let options = LoadOptions {
                 threads: self.loads.threads,
                 memory_bytes: VALUES_BYTES,
                 first_object: place.first_object,
+                generate: self.loads.generator(state.schema()).await?,
                 ..LoadOptions::default()
             };
-            let target = LoadTarget { table: self.table.clone(), state: self.table.snapshot(), txn: self.txn };
+            let target = LoadTarget { table: self.table.clone(), state, txn: self.txn };
             let load = Load::begin(target, options, self.loads.io.clone())?;
             self.values = Some(Values { load, pushed: 0 });
         }

@@ -85,8 +85,14 @@ impl Checks {
         Checks { columns: schema.columns.iter().map(column).collect(), arrow: schema.arrow() }
     }
 
-    /// Returns the rows that pass, with the table's schema, and the rows that do not.
-    pub fn check(&self, batch: &RecordBatch, strict: bool) -> Result<(RecordBatch, Vec<Refused>), LoadError> {
+    /// Returns the rows that pass, with the table's schema, and the rows that do not. `misfits` are rows with a value
+    /// that did not fit, which do not pass if the load is strict.
+    pub fn check(
+        &self,
+        batch: &RecordBatch,
+        strict: bool,
+        misfits: &[(u32, String)],
+    ) -> Result<(RecordBatch, Vec<Refused>), LoadError> {
         let fields = self.arrow.fields();
         let fits = batch.num_columns() == fields.len()
             && batch.columns().iter().zip(fields).all(|(c, f)| c.data_type() == f.data_type());
@@ -96,7 +102,8 @@ impl Checks {
             };
             return Err(LoadError::Batch { expected: types(&self.arrow), found: types(batch.schema_ref()) });
         }
-        let mut refused = Vec::new();
+        let misfits = misfits.iter().filter(|_| strict);
+        let mut refused: Vec<_> = misfits.map(|(row, reason)| Refused { row: *row, reason: reason.clone() }).collect();
         let mut columns = Vec::with_capacity(fields.len());
         for (array, column) in batch.columns().iter().zip(&self.columns) {
             if !column.nullable && array.null_count() > 0 {
@@ -120,11 +127,10 @@ impl Checks {
         Ok((RecordBatch::try_new(Arc::clone(&self.arrow), columns)?, refused))
     }
 
-    /// Cuts the keys of a table with `keys` key columns as the check does for rows that are not strict: long ones are
-    /// cut.
-    pub fn cut_keys(&self, keys: usize, batch: &RecordBatch) -> Result<RecordBatch, LoadError> {
+    /// Cuts long texts in the first `count` columns, as the check does for rows that are not strict.
+    pub fn cut(&self, count: usize, batch: &RecordBatch) -> Result<RecordBatch, LoadError> {
         let mut columns = batch.columns().to_vec();
-        for (array, column) in columns[..keys].iter_mut().zip(&self.columns) {
+        for (array, column) in columns[..count].iter_mut().zip(&self.columns) {
             if let (Rule::Length(max), Some(values)) = (column.rule, array.as_string_view_opt())
                 && longest(values.views()) > max
             {

@@ -59,6 +59,9 @@ pub enum LoadError {
         /// Maximum number of partitions.
         limit: usize,
     },
+    /// A generated column could not be computed.
+    #[error("generated columns: {0}")]
+    Generated(String),
     /// A load of some columns is not possible.
     #[error("{0}")]
     Partial(String),

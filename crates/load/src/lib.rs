@@ -18,6 +18,8 @@
 //! A load that brings only some columns goes through [`Partial`] first, one whose rows bring different columns through
 //! [`Flexible`].
 //!
+//! Generated columns are computed by what the caller brings ([`Generate`]), from the values that are stored.
+//!
 //! [`body`] makes bytes that arrive over time a source for `dipper_text`.
 
 pub mod body;
@@ -25,6 +27,7 @@ mod buffer;
 mod check;
 mod error;
 mod flexible;
+mod generate;
 mod load;
 mod output;
 mod partial;
@@ -38,6 +41,7 @@ mod together;
 pub use buffer::memory_of;
 pub use error::LoadError;
 pub use flexible::{Flexible, Given};
+pub use generate::{Computed, Generate};
 pub use load::{Checked, Load, LoadOptions, LoadTarget, PushReport, RejectedRow};
 pub use partial::{Filled, Partial};
 pub use profile::LoadProfile;

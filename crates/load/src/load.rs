@@ -21,6 +21,7 @@ use tokio::runtime::Handle;
 use crate::LoadError;
 use crate::buffer::{Buffers, Chunk, Limits, Part, gather, memory_of};
 use crate::check::Checks;
+use crate::generate::{Computed, Generate};
 use crate::output::Output;
 use crate::profile::{Counters, LoadProfile, add, add_time, timed};
 use crate::sort::sort_chunk;
@@ -64,6 +65,8 @@ pub struct LoadOptions {
     pub first_object: u32,
     /// See [`Rowset::condition`].
     pub condition: Option<ColumnId>,
+    /// Computes the generated columns. Required for a table that has such columns.
+    pub generate: Option<Arc<dyn Generate>>,
 }
 
 impl Default for LoadOptions {
@@ -83,6 +86,7 @@ impl Default for LoadOptions {
             string_bytes_max: 10 << 20,
             first_object: 0,
             condition: None,
+            generate: None,
         }
     }
 }
@@ -163,9 +167,12 @@ impl Load {
     ///
     /// # Errors
     /// [`LoadError::Route`] if a named partition does not exist; an error of the store if a property of the table is
-    /// invalid.
+    /// invalid; [`LoadError::Generated`] if the table has generated columns and nothing computes them.
     pub fn begin(target: LoadTarget, options: LoadOptions, runtime: Handle) -> Result<Arc<Self>, LoadError> {
         let schema = Arc::clone(target.state.schema());
+        if schema.has_generated() && options.generate.is_none() {
+            return Err(LoadError::Generated("nothing computes them".into()));
+        }
         let partitions = partitions(&target.state);
         let router = match &options.partitions {
             Some(names) => Router::try_named(&schema, &partitions, names, options.temporary_partitions)?,
@@ -240,12 +247,26 @@ impl Load {
     }
 
     /// Returns the batch with its keys as they will be stored: [`push`](Self::push) cuts long ones unless the load is
-    /// strict. A caller that looks keys up before pushing must look up these.
+    /// strict, and computes generated ones. A caller that looks keys up before pushing must look up these.
     ///
     /// # Errors
-    /// None for batches of the [input schema](Self::input_schema).
+    /// [`LoadError::Generated`] if the expression of a generated column fails; no other for batches of the [input schema](Self::input_schema).
     pub fn with_stored_keys(&self, batch: &RecordBatch) -> Result<RecordBatch, LoadError> {
-        if self.options.strict { Ok(batch.clone()) } else { self.checks.cut_keys(self.schema.keys, batch) }
+        if let Some(computed) = self.computed(batch, self.options.strict)? {
+            return Ok(computed.batch);
+        }
+        if self.options.strict { Ok(batch.clone()) } else { self.checks.cut(self.schema.keys, batch) }
+    }
+
+    /// Returns the rows with their generated columns, which are computed from the values that are stored; `None` if the
+    /// table has no such columns.
+    fn computed(&self, batch: &RecordBatch, strict: bool) -> Result<Option<Computed>, LoadError> {
+        let Some(generate) = &self.options.generate else { return Ok(None) };
+        let stored = match strict {
+            true => batch.clone(),
+            false => self.checks.cut(batch.num_columns(), batch)?,
+        };
+        generate.generate(&stored).map(Some)
     }
 
     /// Whether every push needs its own number, without gaps from 0 on, because later rows win.
@@ -345,7 +366,12 @@ impl Load {
         let filled = self.fill_auto_increment(batch)?;
         let batch = filled.as_ref().map_or(batch, |(batch, _)| batch);
         report.generated = report.generated.or(filled.as_ref().map(|(_, first)| *first));
-        let (checked, refused) = timed(&self.counters.check_ns, || self.checks.check(batch, strict))?;
+        let computed = timed(&self.counters.check_ns, || self.computed(batch, strict))?;
+        let (batch, misfits) = match &computed {
+            Some(Computed { batch, misfits }) => (batch, misfits.as_slice()),
+            None => (batch, &[][..]),
+        };
+        let (checked, refused) = timed(&self.counters.check_ns, || self.checks.check(batch, strict, misfits))?;
         if let Some(at) = self.auto_increment {
             let wide = arrow_cast::cast(checked.column(at), &DataType::Int64)?;
             let values = wide.as_primitive::<Int64Type>();

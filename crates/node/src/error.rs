@@ -381,7 +381,7 @@ impl From<LoadError> for EngineError {
             LoadError::Table(e) => e.into(),
             LoadError::Segment(e) => e.into(),
             LoadError::Route(e) => e.into(),
-            LoadError::Partial(_) => EngineError::of(ErrorKind::Invalid, e),
+            LoadError::Partial(_) | LoadError::Generated(_) => EngineError::of(ErrorKind::Invalid, e),
             other => EngineError::of(ErrorKind::Storage, other),
         }
     }

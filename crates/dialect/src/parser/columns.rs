@@ -269,6 +269,7 @@ fn column_with_key(c: &mut Cursor<'_>) -> Result<(ColumnDef, Option<InlineKey>),
         auto_increment: None,
         default: None,
         on_update: None,
+        generated: None,
     };
     let mut key = None;
     if is_serial {
@@ -305,10 +306,9 @@ fn column_with_key(c: &mut Cursor<'_>) -> Result<(ColumnDef, Option<InlineKey>),
         } else if c.accept(&["CHARACTER", "SET"]) || c.accept_any(&["CHARSET", "COLLATE"]).is_some() {
             // Text is UTF-8 and compared as bytes, so character sets and collations have no effect.
             c.ident()?;
-        } else if c.peek_words(&["GENERATED", "ALWAYS"]) || c.peek_words(&["AS"]) {
-            return Err(
-                c.unsupported("generated columns are not supported yet; compute the value in a view or in the load")
-            );
+        } else if c.accept(&["GENERATED", "ALWAYS"]) || c.peek_words(&["AS"]) {
+            c.expect(&["AS"])?;
+            def.generated = Some(generated(c)?);
         } else if c.peek_words(&["REFERENCES"]) || c.peek_words(&["CHECK"]) {
             return Err(
                 c.unsupported("REFERENCES and CHECK are not supported: nothing would check them; leave them out")
@@ -317,6 +317,20 @@ fn column_with_key(c: &mut Cursor<'_>) -> Result<(ColumnDef, Option<InlineKey>),
             return Ok((def, key));
         }
     }
+}
+
+/// Reads `(expression) [STORED]` of a generated column.
+fn generated(c: &mut Cursor<'_>) -> Result<String, SqlError> {
+    c.expect_token(&Token::LParen)?;
+    let start = c.index();
+    c.expr()?;
+    let text = c.text_from(start).to_string();
+    c.expect_token(&Token::RParen)?;
+    if c.peek_words(&["VIRTUAL"]) {
+        return Err(c.unsupported("generated columns are stored; a view computes a column when it is read"));
+    }
+    c.accept_word("STORED");
+    Ok(text)
 }
 
 /// Reads MySQL's own types of columns, BIT(1) and ENUM, as BOOLEAN and VARCHAR, with a note.

@@ -122,6 +122,9 @@ impl Display for ColumnDef {
         if let Some(aggregate) = self.aggregate {
             write!(f, " {}", aggregate_name(aggregate))?;
         }
+        if let Some(expression) = &self.generated {
+            write!(f, " AS ({expression})")?;
+        }
         f.write_str(if self.not_null { " NOT NULL" } else { " NULL" })?;
         if let Some(first) = self.auto_increment {
             write!(f, " AUTO_INCREMENT({first})")?;

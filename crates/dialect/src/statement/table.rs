@@ -31,6 +31,8 @@ pub struct ColumnDef {
     pub default: Option<DefaultValue>,
     /// ON UPDATE CURRENT_TIMESTAMP, with digits of the second.
     pub on_update: Option<u8>,
+    /// `[GENERATED ALWAYS] AS (expression)`: the text of the expression.
+    pub generated: Option<String>,
 }
 
 impl ColumnDef {
@@ -42,6 +44,7 @@ impl ColumnDef {
             (self.auto_increment.is_some(), "AUTO_INCREMENT"),
             (self.default.is_some(), "DEFAULT"),
             (self.on_update.is_some(), "ON UPDATE"),
+            (self.generated.is_some(), "AS (expression)"),
         ]
         .into_iter()
         .find_map(|(written, clause)| written.then_some(clause))

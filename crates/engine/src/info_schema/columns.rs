@@ -25,6 +25,10 @@ fn native(state: &TableState, hidden: bool) -> Vec<ColumnInfo> {
             extra = if key { "AUTO_INCREMENT".into() } else { format!("{extra},AUTO_INCREMENT") };
             mysql_extra = "auto_increment".into();
         }
+        if c.generated.is_some() {
+            extra = if key { "STORED GENERATED".into() } else { format!("{extra},STORED GENERATED") };
+            mysql_extra = "STORED GENERATED".into();
+        }
         if c.on_update.is_some() {
             mysql_extra = "DEFAULT_GENERATED on update CURRENT_TIMESTAMP".into();
         }

@@ -401,7 +401,13 @@ fn columns(load: &LoadData, table: &TableSchema, backslashes: bool) -> Result<Ve
         }
     }
     if items.is_empty() && !load.set.is_empty() {
-        items.extend(table.columns.iter().filter(|c| !c.hidden).map(|c| ColumnItem::Body(c.name.clone())));
+        items.extend(
+            table
+                .columns
+                .iter()
+                .filter(|c| !c.hidden && c.generated.is_none())
+                .map(|c| ColumnItem::Body(c.name.clone())),
+        );
     }
     let known =
         |name: &str| load.columns.iter().any(|c| matches!(c, LoadColumn::Variable(v) if v.eq_ignore_ascii_case(name)));

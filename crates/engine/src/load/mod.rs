@@ -17,3 +17,4 @@ mod shape;
 pub use dipper_ingest::job::{LoadJob, LoadSpec};
 pub use dipper_ingest::{answer, body, records, request, transactions, two_phase};
 pub use http_stream::http_stream;
+pub(crate) use shape::Expressions;

@@ -17,8 +17,9 @@ use arrow::compute::{filter_record_batch, take};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit, TimestampMicrosecondType};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::datasource::empty::EmptyTable;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{Expr as PlannedExpr, LogicalPlan, Volatility};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
@@ -145,7 +146,7 @@ impl Shape {
         let request = &*op::resolved(table, request)?;
         check_model(table, request)?;
         let is_flexible = request.update_mode == UpdateMode::FlexibleColumns;
-        let visible = table.columns.iter().filter(|c| !c.hidden).map(|c| c.name.clone());
+        let visible = table.columns.iter().filter(|c| !c.hidden && c.generated.is_none()).map(|c| c.name.clone());
         let mut names: Vec<String> = Vec::new();
         let mut derived: Vec<(usize, String)> = Vec::new();
         if request.columns.is_empty() || request.derives_only() {
@@ -193,6 +194,10 @@ impl Shape {
                     derived.push((at, expression.clone()));
                 }
             }
+        }
+        let given = names.iter().filter_map(|name| place(name)).chain(derived.iter().map(|(at, _)| *at));
+        if let Some(column) = given.map(|at| &table.columns[at]).find(|column| column.generated.is_some()) {
+            return Err(invalid(format!("The value specified for generated column '{}' is not allowed.", column.name)));
         }
         for (i, name) in names.iter().enumerate() {
             if names[..i].iter().any(|n| n.eq_ignore_ascii_case(name)) {
@@ -525,7 +530,7 @@ fn unnamed(column: &TableColumn, table: &TableSchema, request: &StreamLoadReques
             MergeType::Merge => Source::DeleteSign,
         });
     }
-    if column.auto_increment.is_some() {
+    if column.auto_increment.is_some() || column.generated.is_some() {
         return Ok(Source::Missing);
     }
     // Existing rows get it as well, because the load changes them.
@@ -605,13 +610,15 @@ fn rounded(array: &ArrayRef, unit: i64) -> ArrayRef {
 
 /// Compiled expressions over one schema.
 #[derive(Debug)]
-struct Expressions {
+pub(crate) struct Expressions {
     /// Positions of the columns that are used.
     inputs: Vec<usize>,
     schema: SchemaRef,
     /// Projections, each over the one before. The columns of the last one are the results. The layers compute shared
     /// parts of several expressions once.
     layers: Vec<Layer>,
+    /// A function whose value depends on more than its arguments.
+    varying: Option<String>,
 }
 
 #[derive(Debug)]
@@ -621,7 +628,12 @@ struct Layer {
 }
 
 impl Expressions {
-    async fn compile(session: &Session, over: &SchemaRef, texts: &[String]) -> Result<Self> {
+    /// Returns a function whose value depends on the time, on the session or on chance, if one is called.
+    pub(crate) fn varying(&self) -> Option<&str> {
+        self.varying.as_deref()
+    }
+
+    pub(crate) async fn compile(session: &Session, over: &SchemaRef, texts: &[String]) -> Result<Self> {
         // The body has no name that users know.
         let full = format!("{CATALOG}.{FILES_SCHEMA}.{BODY}");
         let unnamed = |text: String| {
@@ -647,8 +659,21 @@ impl Expressions {
         let state = session_state(&context, &tables);
         let statement = sqlparser::ast::Statement::Query(prepared.query.clone());
         let logical: LogicalPlan = state.statement_to_plan(DfStatement::Statement(Box::new(statement))).await?;
+        let mut varying = None;
+        logical.apply(|node| {
+            node.apply_expressions(|expr| {
+                expr.apply(|part| {
+                    if let PlannedExpr::ScalarFunction(call) = part
+                        && call.func.signature().volatility != Volatility::Immutable
+                    {
+                        varying = Some(call.name().to_string());
+                    }
+                    Ok(TreeNodeRecursion::Continue)
+                })
+            })
+        })?;
         let physical = state.create_physical_plan(&logical).await?;
-        Self::of(&physical, over)
+        Ok(Expressions { varying, ..Self::of(&physical, over)? })
     }
 
     fn of(plan: &Arc<dyn ExecutionPlan>, over: &SchemaRef) -> Result<Self> {
@@ -669,10 +694,10 @@ impl Expressions {
         }
         let schema = at.schema();
         let inputs = schema.fields().iter().map(|f| Ok(over.index_of(f.name())?)).collect::<Result<Vec<_>>>()?;
-        Ok(Expressions { inputs, schema, layers })
+        Ok(Expressions { inputs, schema, layers, varying: None })
     }
 
-    fn evaluate(&self, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
+    pub(crate) fn evaluate(&self, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
         let rows = batch.num_rows();
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let inputs = self.inputs.iter().map(|i| Arc::clone(batch.column(*i))).collect();

@@ -44,6 +44,9 @@ pub struct TableColumn {
     /// ON UPDATE CURRENT_TIMESTAMP: number of digits of the fraction of a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_update: Option<u8>,
+    /// `AS (expression)`: the column is computed from others of its row when the row is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generated: Option<Generated>,
     /// COMMENT.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
@@ -53,6 +56,17 @@ pub struct TableColumn {
     /// Value, as text, of rows in objects that were written before the column was added; `None` is NULL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub added_default: Option<String>,
+}
+
+/// The expression of a generated column.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Generated {
+    /// The expression as written.
+    pub sql: String,
+    /// `sql_mode` under which `sql` was written.
+    #[serde(default)]
+    pub sql_mode: String,
 }
 
 /// The columns by which a table is partitioned.
@@ -253,6 +267,11 @@ impl TableSchema {
         self.columns.iter().find(|c| c.name.eq_ignore_ascii_case(name))
     }
 
+    /// Whether a column is generated.
+    pub fn has_generated(&self) -> bool {
+        self.columns.iter().any(|c| c.generated.is_some())
+    }
+
     /// Returns the position of the column with that id.
     pub fn position(&self, id: ColumnId) -> Option<usize> {
         self.columns.iter().position(|c| c.id == id)
@@ -307,6 +326,7 @@ impl TableColumn {
             default: None,
             auto_increment: None,
             on_update: None,
+            generated: None,
             comment: None,
             hidden: false,
             added_default: None,

@@ -1,6 +1,7 @@
 //! CREATE TABLE of native tables.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use dipper_base::names::BUILTIN_VOLUME;
 use dipper_base::types::SqlType;
@@ -12,13 +13,14 @@ use dipper_node::tables::volumes::is_enabled;
 use dipper_store::catalog::{CatalogChange, CatalogState, OnExists, TableDef, TableId};
 use dipper_store::table::Table;
 use dipper_store::table::schema::{
-    AutoPartition, Bounds, DELETE_SIGN, DefaultValue, Distribution, MADE_BY_PRIMARY_KEY, Partition, PartitionBy,
-    SEQUENCE, TableColumn, TableSchema,
+    AutoPartition, Bounds, DELETE_SIGN, DefaultValue, Distribution, Generated, MADE_BY_PRIMARY_KEY, Partition,
+    PartitionBy, SEQUENCE, TableColumn, TableSchema,
 };
 use dipper_store::volumes::STORAGE_VOLUME;
 
 use super::{indexes, partitions, rollups};
 use crate::error::{EngineError, ErrorKind, Result};
+use crate::generated;
 use crate::query;
 use crate::result::{Done, Outcome};
 use crate::session::Session;
@@ -76,6 +78,7 @@ pub(in crate::statements) async fn create_table(session: &mut Session, create: &
         }
     }
     let (definition, partitions) = definition(session, &name, &create)?;
+    generated::check(session, &Arc::new(definition.clone())).await?;
     let made = if create.temporary { session.temporaries.new_name() } else { name.clone() };
     make(session, &database, &made, definition, partitions, create.if_not_exists).await?;
     let filled = match &create.query {
@@ -161,7 +164,7 @@ async fn make(
         return Err(session.engine.catalog.snapshot().no_database(database).into());
     }
     let native = &session.engine.native;
-    let table = Table::create(std::sync::Arc::clone(native.store()), id, definition, partitions).await?;
+    let table = Table::create(Arc::clone(native.store()), id, definition, partitions).await?;
     if let Err(e) = ddl::commit(session, database, vec![change]).await {
         table.tombstone().await?;
         return Err(e);
@@ -232,6 +235,7 @@ async fn columns_of_query(
                 auto_increment: None,
                 default: None,
                 on_update: None,
+                generated: None,
             })
         })
         .collect()
@@ -244,6 +248,8 @@ pub(super) fn definition(
     create: &CreateTable,
 ) -> Result<(TableSchema, Vec<Partition>)> {
     let mut columns: Vec<TableColumn> = (create.columns.iter().zip(0..)).map(|(c, id)| column(c, id)).collect();
+    let mode = session.variables.get("sql_mode").unwrap_or_default();
+    columns.iter_mut().filter_map(|c| c.generated.as_mut()).for_each(|generated| generated.sql_mode.clone_from(&mode));
     let (model, keys) = key(create, &columns)?;
     for c in &mut columns[..keys] {
         if create.key.as_ref().is_some_and(|k| k.primary) {
@@ -346,6 +352,7 @@ pub(super) fn column(c: &ColumnDef, id: u32) -> TableColumn {
         },
         auto_increment: c.auto_increment,
         on_update: c.on_update,
+        generated: c.generated.clone().map(|sql| Generated { sql, sql_mode: String::new() }),
         comment: c.comment.clone(),
         hidden: false,
         added_default: None,

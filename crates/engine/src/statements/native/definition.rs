@@ -68,6 +68,7 @@ fn column(c: &dipper_store::table::schema::TableColumn) -> ColumnDef {
         auto_increment: c.auto_increment,
         default: c.default.clone(),
         on_update: c.on_update,
+        generated: c.generated.as_ref().map(|generated| generated.sql.clone()),
     }
 }
 

@@ -7,6 +7,7 @@ use sqlparser::ast;
 
 use super::write::NewKeys;
 use crate::error::{EngineError, Result};
+use crate::generated;
 use crate::tables::no_column;
 
 /// The treatment of a new row whose key exists.
@@ -55,6 +56,9 @@ pub(super) fn duplicates(definition: &TableSchema, table: &str, insert: &Insert)
         let column = visible()
             .find(|c| c.name.eq_ignore_ascii_case(name))
             .ok_or_else(|| no_column(name, visible().map(|c| c.name.as_str())))?;
+        if column.generated.is_some() {
+            return Err(generated::given(table, column));
+        }
         match given(expr, &column.name, table, definition, insert) {
             Some(Given::Old) => {}
             Some(Given::New) if is_given(column) => replaced.push(column.id),
@@ -71,7 +75,7 @@ pub(super) fn duplicates(definition: &TableSchema, table: &str, insert: &Insert)
     if replaced.is_empty() {
         return Ok(Duplicates::Skip);
     }
-    let values = || definition.columns[definition.keys..].iter().filter(|c| !c.hidden);
+    let values = || definition.columns[definition.keys..].iter().filter(|c| !c.hidden && c.generated.is_none());
     if let Some(kept) = values().find(|c| is_given(c) && !replaced.contains(&c.id)) {
         let kept = &kept.name;
         return Err(refused(format!(

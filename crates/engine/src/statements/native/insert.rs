@@ -28,6 +28,7 @@ use super::write::{Kept, NewKeys, Patience, Target, Written, run};
 use crate::context::QueryContext;
 use crate::defaults::{self, Known};
 use crate::error::{EngineError, ErrorKind, Result};
+use crate::generated;
 use crate::load::body_table::Inserted;
 use crate::native;
 use crate::profile::{Recorder, Task};
@@ -116,6 +117,7 @@ async fn insert_once(
     let mut shape = Shape::with(state.schema(), &insert.columns, &now, is_strict(session, insert), partial.is_some())?;
     shape.lost = Arc::clone(&session.lost);
     let columns = shape.targets();
+    generated::check_given(&table.name, &columns, &insert.source.ast)?;
     let types: Vec<_> = columns.iter().map(|column| column.data_type.to_arrow()).collect();
     let given = match insert_values::literal_rows(&insert.source.ast, &params, &types) {
         Some(rows) => Given::Rows(rows),
@@ -224,7 +226,7 @@ fn partial(session: &Session, definition: &TableSchema, insert: &Insert) -> Opti
         && definition.model == Model::Unique
         && !insert.overwrite
         && !insert.columns.is_empty()
-        && definition.columns.iter().any(|c| !c.hidden && !named(&c.name));
+        && definition.columns.iter().any(|c| !c.hidden && c.generated.is_none() && !named(&c.name));
     let new_keys = session.variables.get("partial_update_new_key_behavior").unwrap_or_default();
     is_partial.then(|| NewKeys { refused: new_keys.eq_ignore_ascii_case("error") })
 }

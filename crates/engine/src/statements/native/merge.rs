@@ -29,6 +29,7 @@ use super::insert::check_sequence;
 use super::update::{Changed, Rewritten, expressions, rewrite, set};
 use crate::engine::Engine;
 use crate::error::{EngineError, Result};
+use crate::generated;
 use crate::result::Outcome;
 use crate::session::Session;
 use crate::statements::{ddl, transaction};
@@ -181,7 +182,7 @@ fn plan(engine: &Engine, definition: &Arc<TableSchema>, merge: &Merge, table: &s
                 Shape::try_new(definition, &all, now, true)?
             }
             MergeAction::Update(names) => {
-                for (at, value) in set(definition, names, &values, now)? {
+                for (at, value) in set(table, definition, names, &values, now)? {
                     columns[at] = add(value);
                 }
                 Shape::try_new(definition, &all, now, true)?
@@ -191,6 +192,9 @@ fn plan(engine: &Engine, definition: &Arc<TableSchema>, merge: &Merge, table: &s
                 check_width(shape.wanted, values.len())?;
                 columns.clear();
                 for (target, value) in shape.targets().into_iter().zip(values) {
+                    if target.generated.is_some() && !is_default(&value) {
+                        return Err(generated::given(table, target));
+                    }
                     columns.push(add(if is_default(&value) { default_expr(target, now)? } else { value }));
                 }
                 shape

@@ -26,6 +26,7 @@ use super::merge::Branches;
 use super::write::{Kept, Target, run};
 use crate::context::ChangedTable;
 use crate::error::{EngineError, ErrorKind, Result};
+use crate::generated;
 use crate::query;
 use crate::result::{Done, Outcome};
 use crate::session::Session;
@@ -156,7 +157,7 @@ fn items(definition: &TableSchema, update: &Update, alias: &str, now: &Now) -> R
     }
     let given = expressions(&update.source)?;
     let mut items: Vec<ast::SelectItem> = definition.columns.iter().map(|c| column(alias, &c.name)).collect();
-    for (at, value) in set(definition, &update.columns, &given, now)? {
+    for (at, value) in set(update.table.object(), definition, &update.columns, &given, now)? {
         items[at] = ast::SelectItem::UnnamedExpr(value);
     }
     items.push(column(alias, SEGMENT_COLUMN));
@@ -178,6 +179,7 @@ pub(super) fn expressions(source: &QueryText) -> Result<Vec<ast::Expr>> {
 
 /// Returns the columns that SET and ON UPDATE change, by their positions, with their new values.
 pub(super) fn set(
+    table: &str,
     definition: &TableSchema,
     columns: &[String],
     given: &[ast::Expr],
@@ -196,6 +198,12 @@ pub(super) fn set(
             return Err(EngineError::unsupported(format!(
                 "Only value columns of unique table could be updated: {name} is a key column; INSERT the row with its new key and DELETE the old one"
             )));
+        }
+        if definition.columns[at].generated.is_some() {
+            match is_default(expr) {
+                true => continue,
+                false => return Err(generated::given(table, &definition.columns[at])),
+            }
         }
         let value = match is_default(expr) {
             true => default_expr(&definition.columns[at], now)?,

@@ -352,6 +352,7 @@ async fn write(
         threads: engine.threads,
         memory_bytes: defaults.memory_bytes.min(quota.map_or(u64::MAX, |bytes| bytes as u64)),
         first_object: within.map_or(0, |place| place.first_object),
+        generate: engine.loads.generator(state.schema()).await?,
         ..defaults
     };
     let begin = |state: &Arc<TableState>, txn| {

@@ -11,6 +11,7 @@ use super::super::create::{self, named};
 use super::super::sequences;
 use super::types::{self, Change};
 use crate::error::{EngineError, ErrorKind, Result};
+use crate::generated;
 
 fn invalid<T>(message: impl Into<String>) -> Result<T> {
     Err(EngineError::invalid(message))
@@ -79,6 +80,12 @@ pub(super) fn add(
             def.name
         )));
     }
+    if def.generated.is_some() {
+        return Err(EngineError::unsupported(format!(
+            "column {}: generated columns are made with their table; create a new table, INSERT ... SELECT, and REPLACE WITH TABLE",
+            def.name
+        )));
+    }
     let mut column = create::column(def, schema.next_column);
     rules::column(&column)?;
     column.added_default = added_default(&column, now)?;
@@ -133,6 +140,7 @@ pub(super) fn drop(schema: &mut TableSchema, name: &str) -> Result<()> {
     if let Some(role) = role {
         return invalid(format!("column {name} is {role}, it cannot be dropped"));
     }
+    free(schema, name)?;
     let name = schema.columns.remove(at).name;
     for index in &mut schema.indexes {
         index.columns.retain(|c| *c != id);
@@ -145,6 +153,14 @@ pub(super) fn drop(schema: &mut TableSchema, name: &str) -> Result<()> {
     schema.rollups.retain(|r| !r.columns.is_empty());
     in_properties(schema, &name, None);
     Ok(())
+}
+
+/// Refuses to change a column from which others are computed.
+fn free(schema: &TableSchema, name: &str) -> Result<()> {
+    match generated::dependents(schema, name).as_slice() {
+        [] => Ok(()),
+        columns => invalid(format!("Column '{name}' has a generated column dependency on :[{}]", columns.join(", "))),
+    }
 }
 
 /// Whether the column is the sequence of other columns.
@@ -179,6 +195,7 @@ fn in_properties(schema: &mut TableSchema, name: &str, new: Option<&str>) {
 /// Runs RENAME COLUMN.
 pub(super) fn rename(schema: &mut TableSchema, from: &str, to: &str) -> Result<()> {
     let at = place(schema, from)?;
+    free(schema, from)?;
     if !from.eq_ignore_ascii_case(to) {
         taken(schema, to)?;
     }
@@ -210,6 +227,12 @@ pub(super) fn modify(
     }
     if old.nullable && !given.nullable {
         return invalid(format!("column {name} can hold NULL, and cannot become NOT NULL"));
+    }
+    if old.generated.is_some() || def.generated.is_some() {
+        return Err(EngineError::unsupported(format!("MODIFY COLUMN of the generated column {name}")));
+    }
+    if given.data_type != old.data_type {
+        free(schema, name)?;
     }
     check_type(schema, &old, &given.data_type)?;
     let column = TableColumn {
