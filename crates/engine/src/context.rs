@@ -176,6 +176,7 @@ impl QueryContext {
         config.set_extension(Arc::new(self.variables.scan_settings()));
         config.set_extension(Arc::clone(&self.quota));
         let options = config.options_mut();
+        dipper_exec::joins::configure(options, partitions);
         if let Some(bytes) = self.quota.bytes() {
             // Each part of a sort reserves this much for merging its spilled runs before it accepts a row.
             let part = bytes / partitions / 4;

@@ -26,6 +26,11 @@ impl Bench {
         out.replace(&self.dir.path().display().to_string(), "$DIR")
     }
 
+    /// Runs all statements and returns the last row of the last one.
+    async fn last(&mut self, sql: &str) -> String {
+        self.run(sql).await.lines().last().unwrap_or_default().to_string()
+    }
+
     /// Creates a partitioned table `t` of Hive text, a table `p` without declared columns whose files are missing, and
     /// a view `v`.
     async fn with_tables() -> Bench {
@@ -129,6 +134,21 @@ async fn a_reset_leaves_nothing_of_what_was_before() {
     assert!(made.contains("nowhere"), "{made}");
     b.session.reset();
     assert_eq!(b.run(asked).await, fresh.replace("|default|", "|NULL|"));
+}
+
+#[tokio::test]
+async fn the_side_of_a_join_that_is_collected_is_smaller_where_more_workers_wait() {
+    let mut b = Bench::new().await;
+    let made = "create table t (k int, v int) duplicate key(k) distributed by hash(k) buckets 1; \
+        insert into t select number, number from numbers('number' = '300000')";
+    assert_eq!(b.run(made).await, "ok");
+    for (workers, mode) in [(2, "CollectLeft"), (4, "CollectLeft"), (64, "Partitioned")] {
+        b.run(&format!("set parallel_pipeline_task_num = {workers}")).await;
+        let join = "select count(*), sum(a.v + b.v) from t a join t b on a.k = b.k";
+        let plan = b.run(&format!("explain {join}")).await;
+        assert!(plan.contains(&format!("mode={mode}")), "{workers} workers: {plan}");
+        assert_eq!(b.last(join).await, "300000|89999700000", "{workers} workers");
+    }
 }
 
 #[tokio::test]

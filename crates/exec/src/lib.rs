@@ -6,6 +6,7 @@
 //! | [`native`] | how are native tables scanned? |
 //! | [`shape`], [`stored`] | how do rows of a query become rows of a table? |
 //! | [`rules`] | which of DataFusion's plans are changed, and why? |
+//! | [`joins`] | which side of a join is collected for all workers? |
 //! | [`planner`] | how do wide select lists run? |
 //! | [`coop`] | how does a statement give way, and end when nobody wants it any more? |
 //! | [`on_cpu`] | how does work run on other threads? |
@@ -24,6 +25,7 @@ pub mod coop;
 pub mod cost;
 pub mod hours;
 pub mod io;
+pub mod joins;
 pub mod native;
 pub mod on_cpu;
 pub mod planner;
