@@ -12,7 +12,7 @@ use arrow_array::{
     Array, ArrayRef, BooleanArray, GenericByteViewArray, ListArray, RecordBatch, RecordBatchOptions,
     RecordBatchReader as _, StringArray, UInt32Array, UInt64Array, new_empty_array, new_null_array,
 };
-use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, Buffer, OffsetBuffer};
+use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow_select::concat::concat;
 use arrow_select::filter::filter;
@@ -331,7 +331,12 @@ impl GroupScan {
 /// Copies views that use less than half of the bytes that they hold, so that a few strings do not keep whole pages.
 fn dense(array: ArrayRef) -> ArrayRef {
     fn compact<T: ByteViewType>(array: &GenericByteViewArray<T>) -> Option<ArrayRef> {
-        let held: usize = array.data_buffers().iter().map(Buffer::len).sum();
+        // Arrays that were put together name a page once for each of their parts that has values of it.
+        let mut buffers: Vec<(usize, usize)> =
+            array.data_buffers().iter().map(|b| (b.as_ptr() as usize, b.len())).collect();
+        buffers.sort_unstable();
+        buffers.dedup();
+        let held: usize = buffers.iter().map(|(_, len)| len).sum();
         (array.total_buffer_bytes_used() * 2 < held).then(|| Arc::new(array.gc()) as _)
     }
     let copied = match array.data_type() {
@@ -742,4 +747,27 @@ pub(super) fn deposit(mask: &BooleanBuffer, passed: &BooleanBuffer) -> BooleanBu
 pub fn row_addresses(batch: &RecordBatch) -> Option<&[u64]> {
     let column = batch.column_by_name(ROW_ADDRESS)?;
     Some(column.as_primitive_opt::<arrow_array::types::UInt64Type>()?.values())
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::builder::StringViewBuilder;
+
+    use super::*;
+
+    #[test]
+    fn a_page_counts_once_however_many_batches_have_values_of_it() {
+        let mut page = StringViewBuilder::new().with_fixed_block_size(1 << 20);
+        (0..1000).for_each(|i| page.append_value(format!("a text of more than twelve bytes, {i}")));
+        let page = page.finish();
+        let parts: Vec<_> = (0..10).map(|i| page.slice(i * 100, 100)).collect();
+        let parts: Vec<&dyn Array> = parts.iter().map(|part| part as _).collect();
+        let whole = concat(&parts).unwrap();
+        let same = |array: &ArrayRef| {
+            array.as_string_view().data_buffers().iter().all(|b| b.as_ptr() == page.data_buffers()[0].as_ptr())
+        };
+        assert!(same(&whole) && same(&dense(Arc::clone(&whole))), "all values of the page are there");
+        let few: ArrayRef = Arc::new(page.slice(0, 100));
+        assert!(!same(&dense(few)), "a tenth of the page would keep all of it");
+    }
 }
