@@ -135,6 +135,21 @@ impl Answers {
         Answers { answers }
     }
 
+    /// Returns the entries' answers for the codes of the set bits of `wanted`, one for each set bit; `None` under the
+    /// conditions of [`of`](Self::of).
+    pub(super) fn of_some(&self, bytes: &[u8], count: usize, wanted: &BooleanBuffer) -> Option<BooleanBuffer> {
+        let mut codes = Vec::new();
+        codes_of(bytes, count, wanted, &mut codes)?;
+        let mut seen = 0;
+        let mut out = Bits::with_capacity(codes.len());
+        for code in codes {
+            let answer = self.answers.get(code as usize).copied().unwrap_or(NO_ENTRY);
+            seen |= answer;
+            out.push(answer & 1);
+        }
+        (seen & NO_ENTRY == 0).then(|| out.finish())
+    }
+
     /// Returns the entries' answers for a page's codes, whose width comes first; `None` for a code without an entry.
     pub(super) fn of(&self, bytes: &[u8], count: usize) -> Option<BooleanBuffer> {
         let mut out = Bits::with_capacity(count);
@@ -155,7 +170,7 @@ impl Answers {
                     let code = code as usize;
                     let answer = if code <= last { answers[code] } else { NO_ENTRY };
                     seen |= answer;
-                    out.push_n(answer & 1, 1);
+                    out.push(answer & 1);
                 }),
             }
             (seen & NO_ENTRY == 0).then_some(())
@@ -174,6 +189,15 @@ struct Bits {
 impl Bits {
     fn with_capacity(bits: usize) -> Self {
         Bits { words: Vec::with_capacity(bits / 64 + 1), word: 0, len: 0 }
+    }
+
+    #[inline]
+    fn push(&mut self, bit: u8) {
+        self.word |= u64::from(bit) << (self.len % 64);
+        self.len += 1;
+        if self.len.is_multiple_of(64) {
+            self.words.push(std::mem::take(&mut self.word));
+        }
     }
 
     /// Appends the same bit `n` times.
@@ -198,17 +222,37 @@ impl Bits {
     }
 }
 
-/// Returns the codes of some rows of a page, whose width comes first. The rows are given in ascending order; `None` if
-/// the page has fewer rows.
-pub(super) fn codes_of(
-    bytes: &[u8],
-    count: usize,
-    rows: impl Iterator<Item = usize>,
-    out: &mut Vec<u32>,
-) -> Option<()> {
-    let mut rows = rows.peekable();
+/// Up to one code in this number is unpacked alone.
+pub(super) const FEW_CODES_OF: usize = 4;
+
+/// Appends those of a page's `count` codes, whose width comes first, for which `wanted` has a bit. `None` if the page
+/// has fewer codes.
+pub(super) fn codes_of(bytes: &[u8], count: usize, wanted: &BooleanBuffer, out: &mut Vec<u32>) -> Option<()> {
+    let few = wanted.count_set_bits();
+    if wanted.len() != count {
+        return None;
+    }
+    if few == 0 {
+        return Some(());
+    }
     let (width, bytes) = bytes.split_first()?;
     let width = u32::from(*width);
+    if few * FEW_CODES_OF > count {
+        let mut all = Vec::with_capacity(count.min(bytes.len().saturating_mul(8)));
+        hybrid(bytes, width, count, |stretch| {
+            match stretch {
+                Stretch::Run(code, n) => all.resize(all.len() + n, code),
+                Stretch::Packed(packed, n) => unpack(packed, width, n, |code| all.push(code)),
+            }
+            Some(())
+        })?;
+        match few == count {
+            true => out.append(&mut all),
+            false => out.extend(wanted.set_indices().map(|row| all[row])),
+        }
+        return Some(());
+    }
+    let mut rows = wanted.set_indices().peekable();
     let mut start = 0;
     hybrid(bytes, width, count, |stretch| {
         let n = match stretch {
@@ -222,8 +266,7 @@ pub(super) fn codes_of(
         }
         start += n;
         Some(())
-    })?;
-    rows.peek().is_none().then_some(())
+    })
 }
 
 #[cfg(test)]
@@ -307,15 +350,21 @@ mod tests {
             let found = answers.of(&bytes, codes.len()).unwrap();
             let wanted: BooleanBuffer = codes.iter().map(|c| entries.value(*c as usize)).collect();
             assert_eq!(found, wanted);
-            let rows: Vec<usize> = (0..codes.len()).filter(|_| rng.random_bool(0.3)).collect();
-            let mut some = Vec::new();
-            codes_of(&bytes, codes.len(), rows.iter().copied(), &mut some).unwrap();
-            assert_eq!(some, rows.iter().map(|r| codes[*r]).collect::<Vec<_>>());
-            assert!(codes_of(&bytes, codes.len(), [codes.len()].into_iter(), &mut some).is_none(), "no such row");
+            let share = [0.0, 0.02, 0.3, 1.0][rng.random_range(0..4)];
+            let some: BooleanBuffer = (0..codes.len()).map(|_| rng.random_bool(share)).collect();
+            let mut found = Vec::new();
+            codes_of(&bytes, codes.len(), &some, &mut found).unwrap();
+            assert_eq!(found, some.set_indices().map(|row| codes[row]).collect::<Vec<_>>());
+            let wanted: BooleanBuffer = found.iter().map(|code| entries.value(*code as usize)).collect();
+            assert_eq!(answers.of_some(&bytes, codes.len(), &some).unwrap(), wanted);
+            let more = BooleanBuffer::new_set(codes.len() + 9);
+            assert!(codes_of(&bytes, more.len(), &more, &mut found).is_none(), "no such rows");
             if entries.len() < 1 << width {
                 bytes.extend([2]);
                 bytes.extend(&(entries.len() as u32).to_le_bytes()[..(width as usize).div_ceil(8)]);
                 assert!(answers.of(&bytes, codes.len() + 1).is_none(), "a code without entry");
+                let last: BooleanBuffer = (0..=codes.len()).map(|row| row == codes.len()).collect();
+                assert!(answers.of_some(&bytes, last.len(), &last).is_none(), "a wanted code without entry");
             }
         }
     }

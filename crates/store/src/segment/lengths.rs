@@ -6,57 +6,15 @@ use parquet::column::page::Page;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::schema::types::ColumnDescriptor;
 
-use super::binary::{Reader, Short};
-use super::coded::unpack;
-
-/// Most values of a block of differences. Writers choose 128.
-const BLOCK_MAX: usize = 1 << 16;
+use super::binary::Reader;
+use super::deltas;
 
 /// Returns the lengths of the `count` values of a page, and the offset of the first value. `None` if the page has
 /// another number of values, or if the values would end outside of it.
 pub(super) fn lengths(page: &[u8], count: usize) -> Option<(Vec<u32>, usize)> {
-    let mut from = Reader(page);
-    let size = |n: Result<u64, Short>| n.ok().and_then(|n| usize::try_from(n).ok());
-    let (block, minis, total) = (size(from.var())?, size(from.var())?, size(from.var())?);
-    // Each value belongs to a block, which has at least a width for every miniblock.
-    let mini = block.checked_div(minis)?;
-    if total != count || block > BLOCK_MAX || mini * minis != block || mini % 32 != 0 || mini == 0 {
-        return None;
-    }
-    let mut lengths = Vec::with_capacity(count.min(page.len().saturating_mul(mini)));
-    let mut last = zigzag(&mut from)?;
-    let mut end = 0usize;
-    let mut push = |length: i32, lengths: &mut Vec<u32>| {
-        end = end.checked_add(usize::try_from(length).ok()?)?;
-        lengths.push(length as u32);
-        Some(())
-    };
-    if count > 0 {
-        push(last, &mut lengths)?;
-    }
-    while lengths.len() < count {
-        let least = zigzag(&mut from)?;
-        for bits in from.take(minis).ok()? {
-            let here = mini.min(count - lengths.len());
-            if here == 0 {
-                break;
-            }
-            let packed = mini / 8 * usize::from(*bits);
-            if u32::from(*bits) > u32::BITS || packed > from.0.len() {
-                return None;
-            }
-            // With a few more bytes behind them, all values are read at once.
-            let mut fits = Some(());
-            unpack(&from.0[..from.0.len().min(packed + 8)], u32::from(*bits), here, |above| {
-                last = last.wrapping_add(least).wrapping_add(above as i32);
-                fits = fits.and_then(|()| push(last, &mut lengths));
-            });
-            from.take(packed).ok()?;
-            fits?;
-        }
-    }
-    let start = page.len() - from.0.len();
-    (end <= from.0.len()).then_some((lengths, start))
+    let (lengths, start) = deltas::numbers::<i32>(page, count)?;
+    let end = lengths.iter().try_fold(start, |end, length| end.checked_add(usize::try_from(*length).ok()?))?;
+    (end <= page.len()).then(|| (lengths.into_iter().map(|length| length as u32).collect(), start))
 }
 
 /// Returns the offset of the values of a data page after its levels, and the most values that there may be; `None` for
@@ -118,12 +76,6 @@ pub(super) fn check(page: &Page, column: &ColumnDescriptor) -> ParquetResult<()>
         }
     }
     Ok(())
-}
-
-/// Reads a difference. It is added in 32 bits; higher bits are ignored.
-fn zigzag(from: &mut Reader<'_>) -> Option<i32> {
-    let n = from.var().ok()?;
-    Some(((n >> 1) as i64 ^ -((n & 1) as i64)) as i32)
 }
 
 #[cfg(test)]

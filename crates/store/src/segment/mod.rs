@@ -29,6 +29,7 @@ mod claims;
 mod coded;
 mod convert;
 mod decimals;
+mod deltas;
 mod directory;
 mod encode;
 mod fetch;

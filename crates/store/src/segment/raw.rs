@@ -1,9 +1,10 @@
 //! Tests of single columns on pages as they are stored, before anything is decoded.
 //!
 //! On pages of dictionary codes the test is evaluated once for each entry of the dictionary, and codes become bits. On
-//! plain pages, and on text after its lengths, the values are tested in place. "Contains" is one search over the whole
-//! page, dictionaries too, and lengths are only walked where something was found. Columns that are stored in another
-//! way are decoded alone, so that rows that fail one test cost the next nothing.
+//! plain pages, and on text after its lengths, the values are tested in place; differences are added up first. Where an
+//! earlier test left few rows of a page, only their values are tested. "Contains" is one search over the whole page,
+//! dictionaries too, and lengths are only walked where something was found. Columns that are stored in another way are
+//! decoded alone, so that rows that fail one test cost the next nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,10 +12,10 @@ use std::time::Duration;
 
 use arrow_array::types::{Int8Type, Int16Type};
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Date32Array, Int32Array, Int64Array, PrimitiveArray, TimestampMicrosecondArray,
-    UInt32Array, new_null_array,
+    Array, ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int32Array, Int64Array,
+    PrimitiveArray, TimestampMicrosecondArray, UInt32Array, new_null_array,
 };
-use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, Buffer, ScalarBuffer};
+use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, Buffer, NullBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
 use arrow_select::concat::concat;
 use arrow_select::filter::filter;
@@ -25,7 +26,8 @@ use parquet::basic::{Encoding, Type};
 use parquet::column::page::Page;
 use parquet::file::metadata::ColumnChunkMetaData;
 
-use super::coded::{Answers, codes_of, levels};
+use super::coded::{Answers, FEW_CODES_OF, codes_of, levels};
+use super::deltas;
 use super::lengths::lengths;
 use super::pages::{Lazy, PagePart, PageRows};
 use super::scan::deposit;
@@ -178,9 +180,17 @@ fn search_entries(page: &Page, finder: &Finder<'_>) -> Option<BooleanBuffer> {
 /// Returns values that are stored one by one as an array of the column's type; `None` under the conditions of
 /// [`plain`].
 fn stored(encoding: Encoding, bytes: &Bytes, count: usize, physical: Type, data_type: &DataType) -> Option<ArrayRef> {
-    match (encoding, data_type) {
+    match (encoding, physical) {
         (Encoding::PLAIN, _) => plain(bytes, count, physical, data_type),
-        (Encoding::DELTA_LENGTH_BYTE_ARRAY, DataType::Utf8View) => Some(Arc::new(views_behind(bytes, count)?)),
+        (Encoding::DELTA_LENGTH_BYTE_ARRAY, Type::BYTE_ARRAY) if *data_type == DataType::Utf8View => {
+            Some(Arc::new(views_behind(bytes, count)?))
+        }
+        (Encoding::DELTA_BINARY_PACKED, Type::INT32) => {
+            of_four_bytes(deltas::numbers(bytes, count)?.0.into(), data_type)
+        }
+        (Encoding::DELTA_BINARY_PACKED, Type::INT64) => {
+            of_eight_bytes(deltas::numbers(bytes, count)?.0.into(), data_type)
+        }
         _ => None,
     }
 }
@@ -190,22 +200,38 @@ fn stored(encoding: Encoding, bytes: &Bytes, count: usize, physical: Type, data_
 fn plain(bytes: &Bytes, count: usize, physical: Type, data_type: &DataType) -> Option<ArrayRef> {
     match (physical, data_type) {
         (Type::BYTE_ARRAY, DataType::Utf8View) => Some(Arc::new(views(bytes, count)?)),
-        (Type::INT32, DataType::Int32) => Some(Arc::new(Int32Array::new(numbers(bytes, count)?, None))),
-        (Type::INT32, DataType::Date32) => Some(Arc::new(Date32Array::new(numbers(bytes, count)?, None))),
-        (Type::INT32, DataType::Int8) => {
-            let values = numbers::<i32>(bytes, count)?;
-            Some(Arc::new(PrimitiveArray::<Int8Type>::from_iter_values(values.iter().map(|v| *v as i8))))
-        }
-        (Type::INT32, DataType::Int16) => {
-            let values = numbers::<i32>(bytes, count)?;
-            Some(Arc::new(PrimitiveArray::<Int16Type>::from_iter_values(values.iter().map(|v| *v as i16))))
-        }
-        (Type::INT64, DataType::Int64) => Some(Arc::new(Int64Array::new(numbers(bytes, count)?, None))),
-        (Type::INT64, DataType::Timestamp(TimeUnit::Microsecond, None)) => {
-            Some(Arc::new(TimestampMicrosecondArray::new(numbers(bytes, count)?, None)))
-        }
+        (Type::INT32, _) => of_four_bytes(numbers(bytes, count)?, data_type),
+        (Type::INT64, _) => of_eight_bytes(numbers(bytes, count)?, data_type),
+        (Type::FLOAT, DataType::Float32) => Some(Arc::new(Float32Array::new(numbers(bytes, count)?, None))),
+        (Type::DOUBLE, DataType::Float64) => Some(Arc::new(Float64Array::new(numbers(bytes, count)?, None))),
         _ => None,
     }
+}
+
+/// Returns numbers of the physical type INT32 as an array of a type.
+fn of_four_bytes(values: ScalarBuffer<i32>, data_type: &DataType) -> Option<ArrayRef> {
+    Some(match data_type {
+        DataType::Int32 => Arc::new(Int32Array::new(values, None)),
+        DataType::Date32 => Arc::new(Date32Array::new(values, None)),
+        DataType::Int8 => Arc::new(PrimitiveArray::<Int8Type>::from_iter_values(values.iter().map(|v| *v as i8))),
+        DataType::Int16 => Arc::new(PrimitiveArray::<Int16Type>::from_iter_values(values.iter().map(|v| *v as i16))),
+        DataType::Decimal128(..) => decimals(values.iter().map(|v| i128::from(*v)), data_type),
+        _ => return None,
+    })
+}
+
+/// Returns numbers of the physical type INT64 as an array of a type.
+fn of_eight_bytes(values: ScalarBuffer<i64>, data_type: &DataType) -> Option<ArrayRef> {
+    Some(match data_type {
+        DataType::Int64 => Arc::new(Int64Array::new(values, None)),
+        DataType::Timestamp(TimeUnit::Microsecond, None) => Arc::new(TimestampMicrosecondArray::new(values, None)),
+        DataType::Decimal128(..) => decimals(values.iter().map(|v| i128::from(*v)), data_type),
+        _ => return None,
+    })
+}
+
+fn decimals(values: impl Iterator<Item = i128>, data_type: &DataType) -> ArrayRef {
+    Arc::new(Decimal128Array::from_iter_values(values).with_data_type(data_type.clone()))
 }
 
 /// Returns little-endian numbers without a copy if they are aligned, otherwise as a copy.
@@ -222,7 +248,15 @@ fn numbers<T: arrow_buffer::ArrowNativeType>(bytes: &Bytes, count: usize) -> Opt
 }
 
 impl ObjectReader {
-    /// Returns the values of a few rows of a column, directly from its pages. `None` if it is not stored in a way that
+    /// Returns whether a column of a row group takes few bytes a row when its values are taken from its pages: numbers,
+    /// and text that is stored as codes.
+    pub(super) fn is_short(&self, group: usize, root: usize) -> bool {
+        let Some(leaf) = self.leaf(self.ids.at(root)) else { return false };
+        let column = self.metadata.row_group(group).column(leaf);
+        column.column_descr().physical_type() != Type::BYTE_ARRAY || column.dictionary_page_offset().is_some()
+    }
+
+    /// Returns the values of some rows of a column, directly from its pages. `None` if it is not stored in a way that
     /// allows it.
     pub(super) async fn gather(
         &self,
@@ -248,17 +282,9 @@ impl ObjectReader {
             have.extend(self.pages(group, &[leaf], Some(wanted), io).await?);
         }
         let mut entries: Option<ArrayRef> = None;
-        let mut codes: Vec<u32> = Vec::new();
+        let mut coded = Coded::default();
         let mut pieces: Vec<ArrayRef> = Vec::new();
         let mut first = 0;
-        // Codes become values before other values follow them.
-        let looked_up = |entries: &Option<ArrayRef>, codes: &mut Vec<u32>, pieces: &mut Vec<ArrayRef>| {
-            if let (Some(entries), false) = (entries, codes.is_empty()) {
-                let codes = UInt32Array::from(std::mem::take(codes));
-                pieces.push(take(entries, &codes, Some(arrow_select::take::TakeOptions { check_bounds: true }))?);
-            }
-            Ok::<_, ArrowError>(())
-        };
         for PagePart { rows, page } in &have[&leaf] {
             let load = |page: &Lazy| {
                 let place = format_args!("row group {group}, column {}", column.column_path());
@@ -288,17 +314,28 @@ impl ObjectReader {
             }
             let Some(page) = page else { return Ok(None) };
             let page = load(page)?;
-            let Some(Parts { valid: None, encoding, values }) = parts(&page, rows, nullable) else { return Ok(None) };
+            let Some(Parts { valid, encoding, values }) = parts(&page, rows, nullable) else { return Ok(None) };
+            // Of the values of the page those that are wanted; and of the wanted rows those that have one.
+            let (wanted_values, present) = match &valid {
+                None => (own, None),
+                Some(valid) => (picked(&own, valid), Some(picked(valid, &own))),
+            };
+            let count = wanted_values.len();
             match (encoding, &entries) {
-                (Encoding::PLAIN | Encoding::DELTA_LENGTH_BYTE_ARRAY, _) => {
-                    let Some(all) = stored(encoding, &values, rows, physical, data_type) else { return Ok(None) };
-                    if looked_up(&entries, &mut codes, &mut pieces).is_err() {
+                (Encoding::PLAIN | Encoding::DELTA_LENGTH_BYTE_ARRAY | Encoding::DELTA_BINARY_PACKED, _) => {
+                    let Some(all) = stored(encoding, &values, count, physical, data_type) else { return Ok(None) };
+                    // Codes become values before other values follow them.
+                    if coded.look_up(entries.as_ref(), &mut pieces).is_err() {
                         return Ok(None);
                     }
-                    pieces.push(filter(&all, &BooleanArray::new(own, None))?);
+                    let values = filter(&all, &BooleanArray::new(wanted_values, None))?;
+                    pieces.push(match present {
+                        None => values,
+                        Some(present) => take(&values, &spread(&present), None)?,
+                    });
                 }
                 (Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY, Some(_)) => {
-                    if codes_of(&values, rows, own.set_indices(), &mut codes).is_none() {
+                    if coded.add(&values, &wanted_values, present.as_ref()).is_none() {
                         return Ok(None);
                     }
                 }
@@ -306,7 +343,7 @@ impl ObjectReader {
             }
         }
         // A code without an entry is left to the decoder, which reports it.
-        if looked_up(&entries, &mut codes, &mut pieces).is_err() {
+        if coded.look_up(entries.as_ref(), &mut pieces).is_err() {
             return Ok(None);
         }
         let pieces: Vec<&dyn Array> = pieces.iter().map(AsRef::as_ref).collect();
@@ -318,10 +355,79 @@ impl ObjectReader {
     }
 }
 
+/// Codes of wanted rows whose values have not been looked up.
+#[derive(Default)]
+struct Coded {
+    /// A code for each row; any number for NULL.
+    codes: Vec<u32>,
+    /// One bit for each row that has a value, up to the last page with a NULL.
+    valid: Option<BooleanBufferBuilder>,
+}
+
+impl Coded {
+    /// Adds the codes of the wanted values of a page; `present` says which of the wanted rows have one, `None` for all.
+    fn add(&mut self, page: &[u8], wanted_values: &BooleanBuffer, present: Option<&BooleanBuffer>) -> Option<()> {
+        let before = self.codes.len();
+        let Some(present) = present else {
+            codes_of(page, wanted_values.len(), wanted_values, &mut self.codes)?;
+            if let Some(valid) = &mut self.valid {
+                valid.append_n(self.codes.len() - before, true);
+            }
+            return Some(());
+        };
+        let mut codes = Vec::new();
+        codes_of(page, wanted_values.len(), wanted_values, &mut codes)?;
+        let mut codes = codes.into_iter();
+        for has in present {
+            self.codes.push(if has { codes.next()? } else { 0 });
+        }
+        let valid = self.valid.get_or_insert_with(|| {
+            let mut valid = BooleanBufferBuilder::new(before + present.len());
+            valid.append_n(before, true);
+            valid
+        });
+        valid.append_buffer(present);
+        Some(())
+    }
+
+    /// Appends the values of the codes to `pieces`.
+    ///
+    /// # Errors
+    /// [`ArrowError`] for a code without an entry.
+    fn look_up(&mut self, entries: Option<&ArrayRef>, pieces: &mut Vec<ArrayRef>) -> Result<(), ArrowError> {
+        let Coded { codes, valid } = std::mem::take(self);
+        if let (Some(entries), false) = (entries, codes.is_empty()) {
+            let codes = UInt32Array::new(codes.into(), valid.map(|mut valid| NullBuffer::new(valid.finish())));
+            pieces.push(take(entries, &codes, Some(arrow_select::take::TakeOptions { check_bounds: true }))?);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the bits at the places of the set bits of `at`, which has as many bits.
+fn picked(bits: &BooleanBuffer, at: &BooleanBuffer) -> BooleanBuffer {
+    at.set_indices().map(|place| bits.value(place)).collect()
+}
+
+/// Returns for each bit the number of set bits before it; NULL for one that is not set.
+fn spread(present: &BooleanBuffer) -> UInt32Array {
+    let mut before = 0;
+    let place = |has: bool| {
+        let place = has.then_some(before);
+        before += u32::from(has);
+        place
+    };
+    present.iter().map(place).collect()
+}
+
 /// Returns whether a chunk's values can be read in place.
 fn is_direct(column: &ColumnChunkMetaData) -> bool {
-    !column.encodings().any(|e| matches!(e, Encoding::DELTA_BINARY_PACKED | Encoding::BYTE_STREAM_SPLIT))
+    !column.encodings().any(|e| e == Encoding::BYTE_STREAM_SPLIT)
 }
+
+/// Only the wanted values of a page are tested if they are at most one in this number; of codes, which are tested at
+/// once, at most one in [`FEW_CODES_OF`].
+const FEW_VALUES_OF: usize = 2;
 
 /// Returns the answers with NULL as false.
 pub(super) fn yes(answers: BooleanArray) -> BooleanBuffer {
@@ -359,7 +465,8 @@ impl ObjectReader {
             return Ok(None);
         }
         let coded = column.dictionary_page_offset().is_some();
-        if is_output && !coded && contains.is_none() && physical == Type::BYTE_ARRAY {
+        let has_deltas = column.encodings().any(|e| e == Encoding::DELTA_BINARY_PACKED);
+        if is_output && !coded && contains.is_none() && (physical == Type::BYTE_ARRAY || has_deltas) {
             // Its values would be decoded twice.
             return Ok(None);
         }
@@ -398,6 +505,10 @@ impl ObjectReader {
                     if !matches!(encoding, Encoding::PLAIN | Encoding::PLAIN_DICTIONARY) {
                         return Ok(None);
                     }
+                    if wanted.is_some_and(|w| w.count_set_bits() * FEW_VALUES_OF < *num_values as usize) {
+                        // The values of the wanted rows are fewer.
+                        return Ok(None);
+                    }
                     let Some(entries) = plain(buf, *num_values as usize, physical, data_type) else { return Ok(None) };
                     let Some(answers) = pass(&entries) else { return Ok(None) };
                     codes = Some(Answers::new(&answers));
@@ -407,8 +518,9 @@ impl ObjectReader {
                 (PageRows::Rows(rows), _) => *rows,
             };
             let from = out.len();
-            let is_wanted = wanted.is_none_or(|w| from + rows > w.len() || w.slice(from, rows).count_set_bits() > 0);
-            let Some(page) = page.as_ref().filter(|_| is_wanted) else {
+            let own = wanted.filter(|w| from + rows <= w.len()).map(|w| w.slice(from, rows));
+            let few = own.as_ref().map_or(rows, BooleanBuffer::count_set_bits);
+            let Some(page) = page.as_ref().filter(|_| few > 0) else {
                 out.append_n(rows, false);
                 continue;
             };
@@ -419,14 +531,30 @@ impl ObjectReader {
             let Some(page) = glanced.as_ref().or(loaded.as_deref()) else { return Ok(None) };
             let Some(Parts { valid, encoding, values }) = parts(page, rows, nullable) else { return Ok(None) };
             let count = valid.as_ref().map_or(rows, BooleanBuffer::count_set_bits);
+            // The values of the page that belong to wanted rows, if they are few.
+            let some = own.filter(|_| few * FEW_VALUES_OF <= rows && finder.is_none());
+            let some = some.map(|own| valid.as_ref().map_or(own.clone(), |valid| picked(&own, valid)));
             let passed = match (encoding, &codes, &finder) {
                 (Encoding::PLAIN | Encoding::DELTA_LENGTH_BYTE_ARRAY, _, Some(finder)) => {
                     search(encoding, &values, count, finder)
                 }
-                (Encoding::PLAIN | Encoding::DELTA_LENGTH_BYTE_ARRAY, _, None) => {
-                    stored(encoding, &values, count, physical, data_type).and_then(|values| pass(&values))
+                (Encoding::PLAIN | Encoding::DELTA_LENGTH_BYTE_ARRAY | Encoding::DELTA_BINARY_PACKED, _, None) => {
+                    let values = stored(encoding, &values, count, physical, data_type);
+                    match (values, &some) {
+                        (None, _) => None,
+                        (Some(values), None) => pass(&values),
+                        (Some(values), Some(some)) => {
+                            let values = filter(&values, &BooleanArray::new(some.clone(), None))?;
+                            pass(&values).map(|passed| deposit(some, &passed))
+                        }
+                    }
                 }
-                (Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY, Some(codes), _) => codes.of(&values, count),
+                (Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY, Some(codes), _) => match &some {
+                    Some(some) if few * FEW_CODES_OF <= rows => {
+                        codes.of_some(&values, count, some).map(|passed| deposit(some, &passed))
+                    }
+                    _ => codes.of(&values, count),
+                },
                 _ => None,
             };
             let Some(passed) = passed else { return Ok(None) };

@@ -129,8 +129,11 @@ impl<'a> Scan<'a> {
 /// higher, because fetching a page in vain is not an error.
 const RUN_ROWS: usize = 40;
 
-/// Up to one row in this number is taken from pages one by one.
+/// Up to one row in this number is taken from pages one by one, whatever the column.
 const FEW_OF: usize = 8;
+
+/// Most values of a row group that are taken from pages together where more rows are wanted.
+const GATHERED_MAX: usize = 1 << 20;
 
 /// The wanted rows of a group.
 #[derive(Clone)]
@@ -409,9 +412,6 @@ impl ObjectReader {
     ///
     /// # Panics
     /// If there is no such row group or column.
-    ///
-    /// # Panics
-    /// If there is no such row group or column.
     pub async fn scan_group(
         &self,
         group: usize,
@@ -446,31 +446,11 @@ impl ObjectReader {
                 }
                 Ok(yes(mask))
             };
-            self.narrow(group, scan, scan.filter_columns, &mut wanted, &have, &mut kept, passing).await?;
+            self.narrow(group, scan, scan.filter_columns, &mut wanted, &mut have, &mut kept, passing).await?;
         }
         let mut kept = kept.into_iter().map(|k| k.of(&wanted)).collect::<Result<Vec<_>>>()?;
-        if let Some(mask) = wanted.mask()
-            && (1..=total / FEW_OF).contains(&wanted.rows())
-        {
-            let is_kept = |i: &usize| kept.iter().any(|(k, _)| k == i);
-            let own = |i: &usize| Some((*i, self.ids.place(scan.schema.id(*i))?));
-            let rest: Vec<_> = scan.columns.iter().filter(|i| !is_kept(i)).filter_map(own).collect();
-            if self.is_remote() {
-                // All remaining pages are requested at once, including those that the decoder needs if values cannot be
-                // gathered.
-                let schema = self.metadata.file_metadata().schema_descr();
-                let roots: HashSet<usize> = rest.iter().map(|(_, root)| *root).collect();
-                let is_left =
-                    |leaf: &usize| roots.contains(&schema.get_column_root_idx(*leaf)) && !have.contains_key(leaf);
-                let leaves: Vec<_> = (0..schema.num_columns()).filter(is_left).collect();
-                have.extend(self.pages(group, &leaves, wanted.touched().as_deref(), scan.io).await?);
-            }
-            for (i, root) in rest {
-                if let Some(values) = self.gather(group, root, mask, scan.io, &mut have).await? {
-                    kept.push((i, dense(typed_as(&values, &scan.schema.field(i), &self.name)?)));
-                }
-            }
-        }
+        let gathered = self.gather_all(group, scan, scan.columns, &wanted, &kept, &mut have).await?;
+        kept.extend(gathered);
         if let Some((io, bytes)) = ahead {
             io.fetched_ahead(bytes, wanted.rows() > 0);
         }
@@ -577,6 +557,45 @@ impl ObjectReader {
         Ok(())
     }
 
+    /// Returns the values of those columns of the wanted rows that need no decoder, except columns in `kept`. Nothing is
+    /// left out where all rows are wanted, so that is left to the decoder.
+    async fn gather_all(
+        &self,
+        group: usize,
+        scan: &Scan<'_>,
+        columns: &[usize],
+        wanted: &Wanted,
+        kept: &[(usize, ArrayRef)],
+        have: &mut HashMap<usize, Vec<PagePart>>,
+    ) -> Result<Vec<(usize, ArrayRef)>> {
+        let mut gathered = Vec::new();
+        let Some(mask) = wanted.mask().filter(|_| wanted.rows() > 0) else { return Ok(gathered) };
+        let own = |i: &usize| Some((*i, self.ids.place(scan.schema.id(*i))?));
+        let is_kept = |i: &usize| kept.iter().any(|(k, _)| k == i);
+        let mut rest: Vec<_> = columns.iter().filter(|i| !is_kept(i)).filter_map(own).collect();
+        if wanted.rows() > self.group_rows(group) / FEW_OF {
+            // The values exist all at once, so there should not be too many.
+            rest.retain(|(_, root)| self.is_short(group, *root));
+            rest.truncate(GATHERED_MAX / wanted.rows());
+        }
+        if self.is_remote() {
+            // All remaining pages are requested at once, including those that the decoder needs if values cannot be
+            // gathered.
+            let schema = self.metadata.file_metadata().schema_descr();
+            let roots: HashSet<usize> =
+                columns.iter().filter(|i| !is_kept(i)).filter_map(own).map(|(_, r)| r).collect();
+            let is_left = |leaf: &usize| roots.contains(&schema.get_column_root_idx(*leaf)) && !have.contains_key(leaf);
+            let leaves: Vec<_> = (0..schema.num_columns()).filter(is_left).collect();
+            have.extend(self.pages(group, &leaves, wanted.touched().as_deref(), scan.io).await?);
+        }
+        for (i, root) in rest {
+            if let Some(values) = self.gather(group, root, mask, scan.io, have).await? {
+                gathered.push((i, dense(typed_as(&values, &scan.schema.field(i), &self.name)?)));
+            }
+        }
+        Ok(gathered)
+    }
+
     /// Decodes some columns of the wanted rows, and reduces the wanted rows to those that pass.
     #[expect(clippy::too_many_arguments, reason = "a step of a scan, which has all of them")]
     async fn narrow(
@@ -585,14 +604,16 @@ impl ObjectReader {
         scan: &Scan<'_>,
         columns: &[usize],
         wanted: &mut Wanted,
-        have: &HashMap<usize, Vec<PagePart>>,
+        have: &mut HashMap<usize, Vec<PagePart>>,
         kept: &mut Vec<Kept>,
         mut passing: impl FnMut(&RecordBatch) -> Result<BooleanBuffer> + Send,
     ) -> Result<()> {
         let fields: Vec<_> = columns.iter().map(|i| scan.schema.field(*i)).collect();
         let stage = Scan { columns, row_address: false, ..scan.clone() };
         let ready = kept.iter().filter(|k| columns.contains(&k.column));
-        let ready = ready.map(|k| k.clone().of(wanted)).collect::<Result<Vec<_>>>()?;
+        let mut ready = ready.map(|k| k.clone().of(wanted)).collect::<Result<Vec<_>>>()?;
+        let gathered = self.gather_all(group, scan, columns, wanted, &ready, have).await?;
+        ready.extend(gathered);
         let batches = self.decode(group, &stage, Arc::new(Schema::new(fields)), wanted, &ready, have).await?;
         let is_new = |i: &usize| scan.columns.contains(&columns[*i]) && kept.iter().all(|k| k.column != columns[*i]);
         let keep: Vec<_> = (0..columns.len()).filter(is_new).collect();
