@@ -29,6 +29,8 @@ use dipper_store::segment::{ColumnTest, ColumnTests, ValueTable};
 use parking_lot::Mutex;
 
 use super::filter::{ScanFilter, as_bools};
+use super::like::Like;
+use super::routed::Routed;
 use crate::rules::conditions::{all_of, parts};
 
 /// Rows that must have been tested before the share of passing rows is judged.
@@ -66,6 +68,8 @@ struct Alone {
     optional: bool,
     /// Evaluating it cannot fail for any value.
     never_fails: bool,
+    /// Its searches, if it is a LIKE that has several.
+    like: Option<Like>,
     /// Least and greatest value of the column, if its values are integers and the bounds are known.
     bounds: Option<(i64, i64)>,
     /// Measurements of the predicate in its current generation.
@@ -77,6 +81,8 @@ struct Standing {
     generation: u64,
     /// Whether the predicate lets every row pass.
     always: bool,
+    /// The predicate, if it has a condition for each number of a row.
+    routed: Option<Routed>,
     asked: AtomicU64,
     passed: AtomicU64,
     nanoseconds: AtomicU64,
@@ -89,10 +95,14 @@ struct Standing {
 }
 
 impl Standing {
-    fn new(generation: u64, always: bool) -> Arc<Self> {
+    fn new(generation: u64, current: Option<&Arc<dyn PhysicalExpr>>) -> Arc<Self> {
+        let is_true = |e: &Arc<dyn PhysicalExpr>| {
+            e.downcast_ref::<Literal>().is_some_and(|l| *l.value() == ScalarValue::Boolean(Some(true)))
+        };
         Arc::new(Standing {
             generation,
-            always,
+            always: current.is_some_and(is_true),
+            routed: current.and_then(Routed::of),
             asked: AtomicU64::new(0),
             passed: AtomicU64::new(0),
             nanoseconds: AtomicU64::new(0),
@@ -161,7 +171,7 @@ impl GroupFilter {
                     continue;
                 }
             };
-            if snapshot_generation(predicate) != 0 || contained(predicate).is_some() {
+            if snapshot_generation(predicate) != 0 || contained(predicate).is_some() || Like::of(predicate).is_some() {
                 single.push((column, Arc::clone(predicate)));
             } else if let Some((_, same)) = plain.iter_mut().find(|(c, _)| *c == column) {
                 same.push(Arc::clone(predicate));
@@ -205,21 +215,17 @@ impl Alone {
         let predicate = moved.data;
         let optional = predicate.downcast_ref::<DynamicFilterPhysicalExpr>().is_some();
         let never_fails = optional || never_fails(&predicate);
-        let alone =
-            Alone { predicate, data_type, optional, never_fails, bounds, now: Mutex::new(Standing::new(0, false)) };
+        let like = Like::of(&predicate);
+        let now = Mutex::new(Standing::new(0, None));
+        let alone = Alone { predicate, data_type, optional, never_fails, like, bounds, now };
         *alone.now.lock() = alone.standing();
         Ok(alone)
     }
 
     fn standing(&self) -> Arc<Standing> {
         let generation = snapshot_generation(&self.predicate);
-        let always = self.predicate.downcast_ref::<DynamicFilterPhysicalExpr>().is_some_and(|dynamic| {
-            let current = dynamic.current();
-            current.is_ok_and(|now| {
-                now.downcast_ref::<Literal>().is_some_and(|l| *l.value() == ScalarValue::Boolean(Some(true)))
-            })
-        });
-        Standing::new(generation, always)
+        let current = self.predicate.downcast_ref::<DynamicFilterPhysicalExpr>().and_then(|e| e.current().ok());
+        Standing::new(generation, current.as_ref())
     }
 
     /// Returns the measurements of the predicate, new ones if it has changed.
@@ -231,9 +237,16 @@ impl Alone {
         Arc::clone(&now)
     }
 
-    fn evaluate(&self, values: &ArrayRef) -> DfResult<BooleanArray> {
+    fn evaluate(&self, standing: &Standing, values: &ArrayRef) -> DfResult<BooleanArray> {
+        if let Some(passed) = self.like.as_ref().and_then(|like| like.of_values(values)) {
+            return Ok(passed);
+        }
         let batch = RecordBatch::try_from_iter_with_nullable([("value", Arc::clone(values), true)])?;
-        let passed = as_bools(&self.predicate.evaluate(&batch)?.into_array(values.len())?)?;
+        let routed = standing.routed.as_ref().map(|routed| routed.evaluate(&batch)).transpose()?.flatten();
+        let passed = match routed {
+            Some(passed) => passed,
+            None => as_bools(&self.predicate.evaluate(&batch)?.into_array(values.len())?)?,
+        };
         assert_eq!(passed.len(), values.len(), "a predicate says something of every value");
         Ok(passed)
     }
@@ -251,18 +264,18 @@ impl Alone {
         if standing.evaluated.fetch_add(rows as u64, Ordering::Relaxed) < width as u64 {
             return None;
         }
-        let table = self.tabulated(least, width as usize);
+        let table = self.tabulated(standing, least, width as usize);
         *made = Some(table.clone());
         table
     }
 
     /// Evaluates the predicate for each integer of the range. `None` if it fails for one of them, which the column need
     /// not have.
-    fn tabulated(&self, first: i64, count: usize) -> Option<Arc<ValueTable>> {
+    fn tabulated(&self, standing: &Standing, first: i64, count: usize) -> Option<Arc<ValueTable>> {
         let mut bits = BooleanBufferBuilder::new(count);
         for start in (0..count).step_by(TABLE_STEP) {
             let values = ValueTable::values(&self.data_type, first + start as i64, TABLE_STEP.min(count - start))?;
-            let passed = self.evaluate(&values).ok()?;
+            let passed = self.evaluate(standing, &values).ok()?;
             match passed.nulls() {
                 None => bits.append_buffer(passed.values()),
                 Some(nulls) => bits.append_buffer(&(passed.values() & nulls.inner())),
@@ -295,13 +308,14 @@ impl ColumnTests for GroupFilter {
 
     fn pass(&self, test: usize, values: &ArrayRef) -> Result<BooleanArray, ArrowError> {
         let alone = &self.alone[test];
-        if let Some(table) = alone.table(&alone.now(), values.len())
+        let now = alone.now();
+        if let Some(table) = alone.table(&now, values.len())
             && let Some(passed) = table.look_up(values)
         {
             assert_eq!(passed.len(), values.len(), "a table says something of every value");
             return Ok(passed);
         }
-        alone.evaluate(values).map_err(|e| ArrowError::ExternalError(Box::new(e)))
+        alone.evaluate(&now, values).map_err(|e| ArrowError::ExternalError(Box::new(e)))
     }
 
     fn told(&self, test: usize, rows: usize, passed: usize, took: Duration) {

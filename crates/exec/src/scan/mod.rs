@@ -13,11 +13,13 @@ mod column_tests;
 mod exec;
 mod filter;
 pub mod leaf;
+mod like;
 mod memory;
 mod morsels;
 mod parquet;
 pub mod profile;
 pub mod prune;
+mod routed;
 pub mod worker;
 
 pub use bare::bare;
