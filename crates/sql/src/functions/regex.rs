@@ -1,5 +1,9 @@
 //! Regular expressions, in the syntax of the `regex` crate, which is RE2's, as in Doris.
 
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+
 use arrow::array::{ArrayRef, StringViewArray};
 use datafusion::common::{Result, exec_err};
 use regex::{CaptureLocations, Regex, RegexBuilder};
@@ -57,10 +61,10 @@ pub const DEFS: &[Def] = &[
     }),
 ];
 
-/// The compiled patterns of a column; a pattern is compiled only when its text differs from that of the row before.
+/// The compiled patterns of a column; a pattern is looked for only when its text differs from that of the row before.
 struct Patterns {
     column: Col<StringViewArray>,
-    last: Option<(String, Option<Regex>)>,
+    last: Option<(String, Option<Rc<Regex>>)>,
     failure: Option<String>,
     /// Whether a point matches line ends, too.
     points_are_all: bool,
@@ -72,7 +76,7 @@ impl Patterns {
     fn at(&mut self, i: usize) -> Option<&Regex> {
         let text = self.column.at(i)?;
         if self.last.as_ref().is_none_or(|(last, _)| last != text) {
-            let compiled = match RegexBuilder::new(text).dot_matches_new_line(self.points_are_all).build() {
+            let compiled = match compiled(text, self.points_are_all) {
                 Ok(regex) => Some(regex),
                 Err(e) => {
                     self.failure = Some(format!("'{text}' is no regular expression: {}", reason(&e)));
@@ -81,8 +85,44 @@ impl Patterns {
             };
             self.last = Some((text.to_owned(), compiled));
         }
-        self.last.as_ref()?.1.as_ref()
+        self.last.as_ref()?.1.as_deref()
     }
+}
+
+/// Most compiled patterns that a thread keeps, and the size in bytes up to which one is kept.
+const KEPT: usize = 4;
+const KEPT_BYTES: usize = 256 << 10;
+
+/// A pattern, whether a point in it matches line ends, and what it was compiled to.
+type Compiled = (String, bool, Rc<Regex>);
+
+thread_local! {
+    /// The patterns that this thread used last, the latest first: a call has the rows of one batch, and compiling a
+    /// pattern takes longer than matching it a thousand times.
+    static COMPILED: RefCell<VecDeque<Compiled>> = const { RefCell::new(VecDeque::new()) };
+}
+
+/// Compiles a pattern, or returns it if this thread has compiled it lately.
+fn compiled(text: &str, points_are_all: bool) -> std::result::Result<Rc<Regex>, regex::Error> {
+    COMPILED.with_borrow_mut(|kept| {
+        let found = kept.iter().position(|(known, all, _)| known == text && *all == points_are_all);
+        let latest = match found.and_then(|at| kept.remove(at)) {
+            Some(latest) => latest,
+            None => {
+                let mut builder = RegexBuilder::new(text);
+                builder.dot_matches_new_line(points_are_all);
+                let small = builder.clone().size_limit(KEPT_BYTES).build();
+                if let Err(regex::Error::CompiledTooBig(_)) = small {
+                    return builder.build().map(Rc::new);
+                }
+                (text.to_owned(), points_are_all, Rc::new(small?))
+            }
+        };
+        let regex = Rc::clone(&latest.2);
+        kept.push_front(latest);
+        kept.truncate(KEPT);
+        Ok(regex)
+    })
 }
 
 /// Why a pattern is none, without the drawing of it. The error's number follows from these words (`node/src/error.rs`).
@@ -216,19 +256,16 @@ fn regexp_replace(a: &Args, limit: usize) -> Result<ArrayRef> {
             (true, Some(with)) => patterns.column.at(0).and_then(|pattern| Start::of(pattern, with)),
             _ => None,
         };
-        let mut places = start.as_ref().map(|start| start.pattern.capture_locations());
+        let mut known = start.as_ref().map(Known::new);
         a.texts(|i, out| {
             let (s, text) = (s.at(i)?, with.at(i)?);
             if let Some(options) = &options {
                 options.at(i)?;
             }
-            if let (Some(start), Some(places)) = (&start, &mut places)
+            if let (Some(start), Some(known)) = (&start, &mut known)
                 && !s.as_bytes().contains(&b'\n')
             {
-                match start.pattern.captures_read(places, s) {
-                    Some(_) => start.expand(places, s, out),
-                    None => out.push_str(s),
-                }
+                start.replace(known, s, out);
                 return Some(());
             }
             let pattern = patterns.at(i)?;
@@ -250,8 +287,34 @@ fn regexp_replace(a: &Args, limit: usize) -> Result<ArrayRef> {
 /// replaced if `P` is found, and the groups are those of `P` alone. The cost of finding them depends only on the length
 /// of the match of `P`.
 struct Start {
-    pattern: Regex,
+    pattern: Rc<Regex>,
     pieces: Vec<Piece>,
+    /// `P` looks at nothing beside the text that it matches. Then its groups follow from that text: of the ways to match
+    /// `P` the first possible one is taken, and for two texts with the same match the same ways are possible.
+    by_match: bool,
+}
+
+/// What matches were replaced by. To find where a match ends takes a fraction of the time to find its groups.
+struct Known {
+    places: CaptureLocations,
+    replaced: HashMap<String, String>,
+    hits: usize,
+}
+
+/// Matches after which their replacements are no longer looked for if that was mostly in vain, the most of them that are
+/// kept, and the longest match in bytes that is.
+const TRIED: usize = 256;
+const REPLACED_MAX: usize = 4096;
+const MATCH_MAX: usize = 128;
+
+impl Known {
+    fn new(start: &Start) -> Self {
+        Known { places: start.pattern.capture_locations(), replaced: HashMap::new(), hits: 0 }
+    }
+
+    fn is_useful(&self) -> bool {
+        self.replaced.len() < TRIED || self.hits > self.replaced.len()
+    }
 }
 
 enum Piece {
@@ -271,8 +334,8 @@ impl Start {
             return None;
         }
         // The whole pattern has to compile: its error is reported by the code that compiles it.
-        Regex::new(pattern).ok()?;
-        let pattern = Regex::new(start).ok()?;
+        compiled(pattern, false).ok()?;
+        let pattern = compiled(start, false).ok()?;
         let mut pieces = Vec::new();
         let mut rest = with;
         while let Some(at) = rest.find('$') {
@@ -292,7 +355,32 @@ impl Start {
             };
         }
         pieces.push(Piece::Text(rest.to_owned()));
-        Some(Start { pattern, pieces })
+        let beside = [r"\b", r"\B", r"\z", r"\<", r"\>", "$"];
+        let by_match = !beside.iter().any(|word| start.contains(word));
+        Some(Start { pattern, pieces, by_match })
+    }
+
+    /// Appends a text of one line with its match replaced.
+    fn replace(&self, known: &mut Known, s: &str, out: &mut String) {
+        let matched = match self.by_match && known.is_useful() {
+            true => match self.pattern.find(s) {
+                Some(found) => Some(found.as_str()).filter(|matched| matched.len() <= MATCH_MAX),
+                None => return out.push_str(s),
+            },
+            false => None,
+        };
+        if let Some(replaced) = matched.and_then(|matched| known.replaced.get(matched)) {
+            known.hits += 1;
+            return out.push_str(replaced);
+        }
+        if self.pattern.captures_read(&mut known.places, s).is_none() {
+            return out.push_str(s);
+        }
+        let from = out.len();
+        self.expand(&known.places, s, out);
+        if let Some(matched) = matched.filter(|_| known.replaced.len() < REPLACED_MAX) {
+            known.replaced.insert(matched.to_owned(), out[from..].to_owned());
+        }
     }
 
     fn expand(&self, places: &CaptureLocations, s: &str, out: &mut String) {
@@ -354,17 +442,52 @@ mod tests {
                 let Some(start) = Start::of(pattern, &with) else { continue };
                 taken += 1;
                 let whole = Regex::new(pattern).unwrap();
-                let mut places = start.pattern.capture_locations();
-                for text in texts.iter().filter(|t| !t.contains('\n')) {
+                let mut known = Known::new(&start);
+                for text in texts.iter().chain(&texts).filter(|t| !t.contains('\n')) {
                     let mut found = String::new();
-                    match start.pattern.captures_read(&mut places, text) {
-                        Some(_) => start.expand(&places, text, &mut found),
-                        None => found.push_str(text),
-                    }
+                    start.replace(&mut known, text, &mut found);
                     assert_eq!(found, whole.replace_all(text, with.as_str()), "{pattern} in {text} by {with}");
                 }
             }
         }
         assert!(taken > 30, "{taken}");
+    }
+
+    #[test]
+    fn patterns_are_compiled_once_while_they_are_used() {
+        let first = compiled("a+", false).unwrap();
+        assert!(Rc::ptr_eq(&first, &compiled("a+", false).unwrap()));
+        assert!(!Rc::ptr_eq(&first, &compiled("a+", true).unwrap()), "a point means something else");
+        let large = r"\w{200}";
+        assert!(!Rc::ptr_eq(&compiled(large, false).unwrap(), &compiled(large, false).unwrap()), "too large to keep");
+        assert!(compiled("(", false).is_err());
+        (0..KEPT).for_each(|i| drop(compiled(&format!("b{i}"), false).unwrap()));
+        assert!(!Rc::ptr_eq(&first, &compiled("a+", false).unwrap()), "others came since");
+    }
+
+    #[test]
+    fn the_same_match_in_another_text_has_the_same_groups() {
+        let start = Start::of("^(a*)(a?b?).*$", "<${1}|${2}>").unwrap();
+        assert!(start.by_match);
+        assert!(!Start::of(r"^(a*)\b.*$", "${1}").unwrap().by_match, "what follows the match matters");
+        let mut known = Known::new(&start);
+        let mut replace = |s: &str| {
+            let mut out = String::new();
+            start.replace(&mut known, s, &mut out);
+            out
+        };
+        let texts = ["aa", "aab", "aac", "aaab", "b", "", "aax", "aaby"];
+        let found = texts.map(&mut replace);
+        assert_eq!(found, ["<aa|>", "<aa|b>", "<aa|>", "<aaa|b>", "<|b>", "<|>", "<aa|>", "<aa|b>"]);
+        assert_eq!(known.hits, 3);
+        // Matches that do not come again are not looked for for ever.
+        let start = Start::of("^([^/]+)/.*$", "${1}").unwrap();
+        let mut known = Known::new(&start);
+        for i in 0..2 * TRIED {
+            let mut out = String::new();
+            start.replace(&mut known, &format!("{i}/x"), &mut out);
+            assert_eq!(out, i.to_string());
+        }
+        assert_eq!(known.replaced.len(), TRIED);
     }
 }
