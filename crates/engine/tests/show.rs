@@ -152,6 +152,58 @@ async fn the_side_of_a_join_that_is_collected_is_smaller_where_more_workers_wait
 }
 
 #[tokio::test]
+async fn bounds_and_counts_that_are_known_are_not_read() {
+    let mut b = Bench::new().await;
+    let made = "create table t (k int, d date, at datetime(3), n bigint, s varchar(100), x double, m decimal(10, 2), \
+        e int) duplicate key(k) distributed by hash(k) buckets 1; \
+        insert into t values (3, '2024-02-29', '2024-01-01 10:00:00.25', null, 'b', -0.0, 1.5, null), \
+        (-7, '1999-12-31', '2023-01-01 10:00:00', 5, 'a', 2.5, -0.25, null); \
+        insert into t values (9, null, '2024-01-01 10:00:00.125', 6, 'c', 0.0, 12.25, null)";
+    assert_eq!(b.run(made).await, "ok");
+    let known = "select min(k), max(k), min(d), max(d), cast(min(at) as string), cast(max(at) as string), min(n), max(n), count(n), count(*), count(d), \
+        min(m), max(m) from t";
+    let read = known.replace("from t", "from t where k > -100");
+    let rows = "-7|9|1999-12-31|2024-02-29|2023-01-01 10:00:00.000|2024-01-01 10:00:00.250|5|6|2|3|2|-0.25|12.25";
+    let reads = async |b: &mut Bench, sql: &str| b.run(&format!("explain {sql}")).await.contains("NativeScanExec");
+    assert_eq!(b.last(&read).await, rows);
+    assert_eq!(b.last(known).await, rows);
+    assert!(!reads(&mut b, known).await);
+    for sql in ["min(s)", "max(x)", "min(e)", "min(k + 1)"].map(|what| format!("select {what} from t")) {
+        assert!(reads(&mut b, &sql).await, "{sql}");
+    }
+    assert_eq!(b.last("select min(s), max(s), max(x), min(e), max(e) from t").await, "a|c|2.5|NULL|NULL");
+    // Rows of one partition, of a part of the table, and deleted rows.
+    assert_eq!(b.last("select min(k), max(k) from (select k from t limit 3) q").await, "-7|9");
+    b.run("delete from t where k = -7").await;
+    assert!(reads(&mut b, known).await);
+    assert_eq!(b.last("select min(k), min(d), count(n), count(*) from t").await, "3|2024-02-29|1|2");
+    let made = "create table p (k int, v int) duplicate key(k) partition by range(k) \
+        (partition p1 values less than ('10'), partition p2 values less than ('20')) \
+        distributed by hash(k) buckets 2; insert into p values (1, 1), (15, 2)";
+    assert_eq!(b.run(made).await, "ok");
+    assert_eq!(b.last("select min(k), max(k) from p partition (p2)").await, "15|15");
+    assert_eq!(b.last("select min(k), max(k) from p").await, "1|15");
+    b.run("truncate table p partition (p1)").await;
+    assert_eq!(b.last("select min(k), max(v), count(v) from p").await, "15|2|1");
+    // Rows of a transaction that is not committed, and columns that came later.
+    b.run("begin; insert into p values (19, 3)").await;
+    assert_eq!(b.last("select min(k), max(k), count(v) from p").await, "15|19|2");
+    b.run("rollback").await;
+    assert_eq!(b.last("select max(k), count(v) from p").await, "15|1");
+    b.run("alter table p add column w int default '7'; insert into p values (12, 4, 8)").await;
+    assert_eq!(b.last("select min(w), max(w), count(w) from p").await, "7|8|2");
+    // Of rows that are merged when they are read only the keys keep their bounds.
+    let made = "create table a (k int, v int sum) aggregate key(k) distributed by hash(k) buckets 1; \
+        insert into a values (1, 10), (2, 3); insert into a values (1, 10)";
+    assert_eq!(b.run(made).await, "ok");
+    assert_eq!(b.last("select min(k), max(k), min(v), max(v), count(v) from a").await, "1|2|3|20|2");
+    let made = "create table u (k int, v int) unique key(k) distributed by hash(k) buckets 1; \
+        insert into u values (1, 10), (2, 3); insert into u values (1, 5)";
+    assert_eq!(b.run(made).await, "ok");
+    assert_eq!(b.last("select min(k), max(k), min(v), max(v), count(v) from u").await, "1|2|3|5|2");
+}
+
+#[tokio::test]
 async fn explain_says_why_a_query_is_no_look_up() {
     let mut b = Bench::new().await;
     let made = "create table u (k int, s varchar(10), v int) unique key(k, s) distributed by hash(k) buckets 2 \

@@ -85,6 +85,12 @@ pub struct NativeScanSpec {
     pub(super) segments: Vec<ScanSegment>,
     /// Number of segments of the snapshot, for EXPLAIN.
     segments_total: usize,
+    /// Rows of the segments that are not deleted.
+    rows: u64,
+    /// Whether the statistics of the table are those of these rows.
+    is_described: bool,
+    /// Statistics of the provider's columns, once the optimizer has asked for them: it asks many times.
+    known: Vec<OnceLock<ColumnStatistics>>,
     pub(super) settings: ScanSettings,
     requests: ScanRequests,
 }
@@ -118,7 +124,7 @@ impl NativeScanSpec {
         requests: ScanRequests,
     ) -> Self {
         let definition = state.schema();
-        let sources = (schema.fields().iter())
+        let sources: Vec<Source> = (schema.fields().iter())
             .map(|f| match f.name().as_str() {
                 SEGMENT_COLUMN => Source::Segment,
                 ROW_COLUMN => Source::Row,
@@ -127,7 +133,7 @@ impl NativeScanSpec {
             .collect();
         let all = super::by_age(state);
         let segments_total = state.segments().count();
-        let segments = (all.into_iter().enumerate())
+        let segments: Vec<ScanSegment> = (all.into_iter().enumerate())
             .filter(|(_, s)| s.added > after && wanted.contains(s.segment.tablet))
             .map(|(age, s)| ScanSegment {
                 age: age as u32,
@@ -136,18 +142,30 @@ impl NativeScanSpec {
                 deleted: s.deleted.cloned(),
             })
             .collect();
+        let rows = segments.iter().map(ScanSegment::live_rows).sum::<u64>();
         NativeScanSpec {
             name: name.to_string(),
             table: table.clone(),
             state: Arc::clone(state),
             readers: Arc::clone(readers),
             schema: Arc::clone(schema),
+            known: sources.iter().map(|_| OnceLock::new()).collect(),
             sources,
             segments,
             segments_total,
+            rows,
+            is_described: rows == state.rows() && super::statistics::are_of_live_rows(state),
             settings,
             requests,
         }
+    }
+
+    /// Returns the statistics of a column of the provider.
+    fn known(&self, at: usize) -> &ColumnStatistics {
+        self.known[at].get_or_init(|| match self.sources[at] {
+            Source::Stored(own) => super::statistics::column(&self.state, own, self.schema.field(at).data_type()),
+            Source::Segment | Source::Row => ColumnStatistics::new_unknown(),
+        })
     }
 
     /// Returns whether the row groups of one tablet may go to several workers.
@@ -422,11 +440,7 @@ impl ExecutionPlan for NativeScanExec {
 impl NativeScanExec {
     /// Returns the least and the greatest number of a column of the provider, if they are known.
     fn bounds(&self, at: usize) -> Option<(i64, i64)> {
-        let known = super::statistics::column(
-            &self.spec.state,
-            self.spec.sources[at].stored()?,
-            self.spec.schema.field(at).data_type(),
-        );
+        let known = self.spec.known(at);
         Some((whole(known.min_value.get_value()?)?, whole(known.max_value.get_value()?)?))
     }
 
@@ -451,17 +465,18 @@ impl NativeScanExec {
     }
 
     /// The row count is exact as long as nothing filters. Bounds of columns hold for every row; their counts are those
-    /// of all rows ever loaded.
+    /// of all rows ever loaded. Where all of these are returned, both are exact.
     fn statistics(&self) -> Statistics {
         let spec = &self.spec;
-        let rows = spec.segments.iter().map(ScanSegment::live_rows).sum::<u64>() as usize;
+        let rows = spec.rows as usize;
         let bytes: u64 = spec.segments.iter().map(|s| s.described().bytes).sum();
         let filtered = !self.predicates.is_empty();
         let fetched = self.fetch.map_or(rows, |n| n.min(rows));
-        let columns = (self.projection.iter().zip(self.schema().fields()))
-            .map(|(&i, field)| match spec.sources[i] {
-                Source::Stored(at) => super::statistics::column(&spec.state, at, field.data_type()),
-                Source::Segment | Source::Row => ColumnStatistics::new_unknown(),
+        let is_exact = spec.is_described && !filtered && self.fetch.is_none();
+        let columns = (self.projection.iter())
+            .map(|&at| match spec.known(at).clone() {
+                known if is_exact => super::statistics::exact(known, spec.schema.field(at).data_type()),
+                known => known,
             })
             .collect();
         Statistics {

@@ -12,7 +12,7 @@ use super::convert::{convert, keeps_order};
 use super::options::{WriteOptions, file_field};
 use super::scan::added_default;
 use super::{ObjectReader, Result};
-use crate::table::data::ColumnStats;
+use crate::table::data::{ColumnStats, Derived};
 use crate::table::schema::{ColumnId, TableColumn};
 
 /// Bounds of a column's values in several zones (row groups or pages), one entry per zone, in the column's current
@@ -143,7 +143,14 @@ pub(super) fn of_object(options: &WriteOptions, metadata: &ParquetMetaData, null
     let schema = metadata.file_metadata().schema_descr();
     let mut stats = Vec::with_capacity(nulls.len());
     for ((i, column), nulls) in options.schema.columns.iter().enumerate().zip(nulls) {
-        let mut known = ColumnStats { column: column.id, min: None, max: None, nulls: *nulls, sketch: Vec::new() };
+        let mut known = ColumnStats {
+            column: column.id,
+            min: None,
+            max: None,
+            nulls: *nulls,
+            sketch: Vec::new(),
+            distinct: Derived::default(),
+        };
         let leaf = (0..schema.num_columns()).find(|leaf| schema.get_column_root_idx(*leaf) == i);
         let flat = leaf.filter(|leaf| schema.column(*leaf).path().parts().len() == 1);
         if let Some(leaf) = flat {

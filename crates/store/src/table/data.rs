@@ -5,7 +5,9 @@
 //! the chain's state says which rows of a segment are deleted.
 
 use std::fmt;
+use std::sync::OnceLock;
 
+use dipper_base::sketch::HyperLogLog;
 use roaring::RoaringBitmap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
@@ -99,6 +101,32 @@ pub struct ColumnStats {
     /// HyperLogLog sketch of the values (`dipper_base::sketch`), empty when there is none.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "base64_bytes")]
     pub sketch: Vec<u8>,
+    /// The number of distinct values by the sketch, once it was asked for.
+    #[serde(skip)]
+    pub distinct: Derived<u64>,
+}
+
+impl ColumnStats {
+    /// Estimates the number of distinct values; `None` without a sketch.
+    pub fn distinct(&self) -> Option<u64> {
+        *self.distinct.0.get_or_init(|| HyperLogLog::from_bytes(&self.sketch).ok().map(|sketch| sketch.estimate()))
+    }
+}
+
+/// What follows from other fields, kept once it was worked out. It takes no part in comparisons.
+#[derive(Debug, Clone)]
+pub struct Derived<T>(OnceLock<Option<T>>);
+
+impl<T> Default for Derived<T> {
+    fn default() -> Self {
+        Derived(OnceLock::new())
+    }
+}
+
+impl<T> PartialEq for Derived<T> {
+    fn eq(&self, _other: &Self) -> bool {
+        true
+    }
 }
 
 impl fmt::Display for ObjectId {

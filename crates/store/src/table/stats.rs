@@ -7,7 +7,7 @@ use std::sync::Arc;
 use dipper_base::sketch::hll_union;
 use dipper_base::types::SqlType;
 
-use super::data::ColumnStats;
+use super::data::{ColumnStats, Derived};
 use super::order::compare_text;
 use super::schema::{ColumnId, TableColumn, TableSchema};
 
@@ -67,7 +67,14 @@ fn widens(from: &SqlType, to: &SqlType) -> bool {
 fn constant(column: &TableColumn, rows: u64) -> ColumnStats {
     let value = column.added_default.clone();
     let nulls = if value.is_none() { rows } else { 0 };
-    ColumnStats { column: column.id, min: value.clone(), max: value, nulls, sketch: Vec::new() }
+    ColumnStats {
+        column: column.id,
+        min: value.clone(),
+        max: value,
+        nulls,
+        sketch: Vec::new(),
+        distinct: Derived::default(),
+    }
 }
 
 /// Merges statistics of a column over two sets of rows, given with their sizes. If one side has values but no bound,
@@ -91,6 +98,7 @@ pub fn merge_stats(data_type: &SqlType, a: (&ColumnStats, u64), b: (&ColumnStats
         max: bound(&a.max, &b.max, Ordering::Greater),
         nulls: a.nulls + b.nulls,
         sketch: union(&a.sketch, &b.sketch),
+        distinct: Derived::default(),
     }
 }
 
@@ -110,7 +118,14 @@ mod tests {
 
     fn stats(min: Option<&str>, max: Option<&str>, nulls: u64) -> ColumnStats {
         let text = |t: Option<&str>| t.map(str::to_string);
-        ColumnStats { column: 0, min: text(min), max: text(max), nulls, sketch: Vec::new() }
+        ColumnStats {
+            column: 0,
+            min: text(min),
+            max: text(max),
+            nulls,
+            sketch: Vec::new(),
+            distinct: Derived::default(),
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use dipper_base::types::SqlType;
 use object_store::ObjectStore;
 
-use super::data::{ColumnStats, DataObject, SegmentId, Tablet};
+use super::data::{ColumnStats, DataObject, Derived, SegmentId, Tablet};
 use super::schema::{Bounds, Model, Partition, TableColumn};
 use super::test_support::{bits, column, memory, object, partition, range, rowset, schema};
 use super::*;
@@ -314,6 +314,7 @@ async fn definitions_follow_each_other_and_statistics_follow_them() {
         max: Some(max.into()),
         nulls: 1,
         sketch: Vec::new(),
+        distinct: Derived::default(),
     };
     for (min, max) in [("9", "10"), ("-5", "9")] {
         let load = rowset(vec![object(t.begin(), 0, &[(0, 0, 5)])]);
