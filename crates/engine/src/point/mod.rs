@@ -274,7 +274,7 @@ impl Session {
 
     /// Runs a query as a look-up, if it is one.
     pub(crate) async fn look_up(&mut self, query: &QueryText, params: &[VarValue]) -> Result<Option<Rows>> {
-        if !self.looks_up() {
+        if !self.looks_up() || !recognise::has_its_clauses(query) {
             return Ok(None);
         }
         let options = self.parse_options();

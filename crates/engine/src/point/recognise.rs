@@ -6,7 +6,7 @@ use dipper_sql::charter::table_refs;
 use dipper_store::table::schema::TableSchema;
 use sqlparser::ast::{
     BinaryOperator, Distinct, Expr, GroupByExpr, Ident, LimitClause, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, TableFactor, UnaryOperator, Value, ValueWithSpan,
+    SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins, UnaryOperator, Value, ValueWithSpan,
     WildcardAdditionalOptions,
 };
 
@@ -97,6 +97,16 @@ pub(super) const MORE_IN_FROM: &str = "the query has more in FROM than the name 
 
 fn no(why: impl Into<String>) -> No {
     Some(why.into())
+}
+
+/// Returns whether a query has the clauses of a look-up and no others. Most queries have not: their text need not be
+/// read once more without its constants.
+pub(super) fn has_its_clauses(query: &QueryText) -> bool {
+    let ast = query.ast.as_ref();
+    let SetExpr::Select(select) = ast.body.as_ref() else { return false };
+    let is_plain = |from: &TableWithJoins| from.joins.is_empty() && plain_factor(&from.relation);
+    let [from] = select.from.as_slice() else { return false };
+    is_plain(from) && select.selection.is_some() && other_clause(ast, select).is_none()
 }
 
 /// Takes a query apart, if it may be a look-up.
