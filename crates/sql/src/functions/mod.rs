@@ -44,6 +44,7 @@ mod floats;
 mod full_text;
 mod func;
 mod funnel;
+mod geography;
 mod growth;
 mod hash;
 mod histograms;
@@ -126,7 +127,7 @@ pub use window_memory::with_window_memory;
 
 /// Returns all scalar functions of this module, by family.
 fn families() -> Vec<(&'static str, Vec<func::Def>)> {
-    let tables: [(&'static str, &[func::Def]); 40] = [
+    let tables: [(&'static str, &[func::Def]); 41] = [
         ("Text", string::DEFS),
         ("Text", search::DEFS),
         ("Text", levenshtein::DEFS),
@@ -155,6 +156,7 @@ fn families() -> Vec<(&'static str, Vec<func::Def>)> {
         ("Masks", mask::DEFS),
         ("URLs", url::DEFS),
         ("IP addresses", addresses::DEFS),
+        ("Geography", geography::DEFS),
         ("Regular expressions", regex::DEFS),
         ("Arrays", array::DEFS),
         ("Arrays", array_numbers::DEFS),
