@@ -16,8 +16,9 @@ pub(super) fn alter(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
             ViewChange::Comment(c.comment()?.ok_or_else(|| c.expected("COMMENT"))?)
         } else {
             let columns = super::ddl::view_columns(c)?;
+            let comment = c.comment()?;
             c.expect(&["AS"])?;
-            ViewChange::Query { columns, query: c.query()? }
+            ViewChange::Query { columns, comment, query: c.query()? }
         };
         return Ok(Statement::AlterView { name, change });
     }

@@ -6,7 +6,7 @@ use sqlparser::tokenizer::Token;
 use super::cursor::Cursor;
 use super::{access, catalogs, columns, functions, partitions, table, volume};
 use crate::error::SqlError;
-use crate::statement::{CreateIndex, CreateView, IndexDef, ObjectKind, Statement};
+use crate::statement::{CreateIndex, CreateView, IndexDef, ObjectKind, Statement, ViewKind};
 
 pub(super) fn create(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["CREATE"])?;
@@ -34,6 +34,9 @@ pub(super) fn create(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         c.accept_word("GLOBAL");
         c.expect(&["ALIAS", "FUNCTION"])?;
         return functions::create(c, global);
+    }
+    if !or_replace && c.accept(&["MATERIALIZED", "VIEW"]) {
+        return create_materialized_view(c);
     }
     let start = c.index();
     let external = c.accept_word("EXTERNAL");
@@ -122,7 +125,59 @@ fn create_view(c: &mut Cursor<'_>, or_replace: bool) -> Result<Statement, SqlErr
         let _ = c.accept_any(&["CASCADED", "LOCAL"]);
         c.expect(&["CHECK", "OPTION"])?;
     }
-    Ok(Statement::CreateView(CreateView { name, or_replace, if_not_exists, columns, comment, query }))
+    let kind = ViewKind::Plain;
+    Ok(Statement::CreateView(CreateView { kind, name, or_replace, if_not_exists, columns, comment, query }))
+}
+
+/// Reads `[IF NOT EXISTS] name [(columns)] [clauses] AS query`, after MATERIALIZED VIEW. Clauses say when and where
+/// rows are stored; a view without such clauses belongs to its table.
+fn create_materialized_view(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    let if_not_exists = c.if_not_exists();
+    let name = c.name()?;
+    let columns = view_columns(c)?;
+    let mut comment = None;
+    let mut kind = ViewKind::OfTable;
+    while !c.accept_word("AS") {
+        if c.at_end() {
+            return Err(c.expected("AS"));
+        }
+        if let Some(text) = c.comment()? {
+            comment = Some(text);
+        } else if c.accept_word("PROPERTIES") {
+            c.properties(false)?;
+        } else {
+            kind = ViewKind::Materialized;
+            skip_clause(c)?;
+        }
+    }
+    let query = c.query()?;
+    Ok(Statement::CreateView(CreateView { kind, name, or_replace: false, if_not_exists, columns, comment, query }))
+}
+
+/// Skips one token, or all between parentheses.
+fn skip_clause(c: &mut Cursor<'_>) -> Result<(), SqlError> {
+    if !c.accept_token(&Token::LParen) {
+        c.advance();
+        return Ok(());
+    }
+    while !c.accept_token(&Token::RParen) {
+        if c.at_end() {
+            return Err(c.expected("')'"));
+        }
+        skip_clause(c)?;
+    }
+    Ok(())
+}
+
+/// Reads `[IF EXISTS] name [ON table]`, after DROP MATERIALIZED VIEW.
+fn drop_materialized_view(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    let if_exists = c.if_exists();
+    let name = c.name()?;
+    if c.accept_word("ON") {
+        c.name()?;
+        return Ok(Statement::DropNothing { kind: "MATERIALIZED VIEW".into() });
+    }
+    Ok(Statement::Drop { kind: ObjectKind::View, names: vec![name], if_exists, force: false })
 }
 
 /// `(a, b COMMENT 'text')` of a view, or nothing.
@@ -177,6 +232,9 @@ pub(super) fn drop(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     if global || c.accept_word("FUNCTION") {
         return functions::drop(c, global);
     }
+    if c.accept(&["MATERIALIZED", "VIEW"]) {
+        return drop_materialized_view(c);
+    }
     if c.peek_words(&["STATS"]) || c.peek_words(&["EXPIRED", "STATS"]) {
         return super::admin::drop_stats(c);
     }
@@ -223,6 +281,14 @@ pub(super) fn msck(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
 
 pub(super) fn refresh(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["REFRESH"])?;
+    // A materialized view is computed by each query, so there is nothing to choose.
+    if c.accept(&["MATERIALIZED", "VIEW"]) {
+        let name = c.name()?;
+        if c.accept_any(&["AUTO", "COMPLETE"]).is_none() && c.accept_any(&["PARTITION", "PARTITIONS"]).is_some() {
+            skip_clause(c)?;
+        }
+        return Ok(Statement::Refresh { kind: Some(ObjectKind::View), name });
+    }
     c.accept_word("EXTERNAL");
     let kind = if c.accept_word("CATALOG") { None } else { Some(kind(c)?) };
     let name = c.name()?;

@@ -10,7 +10,6 @@ use crate::statement::Statement;
 /// Kinds of objects that dipper does not have, by the words of their statements; of two that begin alike the longer one
 /// comes first.
 const KINDS: &[&[&str]] = &[
-    &["MATERIALIZED", "VIEW"],
     &["STORAGE", "POLICY"],
     &["STORAGE", "VAULT"],
     &["ROW", "POLICY"],
@@ -79,10 +78,13 @@ const STATEMENTS: &[Known] = &[
     (&["WARM"], "WARM UP is not supported; CACHE SELECT columns FROM table fills the data cache"),
     (&["PLAN", "REPLAYER"], "PLAN REPLAYER is not supported; EXPLAIN shows a plan"),
     (&["REFRESH", "LDAP"], "LDAP is not supported"),
-    (&["REFRESH", "MATERIALIZED", "VIEW"], "materialized views are not supported yet"),
+    (
+        &["ALTER", "MATERIALIZED", "VIEW"],
+        "ALTER MATERIALIZED VIEW is not supported: it is a view, which nothing refreshes",
+    ),
     (&["REFRESH", "DICTIONARY"], "REFRESH DICTIONARY is not supported: there are no dictionaries"),
-    (&["CANCEL", "MATERIALIZED", "VIEW"], "materialized views are not supported yet"),
-    (&["CANCEL", "REFRESH"], "materialized views are not supported yet"),
+    (&["CANCEL", "MATERIALIZED", "VIEW"], "a materialized view is a view, which nothing refreshes"),
+    (&["CANCEL", "REFRESH"], "a materialized view is a view, which nothing refreshes"),
     (&["CANCEL", "TASK"], "there are no jobs whose tasks could be cancelled"),
     (&["CANCEL", "EXPORT"], "there are no exports to cancel: EXPORT is not supported"),
     (&["CANCEL", "WARM", "UP"], "there is no WARM UP job to cancel"),
@@ -156,7 +158,6 @@ pub(super) fn statement(c: &mut Cursor<'_>) -> Option<Result<Statement, SqlError
     }
     c.seek(at);
     let cure = match *kind {
-        ["MATERIALIZED", ..] => " yet; CREATE VIEW, or CREATE TABLE ... AS SELECT",
         ["ROUTINE", ..] => ": there are no jobs that load; Stream Load takes rows over HTTP",
         ["STORAGE", "VAULT"] => "; there are storage volumes: CREATE STORAGE VOLUME",
         [.., "REPOSITORY"] => "; `dipper backup` and `dipper restore` are commands",

@@ -612,9 +612,22 @@ pub enum StoredAs {
     },
 }
 
-/// CREATE VIEW.
+/// What a statement that creates a view calls the view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ViewKind {
+    /// VIEW.
+    Plain,
+    /// MATERIALIZED VIEW with a storage and refreshes of its own.
+    Materialized,
+    /// MATERIALIZED VIEW that speeds up queries of its table, and is no object that a query names.
+    OfTable,
+}
+
+/// CREATE VIEW and CREATE MATERIALIZED VIEW.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CreateView {
+    /// The kind of the view.
+    pub kind: ViewKind,
     /// The view.
     pub name: Name,
     /// Whether OR REPLACE was written.
@@ -636,6 +649,8 @@ pub enum ViewChange {
     Query {
         /// Column names (and comments), empty when not written: those that the view has.
         columns: Vec<(String, Option<String>)>,
+        /// COMMENT; `None` when not written: the comment that the view has.
+        comment: Option<String>,
         /// The query.
         query: QueryText,
     },

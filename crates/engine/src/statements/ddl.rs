@@ -6,7 +6,7 @@ use std::sync::Arc;
 use dipper_base::names::{BUILTIN_VOLUME, CATALOG, DEFAULT_DATABASE};
 use dipper_dialect::statement::{
     ColumnDef, CreateExternalTable, CreateView, DatabaseAlteration, Literal, Name, ObjectKind, Properties, QueryText,
-    RowFormat, StoredAs, TableChange, ViewChange,
+    RowFormat, StoredAs, TableChange, ViewChange, ViewKind,
 };
 use dipper_lake::files::define::{self, FORMAT_PARQUET, FORMAT_TEXT, LAZY_SIMPLE_SERDE, hive_spelling};
 use dipper_store::catalog::{
@@ -342,6 +342,16 @@ pub(super) async fn create_view(session: &mut Session, create: &CreateView, ddl:
         ..view_of(session, &create.query, ddl)
     };
     check_view(session, &create.query, &view.columns).await?;
+    match create.kind {
+        ViewKind::Plain => {}
+        ViewKind::Materialized => {
+            session.note(1105, format!("materialized view {name} is a view: each query that names it computes it"));
+        }
+        ViewKind::OfTable => {
+            session.note(1105, format!("materialized view {name} is not kept: queries read the table itself"));
+            return Ok(Outcome::ok());
+        }
+    }
     let on_exists = match (create.or_replace, create.if_not_exists) {
         (true, _) => OnExists::Replace,
         (_, true) => OnExists::Keep,
@@ -404,10 +414,11 @@ pub(super) async fn alter_view(session: &mut Session, name: &Name, change: &View
     };
     let def = match change {
         ViewChange::Comment(comment) => View { comment: Some(comment.clone()), ..before.clone() },
-        ViewChange::Query { columns, query } => {
+        ViewChange::Query { columns, comment, query } => {
             let columns = if columns.is_empty() { before.columns.clone() } else { view_columns(columns) };
             check_view(session, query, &columns).await?;
-            View { columns, comment: before.comment.clone(), ..view_of(session, query, ddl) }
+            let comment = comment.clone().or_else(|| before.comment.clone());
+            View { columns, comment, ..view_of(session, query, ddl) }
         }
     };
     commit(session, &database, vec![redefine(&database, found, TableDef::View(def))]).await?;
