@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use arrow::datatypes::DataType;
+use arrow::array::{RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::datatypes::{DataType, Schema};
 use async_trait::async_trait;
 use dipper_dialect::statement::{Parsed, Statement};
 use dipper_engine::load::infile::Infile;
@@ -105,14 +106,33 @@ fn done(done: dipper_engine::Done) -> Done {
     Done { affected_rows: done.affected_rows, last_insert_id, info: done.info }
 }
 
-fn response(outcome: Outcome) -> Response {
+/// Whether values of a column are BITMAP or HLL, which clients get as NULL unless they ask for the bytes.
+fn is_opaque(column: &Column) -> bool {
+    column.field.metadata().get("dipper.type").is_some_and(|declared| matches!(declared.as_str(), "bitmap" | "hll"))
+}
+
+fn without_opaque(batch: &RecordBatch, opaque: &[bool]) -> Result<RecordBatch, EngineError> {
+    let columns = batch.columns().iter().zip(opaque);
+    let columns = columns.map(|(column, opaque)| match opaque {
+        true => new_null_array(column.data_type(), column.len()),
+        false => Arc::clone(column),
+    });
+    let fields: Vec<_> = batch.schema().fields().iter().map(|f| f.as_ref().clone().with_nullable(true)).collect();
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns.collect(), &options)?)
+}
+
+fn response(outcome: Outcome, shows_objects: bool) -> Response {
     match outcome {
         Outcome::Done(done) => Response::Done(self::done(done)),
         Outcome::Rows(rows) => {
             let columns = definitions(&rows.columns);
             // The protocol crate knows one number of digits per column.
             let several = rows.columns.iter().any(|column| has_several_digits(&column.field));
+            let opaque: Vec<bool> = rows.columns.iter().map(|column| !shows_objects && is_opaque(column)).collect();
+            let has_opaque = opaque.contains(&true);
             let shown = move |batch| match several {
+                _ if has_opaque => without_opaque(&batch, &opaque),
                 true => several_digits_shown(&batch, rows.columns.iter().map(|c| c.field.as_ref())).map_err(Into::into),
                 false => Ok(batch),
             };
@@ -276,7 +296,7 @@ async fn run(
 ) -> Result<Response, SqlError> {
     let params = params.iter().map(params::value).collect();
     let outcome = session.execute(source, parsed, params).await.map_err(|e| sql_error(&e))?;
-    Ok(response(outcome))
+    Ok(response(outcome, session.variables().flag("return_object_data_as_binary")))
 }
 
 #[async_trait]

@@ -657,7 +657,12 @@ const FOREIGN: &[Definition] = &[
     acts("require_sequence_in_insert", "true", TrueFalse, "INSERT into a table with a sequence column must name it"),
     inert("resource_group", "", Text),
     inert("resource_variable", "", Text),
-    inert("return_object_data_as_binary", "false", TrueFalse),
+    acts(
+        "return_object_data_as_binary",
+        "false",
+        TrueFalse,
+        "BITMAP and HLL values are sent as their bytes; otherwise as NULL",
+    ),
     inert("rewrite_count_distinct_to_bitmap_hll", "true", TrueFalse),
     inert("rewrite_or_to_in_predicate_threshold", "2", COUNT),
     inert("round_precise_decimalv2_value", "false", TrueFalse),

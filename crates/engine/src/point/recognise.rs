@@ -1,9 +1,10 @@
 //! Recognises queries for rows by their whole key, from their syntax tree alone.
 
+use dipper_base::types::SqlType;
 use dipper_dialect::statement::{Name, QueryText};
 use dipper_sql::charter::session::{TableRef, VarValue};
 use dipper_sql::charter::table_refs;
-use dipper_store::table::schema::TableSchema;
+use dipper_store::table::schema::{TableColumn, TableSchema};
 use sqlparser::ast::{
     BinaryOperator, Distinct, Expr, GroupByExpr, Ident, LimitClause, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins, UnaryOperator, Value, ValueWithSpan,
@@ -442,6 +443,16 @@ impl<'q> Lookup<'q> {
         // A query that names one hidden column sees all of them.
         if items.contains(&Item::All) && named.chain(&extra_columns).any(|c| schema.columns[*c].hidden) {
             return Err(no("the query names a hidden column beside *"));
+        }
+        // Clients get these values as NULL, or as their bytes if the session says so.
+        let is_opaque = |c: &TableColumn| matches!(c.data_type, SqlType::Hll | SqlType::Bitmap);
+        let sent = |item: &Item| match item {
+            Item::All => schema.columns.iter().any(is_opaque),
+            Item::Column(c) => is_opaque(&schema.columns[*c]),
+            Item::Expression(_) => false,
+        };
+        if items.iter().any(sent) {
+            return Err(no("the select list has BITMAP or HLL columns"));
         }
         Ok(Found { keys: fixed, rows, items, extra, extra_columns })
     }

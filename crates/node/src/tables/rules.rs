@@ -172,16 +172,6 @@ fn values(schema: &TableSchema) -> Result<()> {
             (_, None) => {}
         }
     }
-    if schema.model != Model::Aggregate {
-        for column in &schema.columns {
-            if matches!(column.data_type, SqlType::Hll) {
-                return invalid(format!(
-                    "column {}: HLL columns need HLL_UNION, in an AGGREGATE KEY table",
-                    column.name
-                ));
-            }
-        }
-    }
     for column in &schema.columns {
         let is_set = matches!(column.data_type, SqlType::Hll | SqlType::Bitmap);
         if is_set != (column.default == Some(DefaultValue::Empty)) {
