@@ -26,6 +26,7 @@ const TABLE_FUNCTIONS: &[&str] = &[
     "explode_json_array_int",
     "explode_json_array_json",
     "explode_json_array_string",
+    "explode_json_object",
     "explode_map",
     "explode_numbers",
     "explode_split",
@@ -213,6 +214,10 @@ fn unnested(factor: &mut TableFactor) -> Result<Option<TableFactor>, SqlError> {
 fn expressions(function: &str, args: &[FunctionArg]) -> Result<Vec<AstExpr>, SqlError> {
     args.iter()
         .map(|arg| match arg {
+            // NULL without a type has no elements.
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(AstExpr::Value(value))) if value.value == Value::Null => {
+                Ok(call("array", Vec::new()))
+            }
             FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Ok(arrays_as_calls(expr.clone())),
             other => Err(SqlError::unsupported(format!("{function}({other}): an expression is expected"), None)),
         })
@@ -233,10 +238,10 @@ fn arrays_as_calls(mut expr: AstExpr) -> AstExpr {
 /// Returns the columns of a table function: their default names, and the elements of an array as a select item.
 ///
 /// Arrays and maps are told apart by the number of columns that are `named`, because types are not known here.
-fn columns(function: &str, mut args: Vec<AstExpr>, named: usize) -> Result<Vec<(&'static str, AstExpr)>, SqlError> {
+fn columns(function: &str, args: Vec<AstExpr>, named: usize) -> Result<Vec<(&'static str, AstExpr)>, SqlError> {
     let wanted = match function {
         "explode_split" => 2..=2,
-        "unnest" => 1..=usize::MAX,
+        "unnest" | "explode" | "posexplode" => 1..=usize::MAX,
         _ => 1..=1,
     };
     if !TABLE_FUNCTIONS.contains(&function) && function != "unnest" {
@@ -259,12 +264,19 @@ fn columns(function: &str, mut args: Vec<AstExpr>, named: usize) -> Result<Vec<(
         array: false,
         format: None,
     };
-    let is_map = function == "explode_map" || (function == "explode" && named == 2);
+    let is_map = function == "explode_map" || (function == "explode" && named == 2 && args.len() == 1);
     Ok(match function {
         _ if is_map => vec![("key", rows(call("map_keys", args.clone()))), ("value", rows(call("map_values", args)))],
         "posexplode" => {
-            let positions = call("array_range", vec![call("array_size", args.clone())]);
-            vec![("pos", rows(positions)), ("col", rows(args.swap_remove(0)))]
+            let sizes: Vec<AstExpr> = args.iter().map(|arg| call("array_size", vec![arg.clone()])).collect();
+            let size = if let [size] = sizes.as_slice() { size.clone() } else { longest(sizes) };
+            let positions = ("pos", rows(call("array_range", vec![size])));
+            std::iter::once(positions).chain(args.into_iter().map(|arg| ("col", rows(arg)))).collect()
+        }
+        "explode_json_object" => {
+            let of_all = AstExpr::value(Value::SingleQuotedString("$.*".into()));
+            let values = call("json_extract", vec![args[0].clone(), of_all]);
+            vec![("key", rows(call("json_keys", args))), ("value", json(vec![values], true))]
         }
         "explode_split" => vec![("col", rows(call("split_by_string", args)))],
         "explode_numbers" => vec![("col", rows(call("array_range", args)))],
@@ -280,6 +292,29 @@ fn columns(function: &str, mut args: Vec<AstExpr>, named: usize) -> Result<Vec<(
     })
 }
 
+/// Returns the largest of the sizes of arrays, of which some may be NULL.
+fn longest(sizes: Vec<AstExpr>) -> AstExpr {
+    let zero = || AstExpr::value(Value::Number("0".into(), false));
+    call("greatest", sizes.into_iter().map(|size| call("coalesce", vec![size, zero()])).collect())
+}
+
+/// Makes one column of several: a STRUCT with the positions as `pos` and the elements as `col1`, `col2` and so on.
+fn as_struct(columns: Vec<(&'static str, AstExpr)>) -> Vec<(&'static str, AstExpr)> {
+    let mut elements = 0;
+    let fields = columns.into_iter().flat_map(|(name, expr)| {
+        let name = match name {
+            "col" => {
+                elements += 1;
+                format!("col{elements}")
+            }
+            other => other.to_string(),
+        };
+        [AstExpr::value(Value::SingleQuotedString(name)), expr]
+    });
+    let fields = fields.collect();
+    vec![("col", call("named_struct", fields))]
+}
+
 /// Builds `LATERAL (SELECT unnest(array) AS column, ...) AS name`.
 fn elements(
     function: &str,
@@ -287,6 +322,10 @@ fn elements(
     names: Vec<Ident>,
     name: Ident,
 ) -> Result<TableFactor, SqlError> {
+    let columns = match names.len() == 1 && columns.len() > 1 && !function.eq_ignore_ascii_case("unnest") {
+        true => as_struct(columns),
+        false => columns,
+    };
     if names.len() > columns.len() {
         let message = format!("{function} yields {} column(s), {} are named", columns.len(), names.len());
         return Err(SqlError::unsupported(message, None));
