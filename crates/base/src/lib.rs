@@ -5,12 +5,15 @@
 //!
 //! This crate must not know I/O, tokio, parquet and DataFusion.
 
+pub mod address;
 mod bitmap_doris;
 mod bitmap_ops;
 mod bitmap_union;
 pub mod calendar;
 pub mod client;
 pub mod definition;
+pub mod floats;
+pub mod json;
 pub mod names;
 pub mod near;
 pub mod policy;

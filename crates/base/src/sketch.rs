@@ -140,7 +140,10 @@ impl HyperLogLog {
     pub fn add_array(&mut self, array: &dyn Array) -> bool {
         let data_type = array.data_type();
         let is_value = data_type.is_primitive()
-            || matches!(data_type, DataType::Boolean | DataType::Utf8View | DataType::BinaryView);
+            || matches!(
+                data_type,
+                DataType::Boolean | DataType::Utf8View | DataType::BinaryView | DataType::FixedSizeBinary(_)
+            );
         if !is_value {
             return false;
         }
@@ -155,6 +158,9 @@ impl HyperLogLog {
                 array.as_string_view().iter().flatten().for_each(|v| self.add(hash_bytes(v.as_bytes())))
             }
             DataType::BinaryView => array.as_binary_view().iter().flatten().for_each(|v| self.add(hash_bytes(v))),
+            DataType::FixedSizeBinary(_) => {
+                array.as_fixed_size_binary().iter().flatten().for_each(|v| self.add(hash_bytes(v)))
+            }
             _ => downcast_primitive_array!(
                 array => array.iter().flatten().for_each(|v| {
                     self.add(v.to_i64().map_or_else(|| hash_bytes(v.to_byte_slice()), hash_integer))

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
 use serde::{Deserialize, Serialize};
 
+use crate::address;
+
 /// A column type as a statement names it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -58,6 +60,10 @@ pub enum SqlType {
     Hll,
     /// BITMAP: a set of 64-bit integers, as a serialised Roaring treemap.
     Bitmap,
+    /// IPV4: an address of four bytes (`crate::address`).
+    Ipv4,
+    /// IPV6: an address of sixteen bytes.
+    Ipv6,
 }
 
 impl SqlType {
@@ -79,6 +85,8 @@ impl SqlType {
             SqlType::Decimal(p, s) => DataType::Decimal256(*p, *s),
             SqlType::Char(_) | SqlType::Varchar(_) | SqlType::String | SqlType::Json => DataType::Utf8View,
             SqlType::Binary | SqlType::Hll | SqlType::Bitmap => DataType::BinaryView,
+            SqlType::Ipv4 => address::IPV4,
+            SqlType::Ipv6 => address::IPV6,
             SqlType::Date => DataType::Date32,
             SqlType::DateTime(_) => DataType::Timestamp(TimeUnit::Microsecond, None),
             SqlType::Time(_) => DataType::Time64(TimeUnit::Microsecond),
@@ -125,6 +133,8 @@ impl fmt::Display for SqlType {
             SqlType::Json => f.write_str("json"),
             SqlType::Hll => f.write_str("hll"),
             SqlType::Bitmap => f.write_str("bitmap"),
+            SqlType::Ipv4 => f.write_str("ipv4"),
+            SqlType::Ipv6 => f.write_str("ipv6"),
             SqlType::Array(item) => write!(f, "array<{item}>"),
             SqlType::Map(key, value) => write!(f, "map<{key},{value}>"),
             SqlType::Struct(fields) => {

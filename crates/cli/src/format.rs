@@ -196,6 +196,8 @@ fn printable(batch: &RecordBatch, fields: &[FieldRef]) -> Vec<ArrayRef> {
     let text = |(at, column): (usize, &ArrayRef)| {
         let digits = fields.get(at).and_then(|field| digits_of(field));
         match column.data_type() {
+            // IPV4 and IPV6.
+            DataType::FixedSizeBinary(_) => texts_of(column, None).unwrap_or_else(|_| Arc::clone(column)),
             t if t.is_nested() => texts_of(column, digits).unwrap_or_else(|_| Arc::clone(column)),
             DataType::Timestamp(_, None) if digits.is_some() => {
                 texts_of(column, digits).unwrap_or_else(|_| Arc::clone(column))

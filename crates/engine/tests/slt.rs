@@ -12,6 +12,8 @@ use arrow::array::{Array, AsArray};
 use arrow::datatypes::{DataType, Float32Type, Float64Type, TimeUnit, TimestampMicrosecondType};
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
+use dipper_base::address::{self, is_address};
+use dipper_base::floats;
 use dipper_engine::{ClientInfo, Engine, EngineError, EngineOptions, Outcome, Session};
 use dipper_sql::charter::text;
 use futures::StreamExt;
@@ -93,11 +95,12 @@ fn cell(column: &dyn Array, row: usize) -> String {
     }
     let shown = match column.data_type() {
         DataType::Boolean => u8::from(column.as_boolean().value(row)).to_string(),
-        DataType::Float64 => text::format_double(column.as_primitive::<Float64Type>().value(row)),
-        DataType::Float32 => text::format_float(column.as_primitive::<Float32Type>().value(row)),
+        DataType::Float64 => floats::double(column.as_primitive::<Float64Type>().value(row)),
+        DataType::Float32 => column.as_primitive::<Float32Type>().value(row).to_string(),
         DataType::Timestamp(TimeUnit::Microsecond, None) => {
             text::format_datetime(column.as_primitive::<TimestampMicrosecondType>().value(row))
         }
+        t if is_address(t) => address::shown(column.as_fixed_size_binary().value(row)),
         // Clients see bytes as text if they are valid text.
         DataType::BinaryView => {
             let bytes = column.as_binary_view().value(row);

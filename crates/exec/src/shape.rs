@@ -7,6 +7,7 @@ use arrow::array::{Array, ArrayRef, RecordBatchOptions, new_null_array};
 use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
+use dipper_base::address::{self, is_address};
 use dipper_base::sketch;
 use dipper_base::types::SqlType;
 use dipper_node::error::{EngineError, Result};
@@ -213,6 +214,13 @@ pub fn default_value(column: &TableColumn, now: &Now) -> Result<Option<ScalarVal
         && text.trim() == "[]"
     {
         return Ok(Some(ScalarValue::List(Arc::new(no_elements(element)))));
+    }
+    if let (true, Some(DefaultValue::Literal(Some(text)))) = (is_address(&data_type), &column.default) {
+        let bytes = address::parse(text, &data_type).ok_or_else(|| {
+            EngineError::invalid(format!("column {}: the default {text} is no {}", column.name, column.data_type))
+        })?;
+        let width = bytes.len() as i32;
+        return Ok(Some(ScalarValue::FixedSizeBinary(width, Some(bytes))));
     }
     let typed = |value: ScalarValue| {
         value.cast_to(&data_type).map_err(|_| {

@@ -36,14 +36,29 @@ pub struct ColumnInfo {
 }
 
 impl ColumnInfo {
-    /// Makes a column of which nothing else is known. The type STRING is shown as `text`, as Doris does, because MySQL
-    /// has that type too: a client that asks for types would not know `string`.
+    /// Makes a column of which nothing else is known. The type STRING is shown as `text`, also inside others, as Doris
+    /// does, because MySQL has that type too: a client that asks for types would not know `string`.
     pub fn plain(name: String, type_text: String, nullable: bool, comment: String) -> ColumnInfo {
-        let type_text = if type_text == "string" { "text".into() } else { type_text };
+        let type_text = as_text(&type_text);
         let (extra, mysql_extra) = (String::new(), String::new());
         let (partition, key, unique, key_kind, default) = (false, false, false, "", None);
         ColumnInfo { name, type_text, nullable, comment, partition, key, unique, key_kind, default, extra, mysql_extra }
     }
+}
+
+/// Returns the text of a type with `text` for each `string`.
+fn as_text(type_text: &str) -> String {
+    let mut out = String::with_capacity(type_text.len());
+    let mut rest = type_text;
+    while let Some(at) = rest.find("string") {
+        let end = at + "string".len();
+        let is_whole = (at == 0 && out.is_empty() || rest[..at].ends_with(['<', ',', ':']))
+            && (end == rest.len() || rest[end..].starts_with(['>', ',']));
+        out.push_str(&rest[..at]);
+        out.push_str(if is_whole { "text" } else { "string" });
+        rest = &rest[end..];
+    }
+    out + rest
 }
 
 /// Returns the columns of a table over files of an external catalog; none if only its files know them.
@@ -101,4 +116,22 @@ pub fn described(fields: &[FieldRef], table: &ExternalTable) -> Vec<ColumnInfo> 
             }
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::as_text;
+
+    #[test]
+    fn strings_are_shown_as_text() {
+        for (declared, shown) in [
+            ("string", "text"),
+            ("array<string>", "array<text>"),
+            ("map<string,array<string>>", "map<text,array<text>>"),
+            ("struct<string:string,a:int>", "struct<string:text,a:int>"),
+            ("varchar(5)", "varchar(5)"),
+        ] {
+            assert_eq!(as_text(declared), shown);
+        }
+    }
 }

@@ -8,11 +8,12 @@ use arrow_array::types::{Decimal128Type, Decimal256Type};
 use arrow_array::{Array, ArrayRef, RecordBatch, StringViewArray};
 use arrow_buffer::i256;
 use arrow_schema::{Schema, SchemaRef};
+use dipper_base::json::write_canonical;
 use dipper_base::sketch::{HyperLogLog, bitmap_from_bytes};
 use dipper_base::types::SqlType;
 use dipper_store::table::schema::TableSchema;
 
-use crate::LoadError;
+use crate::{LoadError, times};
 
 /// Condition on a column's values.
 #[derive(Debug, Clone, Copy)]
@@ -22,7 +23,8 @@ enum Rule {
     Length(usize),
     /// STRING, BINARY: at most this number of bytes.
     Bytes(usize),
-    /// JSON: a document of at most this number of bytes. Unless the load is strict, other text becomes NULL.
+    /// JSON: a document of at most this number of bytes, which is stored in its canonical text. Unless the load is
+    /// strict, other text becomes NULL.
     Json(usize),
     /// DECIMAL(p, s) in 128 bits: below 10^p.
     Decimal(u8),
@@ -33,6 +35,8 @@ enum Rule {
     Hll,
     /// BITMAP: a set.
     Bitmap,
+    /// A nested type with DATETIME(p) inside, of p digits of the second.
+    Times,
 }
 
 #[derive(Debug)]
@@ -40,6 +44,7 @@ struct Column {
     name: String,
     nullable: bool,
     rule: Rule,
+    data_type: SqlType,
     /// Reason for a NULL in a field of text.
     null: String,
 }
@@ -65,6 +70,7 @@ impl Checks {
         let column = |c: &dipper_store::table::schema::TableColumn| Column {
             name: c.name.clone(),
             nullable: c.nullable,
+            data_type: c.data_type.clone(),
             null: match &c.data_type {
                 SqlType::Char(_) | SqlType::Varchar(_) | SqlType::String | SqlType::Binary => "it is NULL".into(),
                 other => format!("it is NULL, or does not read as {other}"),
@@ -79,6 +85,7 @@ impl Checks {
                 SqlType::LargeInt => Rule::LargeInt,
                 SqlType::Hll => Rule::Hll,
                 SqlType::Bitmap => Rule::Bitmap,
+                t if times::has_digits(t) => Rule::Times,
                 _ => Rule::Any,
             },
         };
@@ -146,6 +153,11 @@ impl Checks {
         };
         match column.rule {
             Rule::Any => {}
+            Rule::Times => {
+                if let Some(rounded) = times::rounded(array, &column.data_type) {
+                    return rounded;
+                }
+            }
             Rule::Length(max) => {
                 let values = array.as_string_view();
                 if longest(values.views()) > max {
@@ -169,23 +181,28 @@ impl Checks {
             }
             Rule::Json(max) => {
                 let values = array.as_string_view();
-                let mut bad = Vec::new();
+                // Rows whose text changes; NULL for what is no document.
+                let mut changed = Vec::new();
+                let mut canonical = String::new();
                 for (row, value) in values.iter().enumerate() {
                     let Some(value) = value else { continue };
                     match serde_json::from_str::<serde::de::IgnoredAny>(value) {
                         _ if value.len() > max => refuse(row, too_long(cut(value), max, value.len())),
-                        Ok(_) => {}
+                        Ok(_) => {
+                            canonical.clear();
+                            write_canonical(&mut canonical, value);
+                            if canonical != value {
+                                changed.push((row, Some(canonical.clone())));
+                            }
+                        }
                         Err(e) if strict || !column.nullable => {
                             refuse(row, format!("[{}] is no JSON document: {e}", cut(value)));
                         }
-                        Err(_) => bad.push(row),
+                        Err(_) => changed.push((row, None)),
                     }
                 }
-                if !bad.is_empty() {
-                    let mut nulls: Vec<bool> = (0..array.len()).map(|row| array.is_valid(row)).collect();
-                    bad.into_iter().for_each(|row| nulls[row] = false);
-                    let (views, buffers, _) = values.clone().into_parts();
-                    return Arc::new(StringViewArray::new(views, buffers, Some(nulls.into())));
+                if !changed.is_empty() {
+                    return replaced(values, changed);
                 }
             }
             Rule::Decimal(p) => {
@@ -229,6 +246,19 @@ impl Checks {
         }
         Arc::clone(array)
     }
+}
+
+/// Returns the values with some of them replaced, by ascending row.
+fn replaced(values: &StringViewArray, changed: Vec<(usize, Option<String>)>) -> ArrayRef {
+    let mut out = StringViewBuilder::with_capacity(values.len());
+    let mut changed = changed.into_iter().peekable();
+    for (row, value) in values.iter().enumerate() {
+        match changed.next_if(|(at, _)| *at == row) {
+            Some((_, new)) => out.append_option(new),
+            None => out.append_option(value),
+        }
+    }
+    Arc::new(out.finish())
 }
 
 /// Treats a column in which some values have more than `max` bytes.

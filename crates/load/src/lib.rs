@@ -36,6 +36,7 @@ mod sort;
 mod stats;
 #[cfg(test)]
 mod tests;
+mod times;
 mod together;
 
 pub use buffer::memory_of;

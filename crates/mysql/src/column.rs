@@ -7,6 +7,7 @@
 //! | Float16, Float32; Float64 | FLOAT; DOUBLE | |
 //! | Decimal32..Decimal256(p, s) | DECIMAL | |
 //! | Decimal256(39, 0) | CHAR | Doris's LARGEINT |
+//! | FixedSizeBinary(4), FixedSizeBinary(16) | CHAR | Doris's IPV4 and IPV6 |
 //! | Date32, Date64 | DATE | |
 //! | Timestamp | DATETIME | seconds 0, milli 3, micro and nano 6 fractional digits |
 //! | Time32, Time64 | TIME | likewise |
@@ -17,6 +18,7 @@
 //! | Null | NULL | |
 
 use arrow_schema::{DataType, Field, TimeUnit};
+use dipper_base::address;
 
 use crate::constants::{COLLATION_BINARY, COLLATION_UTF8MB4};
 
@@ -228,6 +230,12 @@ fn fraction_width(digits: u8) -> u32 {
     if digits == 0 { 0 } else { u32::from(digits) + 1 }
 }
 
+/// Characters of the longest IPv4 address.
+const V4_CHARS: u32 = 15;
+
+/// Characters of the longest IPv6 address.
+const V6_CHARS: u32 = 39;
+
 struct WireType {
     ty: ColumnType,
     flags: u16,
@@ -282,6 +290,8 @@ impl WireType {
             DataType::Timestamp(unit, _) => time(ColumnType::DateTime, 19, unit),
             DataType::Time32(unit) | DataType::Time64(unit) => time(ColumnType::Time, 10, unit),
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => blob(false),
+            t if *t == address::IPV4 => string(V4_CHARS * 4),
+            t if *t == address::IPV6 => string(V6_CHARS * 4),
             DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
                 blob(true)
             }

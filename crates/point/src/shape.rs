@@ -7,10 +7,12 @@ use arrow_array::types::{
     Time64MicrosecondType, TimestampMicrosecondType, UInt64Type,
 };
 use arrow_array::{
-    Array, ArrayRef, ArrowPrimitiveType, BinaryViewArray, BooleanArray, PrimitiveArray, StringViewArray,
+    Array, ArrayRef, ArrowPrimitiveType, BinaryViewArray, BooleanArray, FixedSizeBinaryArray, PrimitiveArray,
+    StringViewArray,
 };
 use arrow_buffer::{BooleanBufferBuilder, i256};
 use arrow_schema::DataType;
+use dipper_base::address::{self, is_address};
 use dipper_base::calendar::days_from_civil;
 use dipper_base::types::SqlType;
 use dipper_store::segment::row::{NotARow, RowLayout, RowWriter, bitmap_len, text};
@@ -364,6 +366,13 @@ fn array(t: &SqlType, values: &[Option<&[u8]>]) -> Result<ArrayRef, NotARow> {
         DataType::BinaryView => {
             let texts = each(values, |v| text(v).ok())?;
             Arc::new(BinaryViewArray::from_iter(texts))
+        }
+        t if is_address(&t) => {
+            let read = |v| address::parse(std::str::from_utf8(text(v).ok()?).ok()?, &t);
+            let addresses = each(values, read)?.into_iter();
+            let width = if t == address::IPV4 { address::V4_BYTES } else { address::V6_BYTES };
+            let array = FixedSizeBinaryArray::try_from_sparse_iter_with_size(addresses, width as i32);
+            Arc::new(array.map_err(|_| NotARow)?)
         }
         _ => return Err(NotARow),
     })

@@ -3,6 +3,8 @@
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
 
+use dipper_base::address::{IPV6, is_address};
+
 use crate::functions::is_bytes;
 
 /// The class of an operand, as finely as operators distinguish types.
@@ -68,6 +70,12 @@ pub(crate) const DATETIME: DataType = DataType::Timestamp(TimeUnit::Microsecond,
 /// Returns the type of a column that holds values of these types; `None` where DataFusion's own choice serves.
 pub(crate) fn charter_type<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> Option<DataType> {
     let classes = types.clone().map(Class::of).filter(|c| *c != Class::Null);
+    if let Some(address) = types.clone().find(|t| is_address(t))
+        && types.clone().all(|t| is_address(t) || matches!(Class::of(t), Class::Text | Class::Null))
+    {
+        let one = types.clone().all(|t| !is_address(t) || t == address);
+        return Some(if one { address.clone() } else { IPV6 });
+    }
     if types.clone().any(is_bytes)
         && types.clone().all(|t| is_bytes(t) || matches!(Class::of(t), Class::Text | Class::Null))
     {

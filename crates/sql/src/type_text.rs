@@ -4,6 +4,7 @@ use std::borrow::Borrow;
 use std::fmt;
 
 use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
+use dipper_base::address;
 use dipper_base::types::SqlType;
 use dipper_dialect::parser::parse_type as parse_sql_type;
 
@@ -69,6 +70,8 @@ fn arrow_type_text(data_type: &DataType, declared: Option<&SqlType>) -> String {
         | DataType::Decimal128(p, s)
         | DataType::Decimal256(p, s) => format!("decimal({p},{s})"),
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => "string".into(),
+        t if *t == address::IPV4 => "ipv4".into(),
+        t if *t == address::IPV6 => "ipv6".into(),
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
             "binary".into()
         }

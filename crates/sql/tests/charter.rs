@@ -154,8 +154,10 @@ fn rows_of(batch: &RecordBatch) -> Vec<Vec<String>> {
                     let shown = match column.data_type() {
                         DataType::Null => "NULL".into(),
                         DataType::Boolean => u8::from(column.as_boolean().value(row)).to_string(),
-                        DataType::Float64 => text::format_double(column.as_primitive::<Float64Type>().value(row)),
-                        DataType::Float32 => text::format_float(column.as_primitive::<Float32Type>().value(row)),
+                        DataType::Float64 => {
+                            dipper_base::floats::double(column.as_primitive::<Float64Type>().value(row))
+                        }
+                        DataType::Float32 => column.as_primitive::<Float32Type>().value(row).to_string(),
                         DataType::Timestamp(arrow::datatypes::TimeUnit::Microsecond, None) => {
                             text::format_datetime(column.as_primitive::<TimestampMicrosecondType>().value(row))
                         }

@@ -12,6 +12,7 @@
 //! | DATETIME, TIME | `01`, then microseconds as 8 bytes, sign bit flipped |
 //! | DECIMAL up to 38 digits, LARGEINT | `01`, then the unscaled value as 16 bytes, sign bit flipped |
 //! | DECIMAL above 38 digits | `01`, then the unscaled value as 32 bytes, sign bit flipped |
+//! | IPV4, IPV6 | `01`, then the 4 or 16 bytes of the address, the highest first |
 //! | CHAR, VARCHAR, STRING | `01`, then the bytes with `00` written as `00 FF`, then `00` |
 //!
 //! A string's closing `00` is followed by the next column's `00` or `01` or by nothing, always below the `FF` of an
@@ -25,6 +26,7 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::i256;
+use dipper_base::address::{V4_BYTES, V6_BYTES};
 use dipper_base::types::SqlType;
 
 /// Why a key could not be encoded or decoded.
@@ -103,6 +105,8 @@ enum Kind {
     Decimal128,
     LargeInt,
     Decimal256,
+    /// An address of this many bytes.
+    Address(usize),
     Text,
 }
 
@@ -121,6 +125,8 @@ impl Kind {
             SqlType::LargeInt => Self::LargeInt,
             SqlType::Decimal(p, _) if *p <= 38 => Self::Decimal128,
             SqlType::Decimal(..) => Self::Decimal256,
+            SqlType::Ipv4 => Self::Address(V4_BYTES),
+            SqlType::Ipv6 => Self::Address(V6_BYTES),
             SqlType::Char(_) | SqlType::Varchar(_) | SqlType::String => Self::Text,
             _ => return None,
         })
@@ -136,6 +142,7 @@ impl Kind {
             }
             Self::Decimal128 | Self::LargeInt => Some(16),
             Self::Decimal256 => Some(32),
+            Self::Address(bytes) => Some(bytes),
             Self::Text => None,
         }
     }
@@ -276,6 +283,16 @@ impl KeyEncoder {
                         return Err(KeyError::LargeInt { column: i, value: value.to_string() });
                     }
                     fixed::<Decimal256Type, 16>(&mut bytes, &mut at, array, |v| decimal(v.as_i128()));
+                }
+                Kind::Address(_) => {
+                    for (at, address) in at.iter_mut().zip(array.as_fixed_size_binary().iter()) {
+                        if let Some(address) = address {
+                            bytes[*at] = 1;
+                            bytes[*at + 1..*at + 1 + address.len()].copy_from_slice(address);
+                            *at += address.len();
+                        }
+                        *at += 1;
+                    }
                 }
                 Kind::Text => {
                     for (at, text) in at.iter_mut().zip(array.as_string_view().iter()) {

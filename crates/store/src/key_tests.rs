@@ -1,3 +1,6 @@
+use std::sync::Arc;
+
+use arrow_array::FixedSizeBinaryArray;
 use arrow_ord::sort::{SortColumn, SortOptions, lexsort_to_indices};
 use arrow_select::take::take;
 use rand::rngs::StdRng;
@@ -121,4 +124,20 @@ fn other_types_and_values_are_refused() {
     let beyond = arrow_array::Decimal256Array::from(vec![i256::from_i128(i128::MAX).wrapping_add(i256::ONE)]);
     let beyond: ArrayRef = std::sync::Arc::new(beyond.with_precision_and_scale(39, 0).unwrap());
     assert!(matches!(large.encode(&[beyond]), Err(KeyError::LargeInt { .. })));
+}
+
+#[test]
+fn addresses_are_their_bytes() {
+    let keys = KeyEncoder::try_new(&[SqlType::Ipv4, SqlType::Ipv6]).unwrap();
+    let v4 = [Some([9, 1, 1, 1]), None, Some([10, 0, 0, 1])];
+    let v6 = [None, Some([7; 16]), Some([0; 16])];
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(v4.into_iter(), 4).unwrap()),
+        Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(v6.into_iter(), 16).unwrap()),
+    ];
+    let encoded = keys.encode(&columns).unwrap();
+    assert_eq!(encoded.get(0), [1, 9, 1, 1, 1, 0]);
+    assert_eq!(encoded.get(1), [&[0, 1][..], &[7; 16]].concat());
+    assert_eq!(encoded.get(2), [&[1, 10, 0, 0, 1, 1][..], &[0; 16]].concat());
+    assert_eq!(keys.prefix_len(encoded.get(2), 1), Ok(5));
 }

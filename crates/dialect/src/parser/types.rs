@@ -284,6 +284,8 @@ impl TypeReader<'_, '_> {
                 self.numbers()?;
                 if word == "HLL" { SqlType::Hll } else { SqlType::Bitmap }
             }
+            "IPV4" => SqlType::Ipv4,
+            "IPV6" => SqlType::Ipv6,
             "ARRAY" => {
                 self.parser.expect_token(&Token::Lt)?;
                 let item = self.read(depth + 1)?;
@@ -316,8 +318,8 @@ impl TypeReader<'_, '_> {
                 self.close()?;
                 SqlType::Struct(fields)
             }
-            other @ ("QUANTILE_STATE" | "AGG_STATE" | "PERCENTILE" | "IPV4" | "IPV6" | "TIMESTAMPTZ" | "ENUM"
-            | "SET" | "BIT" | "YEAR" | "GEOMETRY") => {
+            other @ ("QUANTILE_STATE" | "AGG_STATE" | "PERCENTILE" | "TIMESTAMPTZ" | "ENUM" | "SET" | "BIT"
+            | "YEAR" | "GEOMETRY") => {
                 return Err(ParserError::ParserError(format!("{UNSUPPORTED}type {other} is not supported{location}")));
             }
             other => {

@@ -24,6 +24,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::sql::parser::Statement as DfStatement;
+use dipper_base::address::is_address;
 use dipper_base::names::CATALOG;
 use dipper_base::types::SqlType;
 use dipper_dialect::statement::Statement;
@@ -473,7 +474,7 @@ impl Shaper for Shape {
 
 /// Whether the Hive text reader does not support this type. Its values are read as text and then cast.
 fn is_unknown_to_hive(data_type: &DataType) -> bool {
-    !data_type.is_nested() && hive_type(&Field::new("", data_type.clone(), true)).is_err()
+    !data_type.is_nested() && (is_address(data_type) || hive_type(&Field::new("", data_type.clone(), true)).is_err())
 }
 
 /// Checks headers that only some tables support.

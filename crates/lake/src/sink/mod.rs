@@ -4,6 +4,7 @@
 //! (`upload.rs`) is not visible before it is complete. A file that was not published is removed when its [`NewFile`] is
 //! dropped, so a statement that fails leaves nothing behind.
 
+mod address_texts;
 mod directories;
 mod map_keys;
 mod mysql_text;
@@ -217,6 +218,7 @@ impl NewFile {
                 (Unseen::Object(Box::new(upload)), Bytes::Object(buffer))
             }
         };
+        let schema = &address_texts::schema(schema);
         let bytes = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&bytes);
         let mut new = NewFile {
@@ -239,6 +241,7 @@ impl NewFile {
     /// `Resources` if the disk is full; `File` if writing fails or the format cannot hold a value.
     pub async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         self.rows += batch.num_rows() as u64;
+        let batch = &address_texts::rows(batch).map_err(|e| self.failed(&e.to_string(), None))?;
         let written = match self.writer.as_mut().expect("open until finished") {
             Writer::Csv(w) => w.write(batch).map_err(boxed),
             Writer::HiveText(w) => w.write(batch).map_err(boxed),

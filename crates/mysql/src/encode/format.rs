@@ -19,9 +19,9 @@ pub(super) fn int(out: &mut Vec<u8>, value: impl itoa::Integer) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
-/// Writes the shortest digits that read back as the same double, in MySQL's layout: plain from 1e-15 to below 1e15,
-/// with an exponent outside (`1e15`, `1.5e-16`). MySQL has no NaN and infinities; they are written as `NaN`,
-/// `Infinity`, `-Infinity`, which the drivers' number parsers read.
+/// Writes the shortest digits that read back as the same double, in Doris's layout: plain from 0.0001 to below 1e16,
+/// with a sign and at least two digits of the exponent outside (`1e+16`, `1.5e-05`). MySQL has no NaN and infinities;
+/// they are written as `NaN`, `Infinity`, `-Infinity`, which the drivers' number parsers read.
 pub(super) fn double(out: &mut Vec<u8>, value: f64) {
     if value.is_finite() {
         shortest(out, ryu::Buffer::new().format_finite(value));
@@ -50,7 +50,7 @@ fn special(out: &mut Vec<u8>, value: f64) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Converts ryu's layout where it differs: ryu writes `1.0` for 1, and uses exponents from 1e16 and below 1e-6.
+/// Converts ryu's layout where it differs: ryu writes `1.0` for 1, and 0.00001 without an exponent.
 fn shortest(out: &mut Vec<u8>, text: &str) {
     let (sign, unsigned) = match text.strip_prefix('-') {
         Some(rest) => ("-", rest),
@@ -59,53 +59,35 @@ fn shortest(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(sign.as_bytes());
     let (mantissa, exponent) = match unsigned.split_once('e') {
         Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().unwrap_or(0)),
-        None => {
-            // MySQL writes at most 15 digits before the point without an exponent.
-            let plain = unsigned.strip_suffix(".0").unwrap_or(unsigned);
-            if plain.len() <= 15 || unsigned.find('.').is_some_and(|point| point <= 15) {
-                out.extend_from_slice(plain.as_bytes());
-                return;
-            }
-            (unsigned, 0)
+        None if !unsigned.starts_with("0.0000") => {
+            out.extend_from_slice(unsigned.strip_suffix(".0").unwrap_or(unsigned).as_bytes());
+            return;
         }
+        None => (unsigned, 0),
     };
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let mut digits = [0u8; 32];
     let mut count = 0;
-    for byte in whole.bytes().chain(fraction.bytes()) {
+    for byte in whole.bytes().chain(fraction.bytes()).skip_while(|byte| *byte == b'0') {
         digits[count] = byte;
         count += 1;
     }
-    // The value is 0.d1d2d3... times ten to the power of `point`. ryu writes no leading zeros in either form that gets
-    // here, because the first digit of a mantissa is not zero.
-    let point = whole.len() as i32 + exponent;
+    let zeros = whole.len() + fraction.len() - count;
     while count > 1 && digits[count - 1] == b'0' {
         count -= 1;
     }
     let digits = &digits[..count];
-    if (-14..=15).contains(&point) {
-        if point <= 0 {
-            out.extend_from_slice(b"0.");
-            out.resize(out.len() + point.unsigned_abs() as usize, b'0');
-            out.extend_from_slice(digits);
-        } else {
-            let whole = (point as usize).min(count);
-            out.extend_from_slice(&digits[..whole]);
-            out.resize(out.len() + (point as usize - whole), b'0');
-            if whole < count {
-                out.push(b'.');
-                out.extend_from_slice(&digits[whole..]);
-            }
-        }
-        return;
-    }
+    let exponent = exponent + whole.len() as i32 - zeros as i32 - 1;
     out.push(digits[0]);
     if count > 1 {
         out.push(b'.');
         out.extend_from_slice(&digits[1..]);
     }
-    out.push(b'e');
-    int(out, point - 1);
+    out.extend_from_slice(if exponent < 0 { b"e-" } else { b"e+" });
+    if exponent.abs() < 10 {
+        out.push(b'0');
+    }
+    int(out, exponent.abs());
 }
 
 /// Writes `value` times ten to the power of minus `scale`, with exactly `scale` decimals. A negative scale adds zeros.
@@ -316,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn doubles_look_as_in_mysql() {
+    fn doubles_look_as_in_doris() {
         for (value, expected) in [
             (0.0, "0"),
             (-0.0, "-0"),
@@ -326,16 +308,16 @@ mod tests {
             (0.1, "0.1"),
             (123_456.789, "123456.789"),
             (1e14, "100000000000000"),
-            (1e15, "1e15"),
-            (1.5e15, "1.5e15"),
+            (1.5e15, "1500000000000000"),
             (123_456_789_012_345.6, "123456789012345.6"),
-            (1_234_567_890_123_456.0, "1.234567890123456e15"),
-            (1e16, "1e16"),
-            (1.797_693_134_862_315_7e308, "1.7976931348623157e308"),
-            (1e-5, "0.00001"),
-            (1.25e-7, "0.000000125"),
-            (1e-15, "0.000000000000001"),
-            (1e-16, "1e-16"),
+            (1_234_567_890_123_456.0, "1234567890123456"),
+            (1e16, "1e+16"),
+            (1.797_693_134_862_315_7e308, "1.7976931348623157e+308"),
+            (0.0001, "0.0001"),
+            (1e-5, "1e-05"),
+            (0.000_012_5, "1.25e-05"),
+            (1.25e-7, "1.25e-07"),
+            (1e-15, "1e-15"),
             (-2.5e-20, "-2.5e-20"),
             (5e-324, "5e-324"),
             (f64::NAN, "NaN"),
@@ -346,7 +328,7 @@ mod tests {
         }
         assert_eq!(text(|out| float(out, 0.1)), "0.1");
         assert_eq!(text(|out| float(out, 16_777_216.0)), "16777216");
-        assert_eq!(text(|out| float(out, 3e20)), "3e20");
+        assert_eq!(text(|out| float(out, 3e20)), "3e+20");
     }
 
     #[test]

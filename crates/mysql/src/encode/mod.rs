@@ -2,7 +2,7 @@
 //!
 //! The type of a column is resolved once per batch into a [`Cell`]; writing a value is one jump over its variants.
 //!
-//! Text forms: integers and decimals in plain digits, doubles like MySQL's, `2020-01-31`, `2020-01-31 01:02:03.500000`
+//! Text forms: integers and decimals in plain digits, doubles like Doris's, `2020-01-31`, `2020-01-31 01:02:03.500000`
 //! (with the number of digits in the column definition), bytes unchanged. Lists, maps and structs have Doris's form,
 //! with JSON's escapes in strings: `["a", null]`, `{"k":1, "l":2}`, `{"field":"x"}`. A Boolean is 1 or 0.
 
@@ -20,6 +20,7 @@ use arrow_array::{
 };
 use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
+use dipper_base::address::{self, is_address};
 use dipper_base::calendar::civil_from_days;
 
 use crate::column::{ColumnDef, ColumnType};
@@ -127,6 +128,7 @@ enum Cell<'a> {
     LargeBytes(&'a LargeBinaryArray),
     BytesView(&'a BinaryViewArray),
     FixedBytes(&'a FixedSizeBinaryArray),
+    Address(&'a FixedSizeBinaryArray),
     Dictionary(Vec<usize>, Box<Column<'a>>),
     List(&'a [i32], Box<Column<'a>>),
     LargeList(&'a [i64], Box<Column<'a>>),
@@ -376,6 +378,7 @@ impl<'a> Cell<'a> {
             DataType::Binary => Self::Bytes(array.as_binary()),
             DataType::LargeBinary => Self::LargeBytes(array.as_binary()),
             DataType::BinaryView => Self::BytesView(array.as_binary_view()),
+            t if is_address(t) => Self::Address(array.as_fixed_size_binary()),
             DataType::FixedSizeBinary(_) => Self::FixedBytes(array.as_fixed_size_binary()),
             DataType::Dictionary(..) => {
                 let dictionary = array.as_any_dictionary();
@@ -480,6 +483,7 @@ impl<'a> Cell<'a> {
             Self::LargeBytes(array) => bytes(out, array.value(row), nested),
             Self::BytesView(array) => bytes(out, array.value(row), nested),
             Self::FixedBytes(array) => bytes(out, array.value(row), nested),
+            Self::Address(array) => string(out, &address::shown(array.value(row)), nested),
             Self::Dictionary(keys, values) => values.cell.write(keys[row], out, nested),
             Self::List(offsets, values) => list(out, values, offsets[row] as usize, offsets[row + 1] as usize),
             Self::LargeList(offsets, values) => list(out, values, offsets[row] as usize, offsets[row + 1] as usize),

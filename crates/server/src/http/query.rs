@@ -132,6 +132,8 @@ fn type_name(column: &Column) -> String {
             DataType::List(_) | DataType::LargeList(_) => "ARRAY".into(),
             DataType::Map(..) => "MAP".into(),
             DataType::Struct(_) => "STRUCT".into(),
+            DataType::FixedSizeBinary(4) => "IPV4".into(),
+            DataType::FixedSizeBinary(_) => "IPV6".into(),
             _ => "STRING".into(),
         },
     }

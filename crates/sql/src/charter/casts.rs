@@ -6,11 +6,13 @@
 
 pub(super) mod lambda_calls;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, ArrowNativeTypeOp, AsArray, BooleanArray, Date32Array, Decimal256Array, Float64Array, Int64Array,
-    PrimitiveArray, StringArray, StringViewArray, Time64MicrosecondArray, TimestampMicrosecondArray, UInt64Array,
+    Array, ArrayRef, ArrowNativeTypeOp, AsArray, BooleanArray, Date32Array, Decimal256Array, FixedSizeBinaryArray,
+    Float64Array, Int64Array, PrimitiveArray, StringArray, StringViewArray, Time64MicrosecondArray,
+    TimestampMicrosecondArray, UInt64Array,
 };
 use arrow::compute::CastOptions;
 use arrow::datatypes::{
@@ -29,6 +31,8 @@ use datafusion::logical_expr::{
     ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
 };
 use datafusion::optimizer::AnalyzerRule;
+use dipper_base::address::{self, is_address};
+use dipper_base::floats;
 
 use super::declared::{self, digits_of};
 use super::shown::with_texts;
@@ -38,7 +42,7 @@ use crate::class::{Class, DATETIME, LARGEINT_CLASS};
 use crate::functions::datetime::DAY_MICROS;
 use crate::functions::datetime::parse::{datetime_from_number, parse_time};
 use crate::functions::datetime::zone::Zone;
-use crate::functions::{LostValues, is_bytes, like_udf, members_of_frames, whole};
+use crate::functions::{Content, JSON, LostValues, is_bytes, json_content_udf, like_udf, members_of_frames, whole};
 use crate::metadata::TYPE_KEY;
 
 /// Whether `from` to `to` needs [`MySqlCast`].
@@ -47,13 +51,16 @@ fn differs(from: &DataType, to: &DataType) -> bool {
     let temporal = |c| matches!(c, C::Date | C::DateTime);
     match (Class::of(from), Class::of(to)) {
         (f, _) if is_time(to) => f == C::Text || f.is_number(),
-        (C::Text, c) => c.is_number() || temporal(c) || c == C::Boolean || nested::is_list(to),
+        (C::Text, _) if is_address(to) => true,
+        (_, C::Text) if is_address(from) => true,
+        _ if *from == address::IPV4 && *to == address::IPV6 => true,
+        (C::Text, c) => c.is_number() || temporal(c) || c == C::Boolean || to.is_nested(),
         (C::Boolean | C::Float | C::DateTime, C::Text)
         | (C::Boolean, C::Decimal(..))
         | (C::Decimal(..), C::Boolean | C::Float) => true,
         (C::Float | C::Decimal(..), LARGEINT_CLASS) => from != to,
         (_, C::Text) => from.is_nested(),
-        _ if nested::holds_map(from) && nested::holds_map(to) => from != to,
+        _ if nested::is_cast_by_part(from, to) => from != to,
         (f, t) if temporal(f) => t.is_number() || t == C::Boolean,
         (f, t) if temporal(t) => f.is_number(),
         _ => false,
@@ -203,8 +210,17 @@ fn cast_array(array: &ArrayRef, to: &DataType, session: Option<Zone>, digits: Op
         (from, _) if is_time(to) && from.is_number() => {
             cast_array(&safe(&array, &DataType::Utf8View)?, to, session, digits)
         }
-        _ if nested::holds_map(array.data_type()) && nested::holds_map(to) => nested::around_maps(&array, to),
-        (Class::Text, Class::Other) => nested::lists(array.as_string_view(), to),
+        (Class::Text, _) if is_address(to) => {
+            let addresses = array.as_string_view().iter().map(|text| address::parse(text?, to));
+            addresses_of(addresses, to)
+        }
+        // Each IPv4 address has an IPv6 address.
+        _ if *array.data_type() == address::IPV4 && *to == address::IPV6 => {
+            let mapped = |v: &[u8]| [&[0; 10][..], &[0xff; 2], v].concat();
+            addresses_of(array.as_fixed_size_binary().iter().map(|v| v.map(mapped)), to)
+        }
+        _ if nested::is_cast_by_part(array.data_type(), to) => nested::by_part(&array, to),
+        (Class::Text, Class::Other) => nested::of_texts(array.as_string_view(), to),
         (Class::Text, class) => from_text(array.as_string_view(), class, to, session),
         (_, Class::Text) => to_text(&array, to, digits),
         // A decimal that is not zero stays so as a double.
@@ -232,10 +248,26 @@ fn cast_array(array: &ArrayRef, to: &DataType, session: Option<Zone>, digits: Op
         }
         (_, Class::Date | Class::DateTime) => {
             let digits = safe(&array, &DataType::Utf8View)?;
-            from_text(digits.as_string_view(), Class::of(to), to, session)
+            let digits = digits.as_string_view().iter().map(|v| v.map(with_century));
+            from_text(&digits.collect(), Class::of(to), to, session)
         }
         _ => safe(&array, to),
     }
+}
+
+/// Completes the year of a number such as 240105010203; text of 12 digits is no time.
+fn with_century(number: &str) -> Cow<'_, str> {
+    let whole = number.split('.').next().unwrap_or(number);
+    match whole.len() == 12 && whole.bytes().all(|b| b.is_ascii_digit()) {
+        true => Cow::Owned(format!("{}{number}", if whole < "7" { 20 } else { 19 })),
+        false => Cow::Borrowed(number),
+    }
+}
+
+/// Makes a column of addresses.
+fn addresses_of(values: impl Iterator<Item = Option<Vec<u8>>>, to: &DataType) -> Result<ArrayRef> {
+    let width = if *to == address::IPV4 { address::V4_BYTES } else { address::V6_BYTES };
+    Ok(Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(values, width as i32)?))
 }
 
 /// Converts numbers to LARGEINT by truncation, as casts to narrower integers do. Arrow would round, because LARGEINT is
@@ -339,10 +371,11 @@ fn to_text(array: &ArrayRef, to: &DataType, digits: Option<u8>) -> Result<ArrayR
     }
     let printed: StringViewArray = match array.data_type() {
         DataType::Boolean => array.as_boolean().iter().map(|v| v.map(|b| if b { "1" } else { "0" })).collect(),
-        DataType::Float32 => print(array.as_primitive::<Float32Type>(), text::format_float),
-        DataType::Float64 => print(array.as_primitive::<Float64Type>(), text::format_double),
+        DataType::Float32 => print(array.as_primitive::<Float32Type>(), floats::float),
+        DataType::Float64 => print(array.as_primitive::<Float64Type>(), floats::double),
         DataType::Timestamp(..) => print(&as_micros(array)?, |t| text::format_datetime_to(t, digits)),
         t if t.is_nested() => nested::texts(array, digits)?,
+        t if is_address(t) => array.as_fixed_size_binary().iter().map(|v| v.map(address::shown)).collect(),
         _ => return safe(array, to),
     };
     if to == &DataType::Utf8View { Ok(Arc::new(printed)) } else { safe(&printed, to) }
@@ -489,6 +522,10 @@ pub(super) fn rewrite_expr(
 }
 
 fn replace_cast(expr: Expr, field: FieldRef, try_cast: bool, schema: &DFSchema) -> Transformed<Expr> {
+    let expr = match of_json(expr, field.data_type(), schema) {
+        Ok(done) => return Transformed::yes(done),
+        Err(expr) => expr,
+    };
     if let Ok(from) = expr.get_type(schema)
         && differs(&from, field.data_type())
     {
@@ -499,6 +536,29 @@ fn replace_cast(expr: Expr, field: FieldRef, try_cast: bool, schema: &DFSchema) 
         Expr::TryCast(TryCast { expr: Box::new(expr), field })
     } else {
         Expr::Cast(Cast { expr: Box::new(expr), field })
+    })
+}
+
+/// Casts a document to text, a number or a truth value, which it holds in other characters than text does. Returns the
+/// expression itself if it is no document, or the type is another one.
+fn of_json(expr: Expr, to: &DataType, schema: &DFSchema) -> Result<Expr, Expr> {
+    let is_json =
+        expr.to_field(schema).is_ok_and(|(_, field)| field.metadata().get(TYPE_KEY).is_some_and(|t| t == JSON));
+    let class = Class::of(to);
+    let is_single = matches!(class, Class::Text | Class::Boolean | Class::Date | Class::DateTime) || class.is_number();
+    if !is_json || !(is_single || is_time(to)) {
+        return Err(expr);
+    }
+    let content = json_content_udf(match class {
+        Class::Text => Content::Text,
+        Class::Boolean => Content::Flag,
+        _ => Content::Scalar,
+    });
+    let content = Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(content), vec![expr]));
+    Ok(match class {
+        Class::Text if *to == DataType::Utf8View => content,
+        Class::Boolean => content,
+        _ => MySqlCast::call(&Field::new("", to.clone(), true), content),
     })
 }
 
@@ -536,7 +596,7 @@ fn in_list(list: InList, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let has = |wanted: fn(&Class) -> bool| wanted(&class) || classes.iter().any(wanted);
     let mixed = has(|c| *c == Class::Float) && has(|c| matches!(c, Class::Decimal(..)));
     if types.len() != classes.len()
-        || class == Class::Other
+        || class == Class::Other && !is_address(&t)
         || !classes.iter().any(differ)
         || classes.iter().all(|c| c.is_number() || *c == Class::Null) && class.is_number() && !mixed
     {
@@ -595,7 +655,7 @@ fn like_on_text(mut like: Like, schema: &DFSchema) -> Result<Transformed<Expr>> 
     let mut changed = false;
     for side in [&mut like.expr, &mut like.pattern] {
         if let Ok(t) = side.get_type(schema)
-            && !matches!(Class::of(&t), Class::Text | Class::Null | Class::Other)
+            && (is_address(&t) || !matches!(Class::of(&t), Class::Text | Class::Null | Class::Other))
         {
             let inner = std::mem::replace(side.as_mut(), Expr::Literal(ScalarValue::Null, None));
             **side = cast_to(inner, DataType::Utf8View, schema);

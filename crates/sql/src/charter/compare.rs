@@ -8,6 +8,7 @@ use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataT
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{Cast, TryCast};
 use datafusion::logical_expr::{Expr, ExprSchemable, Operator, lit};
+use dipper_base::address::{self, is_address};
 
 use super::terms::{binary, cast_to, int_literal};
 use super::text;
@@ -39,6 +40,9 @@ pub(crate) fn comparison_type(a: &DataType, b: &DataType) -> Option<DataType> {
         (c, Class::Date | Class::DateTime) if c.is_number() => Some(DATETIME),
         (Class::Text, Class::Boolean) | (Class::Boolean, Class::Text) => Some(DataType::Boolean),
         (Class::Float, Class::Decimal(..)) | (Class::Decimal(..), Class::Float) => Some(DataType::Float64),
+        (Class::Text, _) if is_address(b) => Some(b.clone()),
+        (_, Class::Text) if is_address(a) => Some(a.clone()),
+        _ if is_address(a) && is_address(b) && a != b => Some(address::IPV6),
         _ if is_bytes(a) && Class::of(b) == Class::Text => Some(DataType::BinaryView),
         _ if is_bytes(b) && Class::of(a) == Class::Text => Some(DataType::BinaryView),
         _ => None,
@@ -81,6 +85,11 @@ pub(super) fn sides(
         }
         (Class::Date | Class::DateTime, c) if c.is_number() => (left, cast_to(right, date_type(l), schema)),
         (c, Class::Date | Class::DateTime) if c.is_number() => (cast_to(left, date_type(r), schema), right),
+        (Class::Text, _) if is_address(rt) => (cast_to(left, rt.clone(), schema), right),
+        (_, Class::Text) if is_address(lt) => (left, cast_to(right, lt.clone(), schema)),
+        _ if is_address(lt) && is_address(rt) && lt != rt => {
+            (cast_to(left, address::IPV6, schema), cast_to(right, address::IPV6, schema))
+        }
         // Text is bytes, and not all bytes are text.
         (Class::Text, _) if is_bytes(rt) => (cast_to(left, DataType::BinaryView, schema), right),
         (_, Class::Text) if is_bytes(lt) => (left, cast_to(right, DataType::BinaryView, schema)),

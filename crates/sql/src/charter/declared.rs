@@ -15,6 +15,7 @@ use datafusion::logical_expr::expr::{AggregateFunction, Cast, ScalarFunction, Tr
 use datafusion::logical_expr::{
     Aggregate, BinaryExpr, Expr, ExprSchemable, JoinType, LogicalPlan, Operator, Projection, Window,
 };
+use dipper_base::address;
 use dipper_base::types::SqlType;
 use dipper_dialect::parser::parse_type;
 
@@ -230,6 +231,8 @@ fn plain_type(t: &DataType) -> SqlType {
         DataType::Float64 => SqlType::Double,
         DataType::Date32 => SqlType::Date,
         t if is_bytes(t) => SqlType::Binary,
+        t if *t == address::IPV4 => SqlType::Ipv4,
+        t if *t == address::IPV6 => SqlType::Ipv6,
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
             SqlType::Array(Box::new(plain_type(item.data_type())))
         }

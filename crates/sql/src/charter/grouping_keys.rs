@@ -5,6 +5,8 @@
 
 use sqlparser::ast::{Expr, GroupByExpr, Select, SelectItem, Value};
 
+use dipper_dialect::tree::call;
+
 use super::names::own_name;
 
 /// The largest number of parts of a CUBE whose sets are written out.
@@ -15,6 +17,11 @@ pub(super) fn once(select: &mut Select) {
     let items = &select.projection;
     let GroupByExpr::Expressions(keys, _) = &mut select.group_by else { return };
     let is_set = |key: &Expr| matches!(key, Expr::Rollup(_) | Expr::Cube(_) | Expr::GroupingSets(_));
+    // The planner computes `1 + 1`, and would take the result for the number of an item.
+    for key in keys.iter_mut().filter(|key| is_computed(key)) {
+        let computed = std::mem::replace(key, Expr::value(Value::Null));
+        *key = call("coalesce", vec![computed]);
+    }
     if !keys.iter().any(is_set) {
         return;
     }
@@ -48,6 +55,23 @@ pub(super) fn once(select: &mut Select) {
             *key = Expr::GroupingSets(distinct);
         }
     }
+}
+
+/// Whether a key is arithmetic of constants.
+fn is_computed(key: &Expr) -> bool {
+    fn is_constant(expr: &Expr) -> bool {
+        match expr {
+            Expr::Value(_) => true,
+            Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => is_constant(inner),
+            Expr::BinaryOp { left, right, .. } => is_constant(left) && is_constant(right),
+            _ => false,
+        }
+    }
+    let mut key = key;
+    while let Expr::Nested(inner) = key {
+        key = inner;
+    }
+    matches!(key, Expr::BinaryOp { .. }) && is_constant(key)
 }
 
 /// Returns a text that is equal for keys that are the same.

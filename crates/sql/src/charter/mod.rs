@@ -12,7 +12,7 @@
 //!    goes to `SessionState::statement_to_plan` (or `SqlToRel`).
 //! 5. [`Prepared::headers`] names the result's columns for the client.
 //!
-//! Printing: booleans are `1` and `0` and doubles print by [`text::format_double`], both on the wire and in casts.
+//! Printing: booleans are `1` and `0` and doubles print by [`dipper_base::floats::double`], both on the wire and in casts.
 
 pub mod aggregates;
 mod alias_columns;
@@ -38,6 +38,7 @@ mod join_conditions;
 mod joins;
 mod lambdas;
 pub(crate) mod lateral;
+mod loose;
 mod loose_groups;
 pub(crate) mod mixed;
 mod names;

@@ -1,7 +1,6 @@
 //! Texts of arrays, maps and structs, as clients are shown them: `["a", null]`, `{"k":1, "l":2}`, `{"field":"x"}`, with
-//! JSON's escapes in strings. Also arrays read from such texts, and any value as JSON.
+//! JSON's escapes in strings. Also such values read from texts, and any value as JSON.
 
-use std::borrow::Cow;
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -11,12 +10,14 @@ use arrow::array::{
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::take;
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field, Fields};
 use datafusion::common::{Result, not_impl_datafusion_err};
+use dipper_base::address::holds_address;
 
 use super::casts::{cast_values, texts_of};
+use super::loose;
 use crate::class::Class;
-use crate::functions::{Kind, as_list, document, is_bytes, kind, members, unquote, write_quoted};
+use crate::functions::{as_list, is_bytes, write_quoted};
 
 /// The style in which values are written.
 #[derive(Clone, Copy, PartialEq)]
@@ -79,18 +80,13 @@ fn written(array: &ArrayRef, style: Style, digits: Option<u8>) -> Result<StringV
     Ok(builder.finish())
 }
 
-/// Whether values of a type are read by [`lists`]: arrays of scalars, or arrays of these.
-pub(super) fn is_list(to: &DataType) -> bool {
-    matches!(to, DataType::List(item) if !item.data_type().is_nested() || is_list(item.data_type()))
-}
-
-/// Reads arrays from texts such as `["a", null]`; NULL where a text is not a JSON array, or an element does not
-/// convert.
+/// Reads arrays, maps and structs from texts such as `["a", null]` and `{k: 'v'}`; NULL where a text has another form,
+/// and where a key does not convert. Fields of structs are found by name, or by their place if none is named.
 ///
 /// # Errors
-/// Arrow's error if text cannot be cast to the type of the elements.
-pub(super) fn lists(texts: &StringViewArray, to: &DataType) -> Result<ArrayRef> {
-    of_json(texts.iter().map(|text| document(text?)).collect(), to)
+/// Arrow's error if text cannot be cast to the type of a part.
+pub(super) fn of_texts(texts: &StringViewArray, to: &DataType) -> Result<ArrayRef> {
+    read(texts.iter().collect(), to)
 }
 
 /// Casts the keys and values of maps; the map is NULL where a key does not convert, since keys are not NULL.
@@ -135,11 +131,18 @@ pub(super) fn holds_map(t: &DataType) -> bool {
     }
 }
 
-/// Casts the parts of arrays and structs that contain maps.
+/// Whether nested values are cast part by part, because Arrow's cast would fail: with a key that does not convert, or
+/// with addresses.
+pub(super) fn is_cast_by_part(from: &DataType, to: &DataType) -> bool {
+    let is_nested = from.is_nested() && to.is_nested();
+    is_nested && (holds_map(from) && holds_map(to) || holds_address(from) || holds_address(to))
+}
+
+/// Casts nested values part by part.
 ///
 /// # Errors
 /// Arrow's error if it has no cast between the two types.
-pub(super) fn around_maps(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+pub(super) fn by_part(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     match (array.data_type(), to) {
         (DataType::Map(..), DataType::Map(..)) => maps(array.as_map(), to),
         (DataType::List(_), DataType::List(item)) => {
@@ -166,35 +169,97 @@ pub(super) fn around_maps(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     }
 }
 
-fn of_json(values: Vec<Option<&str>>, to: &DataType) -> Result<ArrayRef> {
-    let DataType::List(item) = to else {
-        let texts = values.into_iter().map(|value| {
-            let value = value?;
-            match kind(value) {
-                Kind::Null => None,
-                Kind::Text => unquote(value).map(Cow::Owned),
-                _ => Some(Cow::Borrowed(value)),
+fn read(values: Vec<Option<&str>>, to: &DataType) -> Result<ArrayRef> {
+    match to {
+        DataType::List(item) => {
+            let (mut items, mut lengths, mut valid) = (Vec::new(), Vec::new(), Vec::new());
+            for value in values {
+                let members = value.and_then(list_members);
+                lengths.push(members.as_ref().map_or(0, Vec::len));
+                valid.push(members.is_some());
+                items.extend(members.into_iter().flatten().map(|(_, item)| Some(item)));
             }
-        });
-        let texts: StringViewArray = texts.collect();
-        return cast_values(&(Arc::new(texts) as ArrayRef), to);
-    };
-    let (mut items, mut lengths, mut valid) = (Vec::new(), Vec::new(), Vec::new());
-    for value in values {
-        let array = value.filter(|value| kind(value) == Kind::Array);
-        let before = items.len();
-        items.extend(array.into_iter().flat_map(members).map(|(_, item)| Some(item)));
-        lengths.push(items.len() - before);
-        valid.push(array.is_some());
+            let items = read(items, item.data_type())?;
+            let lengths = OffsetBuffer::from_lengths(lengths);
+            Ok(Arc::new(ListArray::try_new(Arc::clone(item), lengths, items, Some(NullBuffer::from(valid)))?))
+        }
+        DataType::Map(..) => read_maps(values, to),
+        DataType::Struct(fields) => {
+            let rows: Vec<_> = values.iter().map(|value| fields_of((*value)?, fields)).collect();
+            let valid: Vec<bool> = rows.iter().map(Option::is_some).collect();
+            let columns = fields.iter().enumerate().map(|(at, field)| {
+                let parts = rows.iter().map(|row| row.as_ref().and_then(|row| row[at])).collect();
+                read(parts, field.data_type())
+            });
+            let columns = columns.collect::<Result<Vec<_>>>()?;
+            let nulls = Some(NullBuffer::from(valid));
+            Ok(Arc::new(StructArray::try_new_with_length(fields.clone(), columns, nulls, rows.len())?))
+        }
+        leaf => {
+            let texts: StringViewArray = values.into_iter().map(|value| loose::characters(value?.trim())).collect();
+            cast_values(&(Arc::new(texts) as ArrayRef), leaf)
+        }
     }
-    let items = of_json(items, item.data_type())?;
-    let lists = ListArray::try_new(
-        Arc::clone(item),
-        OffsetBuffer::from_lengths(lengths),
-        items,
-        Some(NullBuffer::from(valid)),
-    )?;
-    Ok(Arc::new(lists))
+}
+
+fn list_members(value: &str) -> Option<Vec<(Option<&str>, &str)>> {
+    loose::members(value).filter(|_| value.trim_start().starts_with('['))
+}
+
+fn object_members(value: &str) -> Option<Vec<(Option<&str>, &str)>> {
+    loose::members(value).filter(|_| value.trim_start().starts_with('{'))
+}
+
+/// Reads maps; of equal keys the last one stays.
+fn read_maps(values: Vec<Option<&str>>, to: &DataType) -> Result<ArrayRef> {
+    let rows = values.len();
+    let DataType::Map(entries, sorted) = to else { return Ok(new_null_array(to, rows)) };
+    let DataType::Struct(parts) = entries.data_type() else { return Ok(new_null_array(to, rows)) };
+    let (mut keys, mut items, mut lengths, mut valid) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for value in values {
+        let members = value.and_then(object_members).unwrap_or_default();
+        let is_map = value.is_some_and(|value| object_members(value).is_some())
+            && members.iter().all(|(key, _)| key.is_some_and(|key| loose::characters(key).is_some()));
+        let before = keys.len();
+        for (key, item) in members.into_iter().filter(|_| is_map) {
+            match keys[before..].iter().position(|known| *known == key) {
+                Some(at) => items[before + at] = Some(item),
+                None => {
+                    keys.push(key);
+                    items.push(Some(item));
+                }
+            }
+        }
+        lengths.push(keys.len() - before);
+        valid.push(is_map);
+    }
+    let texts = DataType::Utf8View;
+    let key_texts = read(keys, &texts)?;
+    let columns = vec![key_texts, read(items, parts[1].data_type())?];
+    // Keys are texts until `maps` has dropped the maps with one that does not convert.
+    let fields: Fields = vec![Field::new(parts[0].name(), texts, false), parts[1].as_ref().clone()].into();
+    let pairs = StructArray::try_new(fields.clone(), columns, None)?;
+    let entry = Arc::new(Field::new(entries.name(), DataType::Struct(fields), false));
+    let lengths = OffsetBuffer::from_lengths(lengths);
+    let read = MapArray::try_new(entry, lengths, pairs, Some(NullBuffer::from(valid)), *sorted)?;
+    maps(&read, to)
+}
+
+/// Returns the text of each field of a struct, `None` for one that is not there; `None` if the text is no struct of these
+/// fields.
+fn fields_of<'a>(value: &'a str, fields: &Fields) -> Option<Vec<Option<&'a str>>> {
+    let members = object_members(value)?;
+    if members.iter().all(|(key, _)| key.is_none()) && !members.is_empty() {
+        return (members.len() == fields.len()).then(|| members.into_iter().map(|(_, value)| Some(value)).collect());
+    }
+    let mut out = vec![None; fields.len()];
+    for (key, value) in members {
+        let key = loose::characters(key?)?;
+        if let Some(at) = fields.iter().position(|field| field.name().eq_ignore_ascii_case(&key)) {
+            out[at] = Some(value);
+        }
+    }
+    Some(out)
 }
 
 impl Column {

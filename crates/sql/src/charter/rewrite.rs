@@ -350,13 +350,14 @@ fn boolean(expr: Box<Expr>) -> Box<Expr> {
 fn like_escape(pattern: Expr, escape: Option<ast::ValueWithSpan>) -> (Expr, Option<ast::ValueWithSpan>) {
     let escape_text = match escape.as_ref().map(|e| &e.value) {
         Some(Value::SingleQuotedString(s) | Value::DoubleQuotedString(s)) => s.clone(),
+        None => "\\".to_string(),
         _ => return (pattern, escape),
     };
-    if escape_text == "\\" {
-        return (pattern, None);
-    }
     let escape_char = escape_text.chars().next();
     let Some(text) = literal_text(&pattern) else {
+        if escape_char == Some('\\') {
+            return (pattern, None);
+        }
         let escaped = escape_char.map(|c| format!("{}(.)|", regex::escape(c.encode_utf8(&mut [0; 4]))));
         let found = format!(r"(?s){}(\\)", escaped.unwrap_or_default());
         // Only one of the two groups captures a character, the other is empty.
@@ -365,13 +366,16 @@ fn like_escape(pattern: Expr, escape: Option<ast::ValueWithSpan>) -> (Expr, Opti
     let mut out = String::new();
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
-        if Some(c) == escape_char {
-            out.push('\\');
-            out.extend(chars.next());
-        } else if c == '\\' {
-            out.push_str("\\\\");
-        } else {
-            out.push(c);
+        // An escape before an ordinary letter, or at the end, stands for itself.
+        let is_special = |next: char| matches!(next, '%' | '_') || Some(next) == escape_char;
+        match chars.clone().next().filter(|next| Some(c) == escape_char && is_special(*next)) {
+            Some(next) => {
+                out.push('\\');
+                out.push(next);
+                chars.next();
+            }
+            None if c == '\\' => out.push_str("\\\\"),
+            None => out.push(c),
         }
     }
     (string(out), None)

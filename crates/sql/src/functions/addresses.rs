@@ -1,11 +1,15 @@
 //! IP addresses as texts, numbers and bytes.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv4Addr;
+use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{Array, ArrayRef, AsArray, BinaryViewArray, FixedSizeBinaryArray, StructArray};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{DataType, Field, Fields};
 use datafusion::common::{Result, exec_err};
+use dipper_base::address::{self, IPV4, IPV6, V4_BYTES, V6_BYTES, is_address, parse_v4, parse_v6, shown};
 
-use super::args::Args;
+use super::args::{Args, Col};
 use super::func::{Def, Ret, def};
 
 /// Functions of this file.
@@ -32,7 +36,7 @@ pub const DEFS: &[Def] = &[
     def("ipv6_string_to_num_or_null", &["inet6_aton"], (1, 1), Ret::Bytes, |a| bytes_of(a, Else::Null)),
     def("ipv6_string_to_num_or_default", &[], (1, 1), Ret::Bytes, |a| bytes_of(a, Else::Zero)),
     def("ipv6_num_to_string", &["inet6_ntoa"], (1, 1), Ret::Text, |a| {
-        let s = a.bytes(0)?;
+        let s = octets(a, 0)?;
         a.texts(|i, out| {
             let given = s.at(i)?;
             if given.is_empty() {
@@ -41,7 +45,7 @@ pub const DEFS: &[Def] = &[
             // Missing bytes at the end are 0.
             let mut bytes = [0; LENGTH];
             bytes.get_mut(..given.len())?.copy_from_slice(given);
-            out.push_str(&shown(bytes));
+            out.push_str(&shown(&bytes));
             Some(())
         })
     }),
@@ -49,12 +53,32 @@ pub const DEFS: &[Def] = &[
         is_kind(a, |bytes| bytes[..12] == [0; 12] && bytes[12..] != [0; 4])
     }),
     def("is_ipv4_mapped", &[], (1, 1), Ret::Bool, |a| is_kind(a, is_mapped)),
+    def("to_ipv4", &[], (1, 1), Ret::By(|_| Ok(IPV4)), |a| addresses_of(a, Else::Error)),
+    def("to_ipv4_or_null", &[], (1, 1), Ret::By(|_| Ok(IPV4)), |a| addresses_of(a, Else::Null)),
+    def("to_ipv4_or_default", &[], (1, 1), Ret::By(|_| Ok(IPV4)), |a| addresses_of(a, Else::Zero)),
+    def("to_ipv6", &[], (1, 1), Ret::By(|_| Ok(IPV6)), |a| addresses_of(a, Else::Error)),
+    def("to_ipv6_or_null", &[], (1, 1), Ret::By(|_| Ok(IPV6)), |a| addresses_of(a, Else::Null)),
+    def("to_ipv6_or_default", &[], (1, 1), Ret::By(|_| Ok(IPV6)), |a| addresses_of(a, Else::Zero)),
+    def("ipv4_to_ipv6", &[], (1, 1), Ret::By(|_| Ok(IPV6)), |a| {
+        let s = a.text(0)?;
+        built(a, |i| Some(parse_v4(s.at(i)?)?.to_ipv6_mapped().octets().to_vec()))
+    }),
+    def("ipv6_from_uint128_string_or_null", &[], (1, 1), Ret::By(|_| Ok(IPV6)), |a| {
+        let s = a.text(0)?;
+        built(a, |i| Some(s.at(i)?.parse::<u128>().ok()?.to_be_bytes().to_vec()))
+    }),
+    def("ipv4_cidr_to_range", &[], (2, 2), Ret::By(|_| Ok(DataType::Struct(range_fields(&IPV4)))), |a| {
+        range(a, &IPV4, 32, |text| Some(u128::from(u32::from(parse_v4(text)?))))
+    }),
+    def("ipv6_cidr_to_range", &[], (2, 2), Ret::By(|_| Ok(DataType::Struct(range_fields(&IPV6)))), |a| {
+        range(a, &IPV6, 128, |text| parse_any(text).map(u128::from_be_bytes))
+    }),
     def("cut_ipv6", &[], (3, 3), Ret::Text, cut),
     def("is_ip_address_in_range", &[], (2, 2), Ret::Bool, in_range),
 ];
 
 /// Bytes of an IPv6 address, the highest first.
-const LENGTH: usize = 16;
+const LENGTH: usize = V6_BYTES;
 
 type Bytes = [u8; LENGTH];
 
@@ -66,31 +90,6 @@ enum Else {
     Zero,
 }
 
-/// Reads four numbers up to 255, each of at most four digits; leading zeros are ignored.
-fn parse_v4(text: &str) -> Option<Ipv4Addr> {
-    let mut octets = [0; 4];
-    let mut parts = text.split('.');
-    for octet in &mut octets {
-        let part = parts.next()?;
-        if !(1..=4).contains(&part.len()) || !part.bytes().all(|b| b.is_ascii_digit()) {
-            return None;
-        }
-        *octet = part.parse::<u16>().ok().and_then(|n| u8::try_from(n).ok())?;
-    }
-    parts.next().is_none().then(|| octets.into())
-}
-
-/// Reads groups of hexadecimal digits, the last two of which may be written as an IPv4 address.
-fn parse_v6(text: &str) -> Option<Ipv6Addr> {
-    match text.rsplit_once(':') {
-        Some((front, last)) if last.contains('.') => {
-            let [a, b, c, d] = parse_v4(last)?.octets().map(u16::from);
-            format!("{front}:{:x}:{:x}", a << 8 | b, c << 8 | d).parse().ok()
-        }
-        _ => text.parse().ok(),
-    }
-}
-
 /// Reads an IPv6 address, or an IPv4 address mapped to one.
 fn parse_any(text: &str) -> Option<Bytes> {
     let address = parse_v4(text).map(|v4| v4.to_ipv6_mapped()).or_else(|| parse_v6(text))?;
@@ -99,16 +98,6 @@ fn parse_any(text: &str) -> Option<Bytes> {
 
 fn is_mapped(bytes: &Bytes) -> bool {
     bytes[..10] == [0; 10] && bytes[10..12] == [0xff; 2]
-}
-
-/// Prints the usual notation, with an IPv4 address at the end if the other bytes say that it is one.
-fn shown(bytes: Bytes) -> String {
-    match bytes {
-        [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, a, b, c, d] if (a, b) != (0, 0) => {
-            format!("::{}", Ipv4Addr::new(a, b, c, d))
-        }
-        _ => Ipv6Addr::from(bytes).to_string(),
-    }
 }
 
 /// Fails with the first text of a column that `parse` rejects, or with its first NULL.
@@ -130,6 +119,65 @@ fn refuse<T>(a: &Args, what: &str, parse: fn(&str) -> Option<T>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Returns argument `k` as bytes: those of addresses, not of their texts.
+fn octets(a: &Args, k: usize) -> Result<Col<BinaryViewArray>> {
+    let raw = a.raw(k);
+    match is_address(raw.array.data_type()) {
+        true => Ok(Col { array: raw.array.as_fixed_size_binary().iter().collect(), one: raw.one }),
+        false => a.bytes(k),
+    }
+}
+
+/// Builds a column of addresses of the type that was announced.
+fn built(a: &Args, f: impl FnMut(usize) -> Option<Vec<u8>>) -> Result<ArrayRef> {
+    let width = if a.ret == IPV4 { V4_BYTES } else { V6_BYTES };
+    Ok(Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size((0..a.rows).map(f), width as i32)?))
+}
+
+fn addresses_of(a: &Args, otherwise: Else) -> Result<ArrayRef> {
+    let is_v4 = a.ret == IPV4;
+    match (otherwise == Else::Error, is_v4) {
+        (true, true) => refuse(a, "IPv4", parse_v4)?,
+        (true, false) => refuse(a, "IPv6", parse_v6)?,
+        (false, _) => {}
+    }
+    let s = a.text(0)?;
+    let zero = || (otherwise == Else::Zero).then(|| vec![0; if is_v4 { V4_BYTES } else { V6_BYTES }]);
+    built(a, |i| s.at(i).and_then(|text| address::parse(text, &a.ret)).or_else(zero))
+}
+
+fn range_fields(t: &DataType) -> Fields {
+    ["min", "max"].map(|name| Field::new(name, t.clone(), true)).to_vec().into()
+}
+
+/// Returns the least and the largest address that begin with the same bits as an address.
+fn range(a: &Args, t: &DataType, bits: u32, parse: fn(&str) -> Option<u128>) -> Result<ArrayRef> {
+    let (s, counts) = (a.text(0)?, a.int(1)?);
+    if let Some(bad) = counts.array.iter().flatten().find(|n| !(0..=i64::from(bits)).contains(n)) {
+        return exec_err!("{}: expected a number of bits from 0 to {bits}, found {bad}", a.name);
+    }
+    let mut ends = [Vec::with_capacity(a.rows), Vec::with_capacity(a.rows)];
+    for i in 0..a.rows {
+        let (Some(text), Some(count)) = (s.at(i), counts.at(i)) else {
+            ends.iter_mut().for_each(|end| end.push(None));
+            continue;
+        };
+        let Some(address) = parse(text) else {
+            return exec_err!("{}: expected an address, found '{text}'", a.name);
+        };
+        let free = bits - count as u32;
+        let free = 1_u128.checked_shl(free).map_or(u128::MAX, |end| end - 1);
+        for (end, value) in ends.iter_mut().zip([address & !free, address | free]) {
+            end.push(Some(value.to_be_bytes()[LENGTH - bits as usize / 8..].to_vec()));
+        }
+    }
+    let nulls: NullBuffer = ends[0].iter().map(Option::is_some).collect();
+    let width = (bits / 8) as i32;
+    let [min, max] = ends.map(|end| FixedSizeBinaryArray::try_from_sparse_iter_with_size(end.into_iter(), width));
+    let columns: Vec<ArrayRef> = vec![Arc::new(min?), Arc::new(max?)];
+    Ok(Arc::new(StructArray::try_new(range_fields(t), columns, Some(nulls))?))
 }
 
 fn numbers_of(a: &Args, otherwise: Else) -> Result<ArrayRef> {
@@ -156,7 +204,7 @@ fn bytes_of(a: &Args, otherwise: Else) -> Result<ArrayRef> {
 
 /// Whether the bytes are an address of a kind.
 fn is_kind(a: &Args, kind: impl Fn(&Bytes) -> bool) -> Result<ArrayRef> {
-    let s = a.bytes(0)?;
+    let s = octets(a, 0)?;
     a.bools(|i| Some(<&Bytes>::try_from(s.at(i)?).is_ok_and(&kind)))
 }
 
@@ -173,7 +221,7 @@ fn cut(a: &Args) -> Result<ArrayRef> {
         let (mut bytes, of_v6, of_v4) = (parse_any(s.at(i)?)?, of_v6.at(i)?, of_v4.at(i)?);
         let count = if is_mapped(&bytes) { of_v4 } else { of_v6 };
         bytes[LENGTH - count as usize..].fill(0);
-        out.push_str(&shown(bytes));
+        out.push_str(&shown(&bytes));
         Some(())
     })
 }
@@ -226,7 +274,7 @@ mod tests {
 
     #[test]
     fn addresses_are_shown_in_the_usual_notation() {
-        let show = |text: &str| parse_any(text).map(shown);
+        let show = |text: &str| parse_any(text).map(|bytes| shown(&bytes));
         for (text, expected) in [
             ("::", Some("::")),
             ("::1", Some("::1")),

@@ -5,7 +5,6 @@
 //! wanted.
 
 use std::cell::RefCell;
-use std::fmt::Write;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -19,6 +18,9 @@ use arrow::datatypes::{DataType, Date32Type, FieldRef, Float64Type, Int64Type, T
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{Result, exec_err, not_impl_err};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
+
+use dipper_base::address::{self, is_address};
+use dipper_base::floats;
 
 use super::bytes::is_bytes;
 use super::datetime::parse::{datetime_from_number, parse_datetime_in};
@@ -321,24 +323,9 @@ impl<'a> Args<'a> {
     }
 }
 
-/// Appends a double the way MySQL prints it: the shortest digits that read back, plain between 1e-15 and 1e15.
+/// Appends a double as casts print it; 0 has no sign.
 pub fn write_double(out: &mut String, v: f64) {
-    if v == 0.0 {
-        out.push('0');
-        return;
-    }
-    let text = format!("{v:e}");
-    let Some((digits, exponent)) = text.split_once('e') else {
-        out.push_str(&text);
-        return;
-    };
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    if (-15..15).contains(&exponent) {
-        let _ = write!(out, "{v}");
-    } else {
-        out.push_str(digits);
-        let _ = write!(out, "e{exponent}");
-    }
+    out.push_str(&floats::double(if v == 0.0 { 0.0 } else { v }));
 }
 
 /// Converts every value of a column to text.
@@ -365,11 +352,8 @@ pub fn to_text_of(name: &str, array: &ArrayRef, digits: Option<u8>) -> Result<St
                 buffer.clear();
                 match (v, single) {
                     (None, _) => builder.append_null(),
-                    (Some(_), Some(single)) => {
-                        // Widening would print digits that the FLOAT never had.
-                        let _ = write!(buffer, "{}", single.value(i));
-                        builder.append_value(&buffer);
-                    }
+                    // Widening would print digits that the FLOAT never had.
+                    (Some(_), Some(single)) => builder.append_value(floats::float(single.value(i))),
                     (Some(v), None) => {
                         write_double(&mut buffer, v);
                         builder.append_value(&buffer);
@@ -401,6 +385,7 @@ pub fn to_text_of(name: &str, array: &ArrayRef, digits: Option<u8>) -> Result<St
         T::List(_) | T::LargeList(_) | T::FixedSizeList(..) | T::Map(..) | T::Struct(_) | T::Union(..) => {
             return exec_err!("{name}: expected text, found {}; take an element of it first", Sql(array.data_type()));
         }
+        t if is_address(t) => array.as_fixed_size_binary().iter().map(|v| v.map(address::shown)).collect(),
         t if is_bytes(t) => {
             let texts = lenient_cast(array, &T::Utf8View)?.as_string_view().clone();
             if texts.null_count() > array.null_count() {

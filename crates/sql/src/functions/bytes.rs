@@ -6,6 +6,7 @@ use arrow::array::{ArrayRef, BinaryViewArray};
 use arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::logical_expr::{ReturnFieldArgs, ScalarUDF};
+use dipper_base::address::is_address;
 use memchr::memmem;
 
 use super::args::{Args, Col};
@@ -14,7 +15,8 @@ use super::string::TEXT_BYTES_MAX;
 
 /// Whether values of a type are bytes.
 pub(crate) fn is_bytes(t: &DataType) -> bool {
-    matches!(t, DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_))
+    !is_address(t)
+        && matches!(t, DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_))
 }
 
 /// Returns BINARY if an argument is BINARY, else text.

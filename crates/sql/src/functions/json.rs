@@ -16,6 +16,7 @@ use super::json_path::{
 use super::search::{text_list, text_lists};
 use super::whole::{LARGEINT, large};
 use crate::charter::nested;
+use crate::charter::text::parse_boolean;
 
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
@@ -39,6 +40,9 @@ pub const DEFS: &[Def] = &[
     def("json_object", &["jsonb_object"], (0, MANY), Ret::Json, json_object),
     def("get_json_string", &[], (2, 2), Ret::Text, get_json_string),
     JSON_VALUE,
+    AS_TEXT,
+    AS_SCALAR,
+    AS_FLAG,
     def("get_json_int", &["json_extract_int", "jsonb_extract_int"], (2, 2), Ret::Int, |a| {
         at_path(a).ints(|v| i32::try_from(whole(v?)?).ok().map(i64::from))
     }),
@@ -244,6 +248,60 @@ fn value_text(v: &str) -> Option<String> {
 }
 
 const JSON_VALUE: Def = def(PART_OF_JSON, &["jsonb_extract_string"], (2, 2), Ret::Text, json_extract_string);
+
+/// What a cast takes from a document.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Content {
+    /// The characters of a text, the text of any other value, NULL for null.
+    Text,
+    /// The same of a single value, 1 and 0 for true and false; NULL for arrays and objects.
+    Scalar,
+    /// A truth value: numbers are true unless they are 0.
+    Flag,
+}
+
+const AS_TEXT: Def = def("dipper_json_as_text", &[], (1, 1), Ret::Text, |a| content(a, value_text));
+
+const AS_SCALAR: Def = def("dipper_json_as_scalar", &[], (1, 1), Ret::Text, |a| content(a, scalar_text));
+
+const AS_FLAG: Def = def("dipper_json_as_flag", &[], (1, 1), Ret::Bool, |a| {
+    let docs = a.text(0)?;
+    a.bools(|i| {
+        let value = document(docs.at(i)?)?;
+        match kind(value) {
+            Kind::Bool => Some(value == "true"),
+            Kind::Integer | Kind::Double => value.parse::<f64>().ok().map(|n| n != 0.0),
+            Kind::Text => parse_boolean(&unquote(value)?),
+            _ => None,
+        }
+    })
+});
+
+/// Returns the function behind casts of JSON.
+pub(crate) fn json_content_udf(content: Content) -> ScalarUDF {
+    let def = match content {
+        Content::Text => AS_TEXT,
+        Content::Scalar => AS_SCALAR,
+        Content::Flag => AS_FLAG,
+    };
+    def.into_udf()
+}
+
+fn content(a: &Args, of: fn(&str) -> Option<String>) -> Result<ArrayRef> {
+    let docs = a.text(0)?;
+    a.texts(|i, out| {
+        out.push_str(&of(document(docs.at(i)?)?)?);
+        Some(())
+    })
+}
+
+fn scalar_text(value: &str) -> Option<String> {
+    match kind(value) {
+        Kind::Bool => Some(if value == "true" { "1" } else { "0" }.to_string()),
+        Kind::Array | Kind::Object => None,
+        _ => value_text(value),
+    }
+}
 
 /// Returns the function behind `j['name']` of JSON.
 pub fn json_value_udf() -> ScalarUDF {

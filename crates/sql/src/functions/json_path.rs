@@ -363,23 +363,9 @@ pub fn select_over_arrays<'a>(value: &'a str, legs: &[Leg], found: &mut Vec<&'a 
     }
 }
 
-/// Appends a well-formed value without blanks between its tokens.
+/// Appends the canonical text of a well-formed value.
 pub fn compact(out: &mut String, value: &str) {
-    let b = value.as_bytes();
-    let mut at = 0;
-    let mut from = 0;
-    while at < b.len() {
-        match b[at] {
-            b'"' => at = string_end(b, at).unwrap_or(b.len()),
-            b' ' | b'\t' | b'\n' | b'\r' => {
-                out.push_str(&value[from..at]);
-                at += 1;
-                from = at;
-            }
-            _ => at += 1,
-        }
-    }
-    out.push_str(&value[from..]);
+    dipper_base::json::write_canonical(out, value);
 }
 
 #[cfg(test)]

@@ -9,9 +9,7 @@
 //! - TIME values are text `[-]HH:MM:SS[.ffffff]`;
 //! - text is UTF-8: CHAR gives NULL for bytes that are not UTF-8. UNHEX and FROM_BASE64 give BINARY, which can be used
 //!   as text if its bytes are text;
-//! - UNIX_TIMESTAMP has no fraction;
-//! - FORMAT of a number is MySQL's, of a text Doris's;
-//! - HLL and BITMAP values are shown as their bytes (`dipper_base::sketch`), not as NULL.
+//! - FORMAT of a number is MySQL's, of a text Doris's.
 
 mod adapted;
 mod addresses;
@@ -108,8 +106,8 @@ pub use copies::{ask_for_copies, has_large_constant};
 pub(crate) use func::JSON;
 pub use growth::Memory;
 pub use information::SessionInfo;
-pub(crate) use json::{TAKE_VALUES, json_value_udf, write_quoted};
-pub(crate) use json_path::{Kind, document, kind, members, unquote};
+pub(crate) use json::{Content, TAKE_VALUES, json_content_udf, json_value_udf, write_quoted};
+pub(crate) use json_path::unquote;
 pub(crate) use kept::one_zero_udf;
 pub(crate) use lambda::Closed;
 pub use lambda_kind::LambdaKind;

@@ -8,6 +8,7 @@ use datafusion::logical_expr::ReturnFieldArgs;
 
 use super::args::{Args, to_text};
 use super::array::{lists, span};
+use super::bytes::is_bytes;
 use super::func::{Def, Ret, def};
 use super::json::{json_parse, write_quoted};
 use crate::charter::nested;
@@ -26,7 +27,7 @@ pub const DEFS: &[Def] = &[
     def("to_json", &[], (1, 1), Ret::Json, to_json),
     // Text is read as JSON, other values are written as JSON.
     def(CAST_JSON, &[], (1, 1), Ret::Json, |a| match a.data_type(0) {
-        t if t.is_string() || t.is_binary() => json_parse(a, false),
+        t if t.is_string() || is_bytes(t) => json_parse(a, false),
         DataType::Null => Ok(a.nulls()),
         _ => to_json(a),
     }),

@@ -388,6 +388,36 @@ fn retention(function: &mut Function) -> Option<Expr> {
     Some(call("if", vec![no_rows, Expr::Value(Value::Null.into()), all]))
 }
 
+fn is_constant(expr: &Expr) -> bool {
+    match expr {
+        Expr::Value(_) => true,
+        Expr::UnaryOp { expr, .. } | Expr::Nested(expr) => is_constant(expr),
+        _ => false,
+    }
+}
+
+/// Rewrites LEAD(x, n, d) with a default that is no constant: whether there is such a row is asked by the same function
+/// of a constant.
+fn with_default(function: &mut Function) -> Option<Expr> {
+    let FunctionArguments::List(list) = &mut function.args else {
+        return None;
+    };
+    let default = take(arg_mut(list, 2)?);
+    list.args.truncate(2);
+    let number = |n: &str| Expr::Value(Value::Number(n.into(), false).into());
+    let mut is_there = function.clone();
+    if let FunctionArguments::List(list) = &mut is_there.args {
+        *arg_mut(list, 0)? = number("1");
+        push(list, number("0"));
+    }
+    let condition = Expr::BinaryOp {
+        left: Box::new(Expr::Function(is_there)),
+        op: BinaryOperator::Eq,
+        right: Box::new(number("1")),
+    };
+    Some(call("if", vec![condition, Expr::Function(function.clone()), default]))
+}
+
 /// Changes a call in place, or returns the expression that replaces it.
 fn rewrite_function(function: &mut Function) -> Option<Expr> {
     let name = name_of(function)?;
@@ -404,6 +434,7 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
             }
             mark_date(arg_mut(list, 0)?);
         }
+        "lead" | "lag" if list.args.len() == 3 && !is_constant(arg_mut(list, 2)?) => return with_default(function),
         // The period is an interval; StarRocks's boundary is a bare word.
         "date_floor" | "date_ceil" | "time_slice" if list.args.len() >= 2 => {
             if is_interval(arg_mut(list, 1)?) {
@@ -439,6 +470,10 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
         name if list.args.len() == 2
             && (name == "add_months" || super::datetime::unit_of_named_add(name).is_some()) =>
         {
+            // The name says the unit.
+            if is_interval(arg_mut(list, 1)?) {
+                *arg_mut(list, 1)? = interval(arg_mut(list, 1)?)?.0;
+            }
             mark_date(arg_mut(list, 0)?);
         }
         // The kind is a bare word.

@@ -114,6 +114,7 @@ pub fn supports(data_type: &DataType) -> bool {
             | D::Time64(TimeUnit::Microsecond)
             | D::Utf8View
             | D::BinaryView
+            | D::FixedSizeBinary(_)
     )
 }
 
@@ -171,6 +172,10 @@ fn hash_column(column: &ArrayRef, out: &mut Vec<u64>) -> Result<(), ArrowError> 
         }
         DataType::BinaryView => {
             let values = column.as_binary_view();
+            out.extend((0..values.len()).map(|i| if values.is_null(i) { 0 } else { hash_bytes(values.value(i)) }));
+        }
+        DataType::FixedSizeBinary(_) => {
+            let values = column.as_fixed_size_binary();
             out.extend((0..values.len()).map(|i| if values.is_null(i) { 0 } else { hash_bytes(values.value(i)) }));
         }
         other => return Err(ArrowError::NotYetImplemented(format!("buckets by a hash of {other}"))),

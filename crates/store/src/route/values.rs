@@ -1,9 +1,12 @@
 //! Conversion of partition values between the text of a definition and typed values.
 
-use arrow_array::{Array, ArrayRef, StringArray, new_null_array};
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, FixedSizeBinaryArray, StringArray, new_null_array};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::DataType;
+use dipper_base::address::{self, is_address};
 use dipper_base::types::SqlType;
 
 use super::RouteError;
@@ -27,6 +30,10 @@ pub fn literal(data_type: &SqlType, text: Option<&str>) -> Result<ArrayRef, Rout
         SqlType::Date => spelled.split([' ', 'T']).next().unwrap_or_default().to_string(),
         _ => spelled,
     };
+    if is_address(&target) {
+        let bytes = address::parse(&spelled, &target).ok_or_else(wrong)?;
+        return FixedSizeBinaryArray::try_from_iter([bytes].into_iter()).map(|a| Arc::new(a) as _).map_err(|_| wrong());
+    }
     let array = StringArray::from(vec![spelled]);
     let options = CastOptions { safe: false, ..CastOptions::default() };
     let value = cast_with_options(&array, &target, &options).map_err(|_| wrong())?;

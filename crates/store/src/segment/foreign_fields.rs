@@ -1,6 +1,7 @@
 //! Columns of another writer's file: as they are decoded, and as a table over the file has them.
 //!
-//! A table has DATETIME(6) for all times finer than milliseconds, text for UUIDs, and intervals whole.
+//! A table has DATETIME(6) for all times finer than milliseconds, text for UUIDs, BINARY for other bytes of a fixed
+//! length, and intervals whole.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -80,7 +81,7 @@ fn hinted(field: &Field, views: bool) -> Field {
         (true, DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary) => {
             return viewed(field);
         }
-        // Bytes of fixed length that become text.
+        // Bytes of a fixed length become text or bytes of any length.
         (_, DataType::FixedSizeBinary(_)) if views => {
             let mut metadata = field.metadata().clone();
             metadata.insert(VIEWS.into(), String::new());
@@ -107,6 +108,9 @@ pub(super) fn shown(field: &Field) -> Field {
             false => DataType::Utf8,
         },
         DataType::FixedSizeBinary(12) if stands_for(Bytes::Interval) => DataType::Interval(IntervalUnit::MonthDayNano),
+        // Bytes of a fixed length are addresses to everything above.
+        DataType::FixedSizeBinary(_) if field.metadata().contains_key(VIEWS) => DataType::BinaryView,
+        DataType::FixedSizeBinary(_) => DataType::Binary,
         _ => made.data_type().clone(),
     };
     let mut metadata = std::mem::take(made.metadata_mut());
@@ -130,9 +134,9 @@ mod tests {
         let DataType::Struct(found) = item.data_type() else { panic!() };
         let types: Vec<_> = found.iter().map(|f| f.data_type().clone()).collect();
         let micros = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
-        assert_eq!(types, [DataType::Utf8, micros, DataType::FixedSizeBinary(16)]);
+        assert_eq!(types, [DataType::Utf8, micros, DataType::Binary]);
         assert!(found.iter().all(|f| f.metadata().is_empty()));
         assert_eq!(shown(&hinted(&id, true)).data_type(), &DataType::Utf8View);
-        assert_eq!(shown(&hinted(&bytes, true)), bytes);
+        assert_eq!(shown(&hinted(&bytes, true)).data_type(), &DataType::BinaryView);
     }
 }

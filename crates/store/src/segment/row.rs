@@ -13,6 +13,7 @@
 //! | DATETIME | a length of 0 (MySQL's epoch, never written), 4, 7 or 11; date as above; hour, minute, second; µs (4) |
 //! | TIME | a length of 0, 8 or 12; sign, days (4), hours, minutes, seconds; microseconds (4) |
 //! | DECIMAL, LARGEINT | text after its length, all digits of the scale |
+//! | IPV4, IPV6 | the usual notation after its length |
 //! | strings, JSON, BINARY, HLL, BITMAP | bytes after their length |
 //!
 //! Lengths of texts are MySQL's: one byte below 251; `FC` and two bytes; `FD` and three; `FE` and eight.
@@ -28,11 +29,12 @@ use arrow_array::types::{
     Int64Type, Time64MicrosecondType, TimestampMicrosecondType, UInt64Type,
 };
 use arrow_array::{
-    Array, ArrayRef, BinaryViewArray, BooleanArray, Date32Array, Decimal128Array, Decimal256Array, Float32Array,
-    Float64Array, Int8Array, Int16Array, Int32Array, Int64Array, StringViewArray, Time64MicrosecondArray,
-    TimestampMicrosecondArray, UInt64Array,
+    Array, ArrayRef, BinaryViewArray, BooleanArray, Date32Array, Decimal128Array, Decimal256Array,
+    FixedSizeBinaryArray, Float32Array, Float64Array, Int8Array, Int16Array, Int32Array, Int64Array, StringViewArray,
+    Time64MicrosecondArray, TimestampMicrosecondArray, UInt64Array,
 };
 use arrow_schema::DataType;
+use dipper_base::address::{self, is_address};
 use dipper_base::calendar::civil_from_days;
 use dipper_base::types::SqlType;
 
@@ -61,6 +63,7 @@ enum Column<'a> {
     Decimal256(&'a Decimal256Array),
     Text(&'a StringViewArray),
     Bytes(&'a BinaryViewArray),
+    Address(&'a FixedSizeBinaryArray),
 }
 
 impl<'a> RowWriter<'a> {
@@ -84,6 +87,7 @@ impl<'a> RowWriter<'a> {
                     DataType::Decimal256(..) => Column::Decimal256(a.as_primitive::<Decimal256Type>()),
                     DataType::Utf8View => Column::Text(a.as_string_view()),
                     DataType::BinaryView => Column::Bytes(a.as_binary_view()),
+                    t if is_address(t) => Column::Address(a.as_fixed_size_binary()),
                     _ => return None,
                 })
             })
@@ -129,6 +133,7 @@ impl<'a> RowWriter<'a> {
                 }
                 Column::Text(a) => cell!(a, |v| put_text(out, v.as_bytes())),
                 Column::Bytes(a) => cell!(a, |v| put_text(out, v)),
+                Column::Address(a) => cell!(a, |v| put_text(out, address::shown(v).as_bytes())),
             }
         }
     }

@@ -182,7 +182,9 @@ pub(super) fn of_object(options: &WriteOptions, metadata: &ParquetMetaData, null
 
 /// Returns the smallest or largest value as text.
 fn extreme(values: &ArrayRef, descending: bool) -> Result<Option<String>> {
-    if matches!(values.data_type(), DataType::BinaryView | DataType::Null) || values.null_count() == values.len() {
+    if matches!(values.data_type(), DataType::BinaryView | DataType::FixedSizeBinary(_) | DataType::Null)
+        || values.null_count() == values.len()
+    {
         return Ok(None);
     }
     let order = SortOptions { descending, nulls_first: false };

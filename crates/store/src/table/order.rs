@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use dipper_base::address;
 use dipper_base::types::SqlType;
 
 use super::schema::{Bounds, Values};
@@ -16,6 +17,10 @@ pub fn compare_text(data_type: &SqlType, a: &str, b: &str) -> Option<Ordering> {
         // These have a fixed width, or are longer only by a fraction, so the order of bytes is the order of values.
         Boolean | Date | DateTime(_) | Char(_) | Varchar(_) | String => Some(a.as_bytes().cmp(b.as_bytes())),
         Time(_) => Some(time(a)?.cmp(&time(b)?)),
+        Ipv4 | Ipv6 => {
+            let t = data_type.to_arrow();
+            Some(address::parse(a, &t)?.cmp(&address::parse(b, &t)?))
+        }
         Binary | Json | Array(_) | Map(..) | Struct(_) | Hll | Bitmap => None,
     }
 }

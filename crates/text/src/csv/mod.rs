@@ -14,9 +14,10 @@ use arrow_array::types::{
     ArrowPrimitiveType, Date32Type, Decimal128Type, Decimal256Type, Float32Type, Float64Type, Int8Type, Int16Type,
     Int32Type, Int64Type, TimestampMicrosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray};
+use arrow_array::{Array, ArrayRef, BooleanArray, FixedSizeBinaryArray, PrimitiveArray};
 use arrow_buffer::{NullBuffer, ScalarBuffer, i256};
 use arrow_schema::{DataType, Field, TimeUnit};
+use dipper_base::address;
 
 use crate::block::TextBlock;
 use crate::convert::{Convert, Cx};
@@ -121,6 +122,8 @@ enum Kind {
     /// Text, with the maximum number of characters if there is one.
     Utf8(Option<usize>),
     Binary,
+    Ipv4,
+    Ipv6,
     Nested(nested::Nested),
 }
 
@@ -144,6 +147,8 @@ impl Kind {
             DataType::Timestamp(TimeUnit::Microsecond, None) => Kind::Timestamp,
             DataType::Utf8View => Kind::Utf8(char_limit(field)),
             DataType::BinaryView => Kind::Binary,
+            t if *t == address::IPV4 => Kind::Ipv4,
+            t if *t == address::IPV6 => Kind::Ipv6,
             DataType::List(_) | DataType::Map(..) | DataType::Struct(_) => {
                 Kind::Nested(nested::Nested::try_new(field)?)
             }
@@ -180,6 +185,8 @@ impl Kind {
             Kind::Timestamp => "a DATETIME".into(),
             Kind::Utf8(_) => "a STRING".into(),
             Kind::Binary => "a VARBINARY".into(),
+            Kind::Ipv4 => "an IPV4".into(),
+            Kind::Ipv6 => "an IPV6".into(),
             Kind::Nested(n) => n.name().into(),
         }
     }
@@ -281,9 +288,31 @@ impl Convert for Column {
             Kind::Boolean => self.booleans(block, spans, cx),
             Kind::Utf8(limit) => self.strings(block, spans, *limit, cx),
             Kind::Binary => self.binary(block, spans, cx),
+            Kind::Ipv4 => {
+                let array = self.primitive::<UInt32Type>(block, spans, cx, |b, s, e| {
+                    address::parse_v4(std::str::from_utf8(b.get(s..e)?).ok()?).map(u32::from)
+                });
+                addresses(&array, address::V4_BYTES, |v| v.to_be_bytes())
+            }
+            Kind::Ipv6 => {
+                let array = self.primitive::<Decimal128Type>(block, spans, cx, |b, s, e| {
+                    address::parse_v6(std::str::from_utf8(b.get(s..e)?).ok()?).map(|v| u128::from(v) as i128)
+                });
+                addresses(&array, address::V6_BYTES, |v| v.to_be_bytes())
+            }
             Kind::Nested(nested) => self.nested(nested, block, spans, cx)?,
         })
     }
+}
+
+/// Returns numbers as the bytes of addresses, the highest first.
+fn addresses<T: ArrowPrimitiveType, const N: usize>(
+    numbers: &PrimitiveArray<T>,
+    width: usize,
+    bytes: impl Fn(T::Native) -> [u8; N],
+) -> ArrayRef {
+    let values: Vec<u8> = numbers.values().iter().flat_map(|v| bytes(*v)).collect();
+    Arc::new(FixedSizeBinaryArray::new(width as i32, values.into(), numbers.nulls().cloned()))
 }
 
 fn typed<T: arrow_array::types::DecimalType>(

@@ -16,6 +16,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
+use dipper_base::address::is_address;
 
 use super::error::HiveError;
 
@@ -333,6 +334,7 @@ pub fn hive_type(field: &Field) -> Result<String, HiveError> {
             StringKind::Char(n) => format!("char({n})"),
             StringKind::Varchar(n) => format!("varchar({n})"),
         },
+        t if is_address(t) => "string".to_owned(),
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
             "binary".to_owned()
         }

@@ -6,6 +6,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
+use dipper_base::address::{self, is_address};
 
 use crate::error::{ErrorKind, TextError};
 use crate::hive::datetime::{two, write_date, write_timestamp};
@@ -47,7 +48,7 @@ pub(super) fn is_binary(data_type: &DataType) -> bool {
     use DataType::*;
     match data_type {
         Dictionary(_, values) => is_binary(values),
-        other => matches!(other, Binary | LargeBinary | BinaryView | FixedSizeBinary(_)),
+        other => !is_address(other) && matches!(other, Binary | LargeBinary | BinaryView | FixedSizeBinary(_)),
     }
 }
 
@@ -176,6 +177,11 @@ pub(super) fn leaf_texts(array: &dyn Array, style: Style, each: &mut Each<'_>) -
         DataType::Binary => bytes!(array.as_binary::<i32>()),
         DataType::LargeBinary => bytes!(array.as_binary::<i64>()),
         DataType::BinaryView => bytes!(array.as_binary_view()),
+        t if is_address(t) => {
+            for value in array.as_fixed_size_binary() {
+                each(value.map(address::shown).as_ref().map(String::as_bytes))?;
+            }
+        }
         DataType::FixedSizeBinary(_) => bytes!(array.as_fixed_size_binary()),
         DataType::Dictionary(..) => {
             let dictionary = array.as_any_dictionary();

@@ -401,9 +401,9 @@ fn key(create: &CreateTable, columns: &[TableColumn]) -> Result<(Model, usize)> 
         let width = match &c.data_type {
             SqlType::Boolean | SqlType::TinyInt => 1,
             SqlType::SmallInt => 2,
-            SqlType::Int | SqlType::Date => 4,
+            SqlType::Int | SqlType::Date | SqlType::Ipv4 => 4,
             SqlType::BigInt | SqlType::UnsignedBigInt | SqlType::DateTime(_) | SqlType::Time(_) => 8,
-            SqlType::LargeInt | SqlType::Decimal(..) => 16,
+            SqlType::LargeInt | SqlType::Decimal(..) | SqlType::Ipv6 => 16,
             SqlType::Char(n) | SqlType::Varchar(n) => n.unwrap_or(1) as usize,
             _ => break,
         };

@@ -2,6 +2,7 @@
 
 use arrow::util::display::array_value_to_string;
 use datafusion::common::ScalarValue;
+use dipper_base::address;
 use dipper_exec::shape::{Now, omitted_value, stamped};
 use dipper_sql::functions::datetime::Zone;
 use dipper_store::table::schema::TableColumn;
@@ -21,6 +22,7 @@ pub(crate) fn now(session: &Session) -> Now {
 fn literal(value: &ScalarValue) -> Result<ast::Expr> {
     let value = match value {
         v if v.is_null() => ast::Value::Null,
+        ScalarValue::FixedSizeBinary(_, Some(bytes)) => ast::Value::SingleQuotedString(address::shown(bytes)),
         ScalarValue::BinaryView(Some(bytes)) => {
             ast::Value::HexStringLiteral(bytes.iter().map(|b| format!("{b:02x}")).collect())
         }

@@ -157,6 +157,14 @@ fn add_fields(micros: i64, unit: Unit, text: &str, sign: i64) -> Option<i64> {
             if values.is_empty() || values.len() > each.len() {
                 return None;
             }
+            // Digits behind the point are a fraction of a second, the others whole numbers of microseconds.
+            let values = match (each, text.rsplit_once('.'), values.split_last()) {
+                ([.., 1], Some((_, places)), Some((last, before))) => {
+                    let zeros = 6_u32.saturating_sub(places.trim_end().len() as u32);
+                    [before, &[last.checked_mul(10_i64.pow(zeros))?]].concat()
+                }
+                _ => values,
+            };
             // If fields are missing, they are the leading ones.
             let each = &each[each.len() - values.len()..];
             values
@@ -443,8 +451,12 @@ fn timestamp(a: &Args) -> Result<ArrayRef> {
 
 fn from_days(a: &Args) -> Result<ArrayRef> {
     let n = a.int(0)?;
-    // Days below 366 lie in the year 0, for which MySQL returns the zero date: NULL here.
-    a.dates(|i| n.at(i).filter(|n| (366..EPOCH_DAY + 2_932_897).contains(n)).map(|n| (n - EPOCH_DAY) as i32))
+    a.dates(|i| {
+        let n = n.at(i).filter(|n| (1..EPOCH_DAY + 2_932_897).contains(n))?;
+        // Days below 366 lie in the year 0, which has no leap day in Doris and has one in the calendar here.
+        let n = if n < 60 { n - 1 } else { n };
+        Some((n - EPOCH_DAY) as i32)
+    })
 }
 
 fn makedate(a: &Args) -> Result<ArrayRef> {
@@ -454,8 +466,7 @@ fn makedate(a: &Args) -> Result<ArrayRef> {
         if !(0..=9999).contains(&year) || !(1..=4_000_000).contains(&day) {
             return None;
         }
-        let year = if year < 100 { super::parse::full_year(year as i32) } else { year as i32 };
-        let days = day_number(year, 1, 1)? + day - 1;
+        let days = day_number(year as i32, 1, 1)? + day - 1;
         in_range(days * DAY_MICROS).map(|_| days as i32)
     })
 }

@@ -172,6 +172,8 @@ impl Reader<'_> {
 #[derive(Default)]
 struct Found {
     parts: Parts,
+    /// Whether the year, the month and the day were there: those that are not are 1 in a year that is.
+    given: [bool; 3],
     half: Option<bool>,
     twelve: bool,
     year_day: Option<i32>,
@@ -207,17 +209,17 @@ impl Found {
                 'Y' => {
                     let before = from.rest.len();
                     let year = from.number(4)?;
-                    p.year = Self::year(year, before - from.rest.len());
+                    (p.year, self.given[0]) = (Self::year(year, before - from.rest.len()), true);
                 }
-                'y' => p.year = full_year(from.number(2)?),
-                'm' | 'c' => p.month = from.number(2)?,
-                'd' | 'e' => p.day = from.number(2)?,
+                'y' => (p.year, self.given[0]) = (full_year(from.number(2)?), true),
+                'm' | 'c' => (p.month, self.given[1]) = (from.number(2)?, true),
+                'd' | 'e' => (p.day, self.given[2]) = (from.number(2)?, true),
                 'D' => {
-                    p.day = from.number(2)?;
+                    (p.day, self.given[2]) = (from.number(2)?, true);
                     from.rest = from.rest.get(2..)?;
                 }
-                'M' => p.month = from.word(&MONTHS, None)? + 1,
-                'b' => p.month = from.word(&MONTHS, Some(3))? + 1,
+                'M' => (p.month, self.given[1]) = (from.word(&MONTHS, None)? + 1, true),
+                'b' => (p.month, self.given[1]) = (from.word(&MONTHS, Some(3))? + 1, true),
                 'W' => self.weekday = Some(from.word(&WEEKDAYS, None)?.into()),
                 'a' => self.weekday = Some(from.word(&WEEKDAYS, Some(3))?.into()),
                 'w' => self.weekday = Some((i64::from(from.number(1)?) + 6) % 7),
@@ -253,6 +255,13 @@ impl Found {
     }
 
     fn finish(mut self) -> Option<i64> {
+        let [has_year, has_month, has_day] = self.given;
+        if has_year && !has_month {
+            self.parts.month = 1;
+        }
+        if has_year && !has_day {
+            self.parts.day = 1;
+        }
         if self.twelve {
             self.parts.hour = self.parts.hour % 12 + if self.half == Some(true) { 12 } else { 0 };
         } else if self.half.is_some() {

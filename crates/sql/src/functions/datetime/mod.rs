@@ -82,6 +82,10 @@ impl Parts {
         if !time_ok {
             return None;
         }
+        // The year 0 has no leap day in Doris.
+        if (self.year, self.month, self.day) == (0, 2, 29) {
+            return None;
+        }
         let days = day_number(self.year, self.month, self.day)?;
         let seconds = i64::from(self.hour * 3600 + self.minute * 60 + self.second);
         Some(days * DAY_MICROS + seconds * SECOND_MICROS + i64::from(self.micro))

@@ -46,7 +46,7 @@ pub fn zone_suffix(s: &[u8]) -> Option<Option<Zone>> {
             Some(Some(Zone::Fixed(if *sign == b'-' { -seconds } else { seconds })))
         }
         // Looking up a name among hundreds is slow, so it is done only for text that may be one.
-        name if name.contains(&b'/') || name.eq_ignore_ascii_case(b"Z") || name.eq_ignore_ascii_case(b"UTC") => {
+        name if name.first().is_some_and(u8::is_ascii_alphabetic) => {
             Zone::parse(std::str::from_utf8(name).ok()?).map(Some)
         }
         _ => None,
@@ -144,7 +144,8 @@ fn plain_parts(s: &[u8]) -> Option<Parts> {
     Some(p)
 }
 
-/// Reads the part after the day: nothing, or a blank or `T` and `HH[:MM[:SS[.ffffff]]][zone]`.
+/// Reads the part after the day: nothing, or a blank or `T` and `HH[:MM[:SS[.ffffff]]][zone]`, of which the colons may
+/// be left out.
 fn time_of_day(rest: &[u8], mut p: Parts) -> Option<Written> {
     let mut rest = match rest {
         [] => return Written::plain(p, true),
@@ -153,6 +154,8 @@ fn time_of_day(rest: &[u8], mut p: Parts) -> Option<Written> {
         _ => return None,
     };
     let mut fields = [0; 3];
+    let run = rest.iter().take_while(|b| b.is_ascii_digit()).count();
+    let compact = matches!(run, 4 | 6);
     for (k, field) in fields.iter_mut().enumerate() {
         let (value, n) = digits(rest, 2);
         if n == 0 {
@@ -161,7 +164,8 @@ fn time_of_day(rest: &[u8], mut p: Parts) -> Option<Written> {
         *field = value;
         rest = &rest[n..];
         match rest {
-            [b':', after @ ..] if k < 2 => rest = after,
+            [b':', after @ ..] if k < 2 && !compact => rest = after,
+            _ if compact && (k + 1) * 2 < run => {}
             _ => break,
         }
     }
@@ -183,7 +187,7 @@ fn fraction_and_zone(p: Parts, rest: &[u8]) -> Option<Written> {
     Some(Written { micros, is_date_only: false, is_rounded_up, zone: zone_suffix(rest)? })
 }
 
-/// Reads the forms without separators: 6, 8, 12 or 14 digits, perhaps with a `T` inside and a fraction at the end.
+/// Reads the forms without separators: 6, 8 or 14 digits, perhaps with a `T` inside and a fraction at the end.
 fn read_compact(s: &[u8], run: usize) -> Option<Written> {
     let (date, time, rest) = match s.get(run) {
         Some(b'T' | b't') if run == 8 || run == 6 => {
@@ -192,7 +196,7 @@ fn read_compact(s: &[u8], run: usize) -> Option<Written> {
             (&s[..run], &time[..n], &time[n..])
         }
         _ if run == 8 || run == 6 => (&s[..run], &s[..0], &s[run..]),
-        _ if run == 14 || run == 12 => (&s[..run - 6], &s[run - 6..run], &s[run..]),
+        _ if run == 14 => (&s[..run - 6], &s[run - 6..run], &s[run..]),
         _ => return None,
     };
     let (y, rest_of_date) = date.split_at(date.len() - 4);
@@ -242,7 +246,23 @@ pub fn datetime_from_number(v: i64) -> Option<i64> {
 /// Reads a TIME: `[-][D ]HH:MM[:SS[.ffffff]]`, `HHMMSS`; for a DATETIME its time of day in the zone `session`. Returns
 /// microseconds.
 pub fn parse_time(s: &[u8], session: Zone) -> Option<i64> {
-    let s = s.trim_ascii();
+    match clock(s.trim_ascii()) {
+        Some(time) => time,
+        None => parse_datetime_in(s, session).map(|v| v.rem_euclid(DAY_MICROS)),
+    }
+}
+
+/// Reads a TIME like [`parse_time`], but no DATETIME, as `CAST(x AS TIME)` does; `None` for less than -838:59:59 and more
+/// than 838:59:59.
+pub fn parse_clock(s: &[u8]) -> Option<i64> {
+    clock(s.trim_ascii()).flatten().filter(|time| time.abs() < CLOCK_END)
+}
+
+/// Microseconds of 839 hours.
+const CLOCK_END: i64 = 839 * 3600 * SECOND_MICROS;
+
+/// Reads a TIME; `None` if the text has another form, `Some(None)` if a field of the time is out of range.
+fn clock(s: &[u8]) -> Option<Option<i64>> {
     let (negative, body) = match s {
         [b'-', rest @ ..] => (true, rest),
         _ => (false, s),
@@ -260,27 +280,27 @@ pub fn parse_time(s: &[u8], session: Zone) -> Option<i64> {
         for (count, part) in clock.split(|b| *b == b':').enumerate() {
             let (value, n) = digits(part, 3);
             if count == 3 || n == 0 || n != part.len() {
-                return parse_datetime_in(s, session).map(|v| v.rem_euclid(DAY_MICROS));
+                return None;
             }
             fields[count] = i64::from(value);
         }
         let [h, m, s] = fields;
         if m > 59 || s > 59 {
-            return None;
+            return Some(None);
         }
         h * 3600 + m * 60 + s
     } else if !clock.is_empty() && clock.len() <= 7 && clock.iter().all(u8::is_ascii_digit) {
         let v = i64::from(digits(clock, 7).0);
         let (m, s) = (v / 100 % 100, v % 100);
         if m > 59 || s > 59 {
-            return None;
+            return Some(None);
         }
         v / 10_000 * 3600 + m * 60 + s
     } else {
-        return parse_datetime_in(s, session).map(|v| v.rem_euclid(DAY_MICROS));
+        return None;
     };
     let value = (days * 86_400 + seconds) * SECOND_MICROS + micros;
-    Some(if negative { -value } else { value })
+    Some(Some(if negative { -value } else { value }))
 }
 
 #[cfg(test)]
@@ -315,6 +335,15 @@ mod tests {
             ("2024-02-29T12:30:00Z", "2024-02-29 12:30:00"),
             ("2024-02-29 12:30:00 Asia/Shanghai", "2024-02-29 04:30:00"),
             ("2024-02-29 12:30:00 nowhere", "NULL"),
+            ("2024-02-29T1230", "2024-02-29 12:30:00"),
+            ("2024-02-29 123045.5", "2024-02-29 12:30:45.500000"),
+            ("2024-02-29T1230+08:00", "2024-02-29 04:30:00"),
+            ("24-02-29T1230gmt", "2024-02-29 12:30:00"),
+            ("2024-02-29T12304", "NULL"),
+            ("2024-02-29T1230:45", "NULL"),
+            ("240229123045", "NULL"),
+            ("0000-02-29 10:00:00", "NULL"),
+            ("0000-02-28", "0000-02-28 00:00:00"),
             ("0000-00-00", "NULL"),
             ("2024-13-01", "NULL"),
             ("2024-02-29 24:00:00", "NULL"),
@@ -353,6 +382,17 @@ mod tests {
             ("x", None),
         ] {
             assert_eq!(parse_time(text.as_bytes(), Zone::Fixed(0)), want.map(|v| v * SECOND_MICROS), "{text:?}");
+        }
+        for (text, want) in [
+            ("838:59:59", Some(3_020_399)),
+            ("-838:59:59", Some(-3_020_399)),
+            ("839:00:00", None),
+            ("901:15:00", None),
+            ("838:59:59.99999995", None),
+            ("2022-08-30 17:45:10", None),
+            ("1 01:00:00", Some(90_000)),
+        ] {
+            assert_eq!(parse_clock(text.as_bytes()), want.map(|v| v * SECOND_MICROS), "{text:?}");
         }
         let shanghai = Zone::Fixed(8 * 3600);
         assert_eq!(parse_time(b"2024-01-01T10:00:00Z", shanghai), Some(18 * 3600 * SECOND_MICROS));

@@ -6,7 +6,7 @@ use datafusion::common::{Result, exec_err};
 
 use super::super::args::{Args, lenient_cast, to_datetime};
 use super::super::func::{Def, Ret, def};
-use super::parse::parse_time;
+use super::parse::{parse_clock, parse_time};
 use super::{
     DAY_MICROS, EPOCH_DAY, MONTHS, Parts, SECOND_MICROS, WEEKDAYS, civil, format_time, format_time_to, leap,
     month_days, split_micros,
@@ -164,7 +164,14 @@ fn time_to_sec(a: &Args) -> Result<ArrayRef> {
 
 /// TIME(x), and with a number of digits as second argument `CAST(x AS TIME(digits))`, which rounds.
 fn time_text(a: &Args) -> Result<ArrayRef> {
-    let x = times(a, 0)?;
+    let is_text = matches!(a.data_type(0), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    let x = match is_text && a.has(1) {
+        true => {
+            let text = a.text(0)?;
+            (0..a.rows).map(|i| parse_clock(text.at(i)?.as_bytes())).collect()
+        }
+        false => times(a, 0)?,
+    };
     let digits = if a.has(1) { Some(a.int(1)?) } else { None };
     a.texts(|i, out| {
         let us = x[i]?;

@@ -3,17 +3,21 @@
 //! The planner reads the clock once per statement and puts it into the plan as a constant. The session's zone is
 //! `datafusion.execution.time_zone`; without one, it is UTC.
 
-use arrow::array::ArrayRef;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Decimal128Array};
+use arrow::datatypes::DataType;
 use chrono::{DateTime, LocalResult, Offset, TimeZone};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{Result, ScalarValue, internal_err, plan_err};
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
-use datafusion::logical_expr::{Expr, Volatility};
+use datafusion::logical_expr::{Expr, ReturnFieldArgs, Volatility};
 
 use super::super::args::{Args, Col};
 use super::super::func::{Def, Ret, def};
 use super::format::{format_moment, known_pattern};
 use super::{DAY_MICROS, SECOND_MICROS, format_time_to, in_range};
+use crate::charter::digits_of;
 
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
@@ -35,7 +39,7 @@ pub const DEFS: &[Def] = &[
         let precision = precision(&args)?;
         Ok(time(utc_now(info)?, precision))
     }),
-    def("unix_timestamp", &[], (0, 2), Ret::Int, unix_timestamp)
+    def("unix_timestamp", &[], (0, 2), Ret::By(unix_timestamp_type), unix_timestamp)
         .with_volatility(Volatility::Stable)
         .with_simplify(unix_now),
     def("from_unixtime", &[], (1, 2), Ret::By(from_unixtime_type), from_unixtime).with_volatility(Volatility::Stable),
@@ -189,7 +193,7 @@ fn local_now(info: &SimplifyContext) -> Result<i64> {
 fn precision(args: &[Expr]) -> Result<u32> {
     let Some(arg) = args.first() else { return Ok(0) };
     let n = match arg {
-        Expr::Literal(value, _) => value.cast_to(&arrow::datatypes::DataType::Int64).ok(),
+        Expr::Literal(value, _) => value.cast_to(&DataType::Int64).ok(),
         _ => None,
     };
     match n {
@@ -209,6 +213,22 @@ fn unix_now(args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResul
     Ok(constant(ScalarValue::Int64(Some(utc_now(info)?.div_euclid(SECOND_MICROS)))))
 }
 
+/// The type of seconds with a fraction: of DATETIME with digits, and of texts that have one.
+const SECONDS_WITH_FRACTION: DataType = DataType::Decimal128(18, 6);
+
+fn unix_timestamp_type(args: &ReturnFieldArgs) -> Result<DataType> {
+    let [field] = args.arg_fields else { return Ok(DataType::Int64) };
+    let has_fraction = match field.data_type() {
+        t if t.is_string() => match args.scalar_arguments[0].and_then(|s| s.try_as_str().flatten()) {
+            Some(text) => text.contains('.'),
+            None => args.scalar_arguments[0].is_none(),
+        },
+        DataType::Timestamp(..) => digits_of(field).is_some_and(|digits| digits > 0),
+        _ => false,
+    };
+    Ok(if has_fraction { SECONDS_WITH_FRACTION } else { DataType::Int64 })
+}
+
 fn unix_timestamp(a: &Args) -> Result<ArrayRef> {
     if a.is_empty() {
         return not_planned(a);
@@ -221,11 +241,15 @@ fn unix_timestamp(a: &Args) -> Result<ArrayRef> {
         return a.ints(|i| super::format::read_moment(text.at(i)?, format.at(i)?).map(seconds));
     }
     let x = a.datetime(0)?;
+    if a.ret == SECONDS_WITH_FRACTION {
+        let micros = (0..a.rows).map(|i| x.at(i).map(|us| i128::from(zone.to_utc(us).max(0))));
+        return Ok(Arc::new(micros.collect::<Decimal128Array>().with_precision_and_scale(18, 6)?));
+    }
     a.ints(|i| x.at(i).map(seconds))
 }
 
-fn from_unixtime_type(args: &datafusion::logical_expr::ReturnFieldArgs) -> Result<arrow::datatypes::DataType> {
-    Ok(if args.arg_fields.len() == 2 { arrow::datatypes::DataType::Utf8View } else { super::super::func::DATETIME })
+fn from_unixtime_type(args: &ReturnFieldArgs) -> Result<DataType> {
+    Ok(if args.arg_fields.len() == 2 { DataType::Utf8View } else { super::super::func::DATETIME })
 }
 
 fn from_unixtime(a: &Args) -> Result<ArrayRef> {

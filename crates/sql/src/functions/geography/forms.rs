@@ -241,7 +241,8 @@ pub fn read_binary(text: &[u8]) -> Option<Shape> {
     if digits.len() % 2 == 1 {
         return None;
     }
-    let bytes = digits.chunks(2).map(|pair| Some(value(pair[0])? << 4 | value(pair[1])?)).collect::<Option<Vec<_>>>()?;
+    let bytes =
+        digits.chunks(2).map(|pair| Some(value(pair[0])? << 4 | value(pair[1])?)).collect::<Option<Vec<_>>>()?;
     let mut reader = Bytes { rest: &bytes, points: 0 };
     let shape = reader.shape()?;
     reader.rest.is_empty().then_some(shape)
@@ -354,9 +355,7 @@ pub fn from_bytes(bytes: &[u8]) -> Option<Shape> {
         kind::POINT => Shape::Point(point(&mut bytes)?),
         kind::LINE => Shape::Line(points(&mut bytes, 2)?),
         kind::POLYGON => Shape::Polygon(loops(&mut bytes)?),
-        kind::MULTI_POLYGON => {
-            Shape::MultiPolygon(bytes.many(true, loops).filter(|all| !all.is_empty())?)
-        }
+        kind::MULTI_POLYGON => Shape::MultiPolygon(bytes.many(true, loops).filter(|all| !all.is_empty())?),
         kind::CIRCLE => {
             let (centre, chord2) = (point(&mut bytes)?, bytes.number(true)?);
             (0.0..=4.0).contains(&chord2).then_some(Shape::Circle(centre, chord2))?
@@ -406,10 +405,22 @@ mod tests {
             assert_eq!(from_bytes(&to_bytes(&shape)), Some(shape), "{text}");
         }
         for text in [
-            "", "POINT", "POINT ()", "POINT (1)", "POINT (1 2 3)", "POINT (181 0)", "POINT (0 91)", "POINT (1 2) x",
-            "LINESTRING (1 1)", "LINESTRING (1 1, 1 1)", "POLYGON ((0 0, 1 0, 1 1))", "POLYGON ((0 0, 1 0, 0 0))",
-            "POLYGON ((0 0, 10 10, 10 0, 0 10, 0 0))", "POLYGON ((0 0, 1 0, 1 1, 0 0), (5 5, 6 5, 6 6, 5 5))",
-            "CIRCLE ((1 2), 3)", "POINT (nan 1)",
+            "",
+            "POINT",
+            "POINT ()",
+            "POINT (1)",
+            "POINT (1 2 3)",
+            "POINT (181 0)",
+            "POINT (0 91)",
+            "POINT (1 2) x",
+            "LINESTRING (1 1)",
+            "LINESTRING (1 1, 1 1)",
+            "POLYGON ((0 0, 1 0, 1 1))",
+            "POLYGON ((0 0, 1 0, 0 0))",
+            "POLYGON ((0 0, 10 10, 10 0, 0 10, 0 0))",
+            "POLYGON ((0 0, 1 0, 1 1, 0 0), (5 5, 6 5, 6 6, 5 5))",
+            "CIRCLE ((1 2), 3)",
+            "POINT (nan 1)",
         ] {
             assert_eq!(read_text(text), None, "{text}");
         }

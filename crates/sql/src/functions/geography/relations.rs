@@ -111,9 +111,7 @@ pub fn intersect(one: &Shape, other: &Shape) -> bool {
         (S::MultiPolygon(all), _) => all.iter().any(|loops| intersect(&S::Polygon(loops.clone()), other)),
         (_, S::MultiPolygon(all)) => all.iter().any(|loops| intersect(one, &S::Polygon(loops.clone()))),
         (S::Point(p), S::Point(q)) => p == q,
-        (S::Point(p), S::Line(points)) | (S::Line(points), S::Point(p)) => {
-            is_near(flat(*p), first_edge(points))
-        }
+        (S::Point(p), S::Line(points)) | (S::Line(points), S::Point(p)) => is_near(flat(*p), first_edge(points)),
         (S::Point(p), S::Polygon(loops)) | (S::Polygon(loops), S::Point(p)) => {
             let (p, around) = (flat(*p), boundary(loops));
             is_inside_flat(p, &around) || is_on(&around, p)
@@ -156,9 +154,7 @@ pub fn touch(one: &Shape, other: &Shape) -> bool {
         (S::Point(p), S::Line(points)) | (S::Line(points), S::Point(p)) => {
             points.first() == Some(p) || points.last() == Some(p)
         }
-        (S::Point(p), S::Polygon(loops)) | (S::Polygon(loops), S::Point(p)) => {
-            is_on(&boundary(loops), flat(*p))
-        }
+        (S::Point(p), S::Polygon(loops)) | (S::Polygon(loops), S::Point(p)) => is_on(&boundary(loops), flat(*p)),
         (S::Line(a), S::Line(b)) => edges_touch(first_edge(a), first_edge(b)),
         (S::Line(points), S::Polygon(loops)) | (S::Polygon(loops), S::Line(points)) => {
             let within = line_within(points, loops);
@@ -206,16 +202,15 @@ fn touch_all(all: &[Vec<Loop>], shape: &Shape) -> bool {
 pub fn contain(outer: &Shape, inner: &Shape) -> bool {
     use Shape as S;
     match (outer, inner) {
-        (S::MultiPolygon(all), S::MultiPolygon(parts)) => parts.iter().all(|part| {
-            all.iter().any(|loops| contain(&S::Polygon(loops.clone()), &S::Polygon(part.clone())))
-        }),
+        (S::MultiPolygon(all), S::MultiPolygon(parts)) => parts
+            .iter()
+            .all(|part| all.iter().any(|loops| contain(&S::Polygon(loops.clone()), &S::Polygon(part.clone())))),
         (S::MultiPolygon(all), _) => all.iter().any(|loops| contain(&S::Polygon(loops.clone()), inner)),
         (S::Polygon(_), S::MultiPolygon(parts)) => parts.iter().all(|part| contain(outer, &S::Polygon(part.clone()))),
         (S::Polygon(loops), S::Point(p)) => is_inside(loops, *p) && !is_on(&boundary(loops), flat(*p)),
         (S::Polygon(loops), S::Line(points)) => {
-            let leaves = |line: Edge, edge: Edge| {
-                (is_near(line.0, edge) || is_near(line.1, edge)) && !edges_touch(edge, line)
-            };
+            let leaves =
+                |line: Edge, edge: Edge| (is_near(line.0, edge) || is_near(line.1, edge)) && !edges_touch(edge, line);
             let line: Vec<Edge> = points.windows(2).map(|pair| first_edge(pair)).collect();
             !any_pair(&line, &boundary(loops), leaves) && contains_line(loops, points)
         }

@@ -73,11 +73,7 @@ impl Point {
     }
 
     fn cross(self, o: Point) -> Point {
-        Point {
-            x: self.y * o.z - self.z * o.y,
-            y: self.z * o.x - self.x * o.z,
-            z: self.x * o.y - self.y * o.x,
-        }
+        Point { x: self.y * o.z - self.z * o.y, y: self.z * o.x - self.x * o.z, z: self.x * o.y - self.y * o.x }
     }
 
     fn dot(self, o: Point) -> f64 {
@@ -203,9 +199,8 @@ fn is_on(p: Point, (a, b): (Point, Point)) -> bool {
     if length < SAME {
         return p.angle(a) < SAME;
     }
-    (n.dot(p) / length).abs() < SAME && (p.angle(a) < SAME || p.angle(b) < SAME || {
-        n.cross(a).dot(p) > 0.0 && b.cross(n).dot(p) > 0.0
-    })
+    (n.dot(p) / length).abs() < SAME
+        && (p.angle(a) < SAME || p.angle(b) < SAME || { n.cross(a).dot(p) > 0.0 && b.cross(n).dot(p) > 0.0 })
 }
 
 /// Whether a loop has a point on its inner side: the loop is seen from the point at all sides.
@@ -447,7 +442,7 @@ mod tests {
     #[test]
     fn measures() {
         let metres = |shape: &Shape| area(shape) * EARTH * EARTH;
-        
+
         let square = read("POLYGON ((0 0, 1 0, 1 1, 0 1, 0 0))");
         assert!((metres(&square) - 12364036567.076409).abs() < 1e-3, "{}", metres(&square));
         let d = distance((116.35620117, 39.939093), (116.4274406433, 39.9020987219)).unwrap();
