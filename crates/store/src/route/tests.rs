@@ -195,6 +195,8 @@ fn literals_and_their_text() {
         (SqlType::LargeInt, "-170141183460469231731687303715884105728", "-170141183460469231731687303715884105728"),
         (SqlType::Decimal(10, 2), "1.50", "1.50"),
         (SqlType::Varchar(Some(5)), " a ", " a "),
+        (SqlType::Ipv4, " 1.2.3.4", "1.2.3.4"),
+        (SqlType::Ipv6, "0::7", "::7"),
     ] {
         let value = literal(&t, Some(text)).expect(text);
         assert_eq!(text_of(&value, 0).expect("text").as_deref(), Some(shown), "{t}");

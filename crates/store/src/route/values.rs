@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, FixedSizeBinaryArray, StringArray, new_null_array};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_cast::{CastOptions, cast_with_options};
@@ -45,7 +46,6 @@ pub fn literal(data_type: &SqlType, text: Option<&str>) -> Result<ArrayRef, Rout
 
 /// Checks LARGEINT's range, which is smaller than the 39 digits that hold it.
 fn fits(value: &ArrayRef, data_type: &SqlType) -> bool {
-    use arrow_array::cast::AsArray;
     *data_type != SqlType::LargeInt
         || value.as_primitive::<arrow_array::types::Decimal256Type>().value(0).to_i128().is_some()
 }
@@ -71,6 +71,9 @@ pub fn text_of(array: &dyn Array, row: usize) -> Result<Option<String>, RouteErr
     let options = FormatOptions::new()
         .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"))
         .with_datetime_format(Some("%Y-%m-%d %H:%M:%S%.f"));
+    if is_address(array.data_type()) {
+        return Ok(Some(address::shown(array.as_fixed_size_binary().value(row))));
+    }
     if let DataType::BinaryView = array.data_type() {
         let text = arrow_cast::cast(&array.slice(row, 1), &DataType::Utf8)?;
         return text_of(&text, 0);
