@@ -371,12 +371,15 @@ fn csv(
     files: &[FileEntry],
     format: &str,
 ) -> Result<Arc<dyn TableProvider>> {
+    let unquote = options.flag(&["trim_double_quotes", "csv.trim_double_quotes"])?.unwrap_or(false);
     let mut hints = Hints {
         delimiter: options
             .take(&["column_separator", "csv.column_separator", "delimiter", "delim", "sep"])
             .map(|v| unescape(&v))
             .or_else(|| format.starts_with("tsv").then(|| b"\t".to_vec())),
-        quote: options.byte(&["enclose", "csv.enclose", "quote"])?,
+        // As in Doris, quotes that are dropped hold nothing together.
+        quote: options.byte(&["enclose", "csv.enclose", "quote"])?.or(unquote.then_some(None)),
+        unquote,
         escape: options.byte(&["escape", "csv.escape"])?,
         comment: options.byte(&["comment"])?,
         header: options.flag(&["header"])?.or_else(|| format.ends_with("with_names").then_some(true)),

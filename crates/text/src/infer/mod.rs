@@ -35,6 +35,8 @@ pub struct Hints {
     pub delimiter: Option<Vec<u8>>,
     /// Quote character; `Some(None)`: fields are never quoted.
     pub quote: Option<Option<u8>>,
+    /// Whether fields that begin and end with `"` lose both, as in [`CsvDialect::unquote`].
+    pub unquote: bool,
     /// Escape character; `Some(None)`: quotes inside quotes are doubled.
     pub escape: Option<Option<u8>>,
     /// First byte of comment lines; `Some(None)`: there are none.

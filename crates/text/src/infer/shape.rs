@@ -36,6 +36,7 @@ pub(super) struct Records<'a> {
     complete: bool,
     delimiter: &'a [u8],
     quote: Option<u8>,
+    unquote: bool,
     escape: Option<u8>,
     comment: Option<u8>,
     line_end: &'a LineEnd,
@@ -57,6 +58,7 @@ impl<'a> Records<'a> {
             complete,
             delimiter: &dialect.delimiter,
             quote: dialect.quote,
+            unquote: dialect.unquote && dialect.quote != Some(b'"'),
             escape: dialect.escape,
             comment: dialect.comment,
             line_end: &dialect.line_end,
@@ -155,6 +157,9 @@ impl<'a> Records<'a> {
                 record.malformed |= stray;
             } else {
                 piece.end = self.at;
+                if self.unquote && matches!(self.text[start..self.at], [b'"', .., b'"']) {
+                    piece = Piece { start: start + 1, end: self.at - 1, quoted: true, escaped: piece.escaped };
+                }
             }
             pieces.push(piece);
             if at_delimiter {
@@ -297,7 +302,7 @@ pub(super) fn guess(text: &[u8], complete: bool, hints: &Hints) -> Shape {
         header: false,
         skip_lines: hints.skip_lines.unwrap_or(0),
         trim: false,
-        unquote: false,
+        unquote: hints.unquote,
         null_values: vec![Vec::new()],
         ragged: Ragged::Error,
         dates: DateOrder::YearFirst,
