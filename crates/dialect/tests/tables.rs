@@ -280,6 +280,67 @@ fn keys_and_indexes_of_the_dialects() {
 }
 
 #[test]
+fn constraints_are_declared() {
+    let constraint = |name: Option<&str>, kind, columns: &[&str]| {
+        TableChange::AddConstraint(ConstraintDef { name: name.map(String::from), kind, columns: names(columns) })
+    };
+    let to_u = || ConstraintKind::Foreign { table: name("u"), columns: names(&["x"]) };
+    assert_eq!(
+        alter("add constraint c primary key (a, b), add constraint d unique key i (a)"),
+        [
+            constraint(Some("c"), ConstraintKind::Primary, &["a", "b"]),
+            constraint(Some("i"), ConstraintKind::Unique, &["a"])
+        ]
+    );
+    assert_eq!(
+        alter(
+            "add constraint foreign key (a) references u (x), add foreign key f (a) references u (x) on delete restrict"
+        ),
+        [constraint(None, to_u(), &["a"]), constraint(Some("f"), to_u(), &["a"])]
+    );
+    // A constraint may be called like a kind.
+    assert_eq!(alter("add constraint unique unique (a)"), [constraint(Some("unique"), ConstraintKind::Unique, &["a"])]);
+    let drop = |if_exists, name: &str| TableChange::DropConstraint { if_exists, name: name.into() };
+    assert_eq!(
+        alter("drop constraint c, drop constraint if exists d, drop foreign key f"),
+        [drop(false, "c"), drop(true, "d"), drop(false, "f")]
+    );
+    assert_eq!(error("alter table t add constraint c foreign key (a) references u (x) on delete cascade").code, 1235);
+    assert_eq!(error("alter table t add constraint c check (a > 1)").code, 1235);
+    assert!(
+        error("alter table t add constraint c (a)").message.starts_with("expected PRIMARY KEY, UNIQUE or FOREIGN KEY")
+    );
+}
+
+#[test]
+fn tables_in_parentheses_are_joined() {
+    let query = |sql: &str| match one(sql) {
+        Statement::Query(query) => query.ast.to_string(),
+        other => panic!("{sql}: {other:?}"),
+    };
+    for (sql, read) in [
+        (
+            "SELECT * FROM (a, b AS x, c) LEFT JOIN d USING (k)",
+            "(a CROSS JOIN b AS x CROSS JOIN c) LEFT JOIN d USING(k)",
+        ),
+        (
+            "SELECT * FROM (a, b JOIN c ON f(b.x, 1) = c.x, d)",
+            "(a CROSS JOIN (b JOIN c ON f(b.x, 1) = c.x) CROSS JOIN d)",
+        ),
+        (
+            "SELECT * FROM ((SELECT 1) UNION (SELECT 2) ORDER BY 1, 1) t",
+            "((SELECT 1) UNION (SELECT 2) ORDER BY 1, 1) t",
+        ),
+    ] {
+        assert_eq!(query(sql), format!("SELECT * FROM {read}"));
+    }
+    let steps = create("create table t (a int, b int) partition by range(a, b) (from (1, 2) to (3, 4) interval 1)");
+    assert!(
+        matches!(&steps.partition_by.unwrap().partitions[..], [PartitionItem::Steps { from, .. }] if from.len() == 2)
+    );
+}
+
+#[test]
 fn partitions_of_the_dialects() {
     let by = |sql: &str| create(&format!("create table t (a int, b date) {sql}")).partition_by.unwrap();
     let def = |at: &PartitionItem| match at {

@@ -6,12 +6,29 @@ use super::columns::{column_def, column_defs, index_of_alter};
 use super::cursor::{Cursor, is_word};
 use super::{catalogs, partitions, volume};
 use crate::error::SqlError;
-use crate::statement::{ColumnPosition, Name, RollupDef, Statement, TableChange, ViewChange};
+use crate::statement::{
+    ColumnPosition, ConstraintDef, ConstraintKind, Name, RollupDef, Statement, TableChange, ViewChange,
+};
 
 pub(super) fn alter(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["ALTER"])?;
     if c.accept_word("VIEW") {
         let name = c.name()?;
+        for (words, message) in [
+            (&["SET", "SECURITY", "INVOKER"][..], super::ddl::INVOKER),
+            (&["SET", "SECURITY"], "a view is always read by the privilege on the view alone; leave out SECURITY"),
+            (&["SET", "PROPERTIES"], "views have no properties"),
+            (&["ADD", "DIALECT"], "a view has one definition: ALTER VIEW name AS SELECT ..."),
+            (&["MODIFY", "DIALECT"], "a view has one definition: ALTER VIEW name AS SELECT ..."),
+            (&["MODIFY", "COLUMN"], MASKS),
+            (&["ADD", "ROW"], ROWS),
+            (&["DROP", "ROW"], ROWS),
+            (&["DROP", "ALL"], ROWS),
+        ] {
+            if c.peek_words(words) {
+                return Err(c.unsupported(message));
+            }
+        }
         let change = if c.accept_word("MODIFY") {
             ViewChange::Comment(c.comment()?.ok_or_else(|| c.expected("COMMENT"))?)
         } else {
@@ -43,6 +60,13 @@ pub(super) fn alter(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     }
     let if_exists = c.if_exists();
     let name = c.name()?;
+    if c.accept_word("TRUNCATE") {
+        return match partitions::names(c)? {
+            Some((false, partitions)) => Ok(Statement::Truncate { name, partitions }),
+            Some((true, _)) => Err(c.unsupported("temporary partitions are not truncated; drop and add them")),
+            None => Err(c.expected("PARTITION")),
+        };
+    }
     let mut changes = Vec::new();
     // MySQL's dumps put these around their rows. They have no effect: each load maintains the keys.
     if !(c.accept(&["DISABLE", "KEYS"]) || c.accept(&["ENABLE", "KEYS"])) {
@@ -128,6 +152,11 @@ fn change(c: &mut Cursor<'_>, changes: &mut Vec<TableChange>) -> Result<(), SqlE
     Ok(())
 }
 
+const REORGANIZE: &str =
+    "key, partitioning and buckets of rows that are there stay; create a new table and REPLACE WITH TABLE";
+const ROWS: &str = "ROW ACCESS POLICY is not supported; make a view of the rows and grant that";
+const MASKS: &str = "MASKING POLICY is not supported; make a view with what may be seen and grant that";
+
 /// Refuses changes that are known and not supported.
 fn refuse(c: &Cursor<'_>) -> Result<(), SqlError> {
     for (words, message) in [
@@ -137,19 +166,44 @@ fn refuse(c: &Cursor<'_>) -> Result<(), SqlError> {
         (&["ADD", "PRIMARY"], "a table's key is fixed when it is created; create a new table and REPLACE WITH TABLE"),
         (&["DROP", "PRIMARY"], "a table's key is fixed when it is created; create a new table and REPLACE WITH TABLE"),
         (&["ADD", "UNIQUE"], "a table's key is fixed when it is created; create a new table and REPLACE WITH TABLE"),
-        (&["ADD", "CONSTRAINT"], "constraints are not supported: nothing would check them"),
-        (&["DROP", "CONSTRAINT"], "constraints are not supported: nothing would check them"),
-        (&["ADD", "FOREIGN"], "constraints are not supported: nothing would check them"),
-        (&["DROP", "FOREIGN"], "constraints are not supported: nothing would check them"),
+        (&["ADD", "CHECK"], "CHECK is not supported: nothing would check it"),
+        (&["DROP", "CHECK"], "CHECK is not supported: nothing would check it"),
         (&["MODIFY", "ENGINE"], "a table's engine cannot be changed"),
         (&["ENGINE"], "a table's engine cannot be changed"),
         (&["CONVERT", "TO"], "text is UTF-8; its character set cannot be changed"),
         (&["CREATE", "BRANCH"], "branches and tags are not supported"),
         (&["CREATE", "TAG"], "branches and tags are not supported"),
+        (&["CREATE", "OR", "REPLACE"], "branches and tags are not supported"),
+        (&["REPLACE", "BRANCH"], "branches and tags are not supported"),
+        (&["REPLACE", "TAG"], "branches and tags are not supported"),
+        (&["EXECUTE"], "ALTER TABLE ... EXECUTE is not supported"),
+        (&["SPLIT"], "tablets are not split: the number of buckets is that of the partition"),
+        (&["MERGE"], "tablets are not merged; ALTER TABLE ... COMPACT merges the segments of each"),
+        (&["AUTO_INCREMENT"], "the next number of an AUTO_INCREMENT column cannot be set"),
+        (&["PARTITION"], REORGANIZE),
+        (&["PARTITIONS"], REORGANIZE),
+        (&["DUPLICATE", "KEY"], REORGANIZE),
+        (&["UNIQUE", "KEY"], REORGANIZE),
+        (&["PRIMARY", "KEY"], REORGANIZE),
+        (&["AGGREGATE", "KEY"], REORGANIZE),
+        (&["ADD", "PARTITION", "COLUMN"], REORGANIZE),
+        (&["DROP", "PARTITION", "COLUMN"], REORGANIZE),
+        (&["MODIFY", "PARTITION", "DISTRIBUTED"], REORGANIZE),
+        (&["DROP", "ALL", "TEMPORARY"], "temporary partitions are dropped by name: DROP TEMPORARY PARTITION p"),
+        (&["DROP", "PARTITIONS", "WHERE"], "partitions are dropped by name: DROP PARTITION p"),
+        (&["DROP", "PERSISTENT", "INDEX"], "there are no persistent indexes of tablets to drop"),
+        (&["ADD", "ROW", "ACCESS"], ROWS),
+        (&["DROP", "ROW", "ACCESS"], ROWS),
+        (&["DROP", "ALL", "ROW"], ROWS),
     ] {
         if c.peek_words(words) {
             return Err(c.unsupported(message));
         }
+    }
+    // `DROP tag` alone drops a column.
+    let names_more = matches!(c.token(c.index() + 2), Token::Word(_));
+    if names_more && (c.peek_words(&["DROP", "BRANCH"]) || c.peek_words(&["DROP", "TAG"])) {
+        return Err(c.unsupported("branches and tags are not supported"));
     }
     Ok(())
 }
@@ -233,6 +287,10 @@ fn add(c: &mut Cursor<'_>, changes: &mut Vec<TableChange>) -> Result<(), SqlErro
             }
         }
     }
+    if c.accept_word("CONSTRAINT") || c.peek_words(&["FOREIGN", "KEY"]) {
+        changes.push(TableChange::AddConstraint(constraint(c)?));
+        return Ok(());
+    }
     if c.accept_any(&["INDEX", "KEY"]).is_some() {
         let (if_not_exists, index) = index_of_alter(c)?;
         if index.name.is_none() {
@@ -300,6 +358,9 @@ fn drop(c: &mut Cursor<'_>, changes: &mut Vec<TableChange>) -> Result<(), SqlErr
     let if_exists = c.if_exists();
     if c.accept_any(&["PARTITION", "PARTITIONS"]).is_some() {
         let if_exists = c.if_exists() || if_exists;
+        if c.peek_words(&["START"]) && *c.token(c.index() + 1) == Token::LParen {
+            return Err(c.unsupported("partitions are dropped by name: DROP PARTITION p"));
+        }
         let is_hive = *c.peek() == Token::LParen && *c.token(c.index() + 2) == Token::Eq;
         if !is_hive {
             let names = partitions::list(c)?;
@@ -331,6 +392,11 @@ fn drop(c: &mut Cursor<'_>, changes: &mut Vec<TableChange>) -> Result<(), SqlErr
         changes.push(TableChange::DropIndex { if_exists, name: c.ident()? });
         return Ok(());
     }
+    if c.accept_word("CONSTRAINT") || c.accept(&["FOREIGN", "KEY"]) {
+        let if_exists = c.if_exists() || if_exists;
+        changes.push(TableChange::DropConstraint { if_exists, name: c.ident()? });
+        return Ok(());
+    }
     if c.accept_word("ROLLUP") {
         loop {
             changes.push(TableChange::DropRollup { if_exists: c.if_exists(), name: c.ident()? });
@@ -343,6 +409,46 @@ fn drop(c: &mut Cursor<'_>, changes: &mut Vec<TableChange>) -> Result<(), SqlErr
     c.accept_word("COLUMN");
     changes.push(TableChange::DropColumn(c.ident()?));
     tail(c)
+}
+
+/// Reads `[name] {PRIMARY KEY | UNIQUE | FOREIGN KEY} (columns) [REFERENCES t (columns)]`, after CONSTRAINT. MySQL's
+/// actions that change no row are read, too.
+fn constraint(c: &mut Cursor<'_>) -> Result<ConstraintDef, SqlError> {
+    let kinds = ["PRIMARY", "UNIQUE", "FOREIGN", "CHECK"];
+    let unnamed = kinds.iter().any(|word| c.peek_words(&[word])) && !is_kind(c.token(c.index() + 1), &kinds);
+    let name = if unnamed { None } else { Some(c.ident()?) };
+    if c.accept(&["PRIMARY", "KEY"]) {
+        return Ok(ConstraintDef { name, kind: ConstraintKind::Primary, columns: c.ident_list()? });
+    }
+    if c.accept_word("UNIQUE") {
+        let _ = c.accept_any(&["KEY", "INDEX"]);
+        let name = if *c.peek() == Token::LParen { name } else { Some(c.ident()?) };
+        return Ok(ConstraintDef { name, kind: ConstraintKind::Unique, columns: c.ident_list()? });
+    }
+    if c.peek_words(&["CHECK"]) {
+        return Err(c.unsupported("CHECK is not supported: nothing would check it"));
+    }
+    if !c.accept(&["FOREIGN", "KEY"]) {
+        return Err(c.expected("PRIMARY KEY, UNIQUE or FOREIGN KEY"));
+    }
+    // MySQL lets the index of the key have another name than the constraint.
+    let index = if *c.peek() == Token::LParen { None } else { Some(c.ident()?) };
+    let columns = c.ident_list()?;
+    c.expect(&["REFERENCES"])?;
+    let kind = ConstraintKind::Foreign { table: c.name()?, columns: c.ident_list()? };
+    while c.accept_word("ON") {
+        if c.accept_any(&["DELETE", "UPDATE"]).is_none() {
+            return Err(c.expected("DELETE or UPDATE"));
+        }
+        if !(c.accept_word("RESTRICT") || c.accept(&["NO", "ACTION"])) {
+            return Err(c.unsupported("a foreign key changes no rows: write RESTRICT or NO ACTION"));
+        }
+    }
+    Ok(ConstraintDef { name: name.or(index), kind, columns })
+}
+
+fn is_kind(token: &Token, kinds: &[&str]) -> bool {
+    kinds.iter().any(|word| is_word(token, word))
 }
 
 /// Reads `name (columns) [DUPLICATE KEY (..)] [FROM rollup] [PROPERTIES (..)]`, also in CREATE TABLE.
@@ -380,8 +486,16 @@ fn modify(c: &mut Cursor<'_>) -> Result<TableChange, SqlError> {
         return Ok(TableChange::ModifyPartitions { partitions, properties: c.properties(false)? });
     }
     c.accept_word("COLUMN");
-    if is_word(c.token(c.index() + 1), "SET") && is_word(c.token(c.index() + 2), "STATS") {
-        return Err(c.unsupported("statistics cannot be set: they are part of what loads write"));
+    for (first, second, message) in [
+        ("SET", "STATS", "statistics cannot be set: they are part of what loads write"),
+        ("SET", "MASKING", MASKS),
+        ("UNSET", "MASKING", MASKS),
+        ("ADD", "FIELD", "fields of a STRUCT cannot be added; create a new table and REPLACE WITH TABLE"),
+        ("DROP", "FIELD", "fields of a STRUCT cannot be dropped; create a new table and REPLACE WITH TABLE"),
+    ] {
+        if is_word(c.token(c.index() + 1), first) && is_word(c.token(c.index() + 2), second) {
+            return Err(c.unsupported(message));
+        }
     }
     if is_word(c.token(c.index() + 1), "COMMENT") {
         let column = c.ident()?;

@@ -118,7 +118,15 @@ fn create_view(c: &mut Cursor<'_>, or_replace: bool) -> Result<Statement, SqlErr
     let if_not_exists = c.if_not_exists();
     let name = c.name()?;
     let columns = view_columns(c)?;
+    refuse_policies(c)?;
     let comment = c.comment()?;
+    // StarRocks: NONE is a view that is read by the privilege on the view alone.
+    if !c.accept(&["SECURITY", "NONE"]) && c.peek_words(&["SECURITY", "INVOKER"]) {
+        return Err(c.unsupported(INVOKER));
+    }
+    if c.peek_words(&["PROPERTIES"]) {
+        return Err(c.unsupported("views have no properties"));
+    }
     c.expect(&["AS"])?;
     let query = c.query()?;
     if c.accept_word("WITH") {
@@ -180,12 +188,31 @@ fn drop_materialized_view(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     Ok(Statement::Drop { kind: ObjectKind::View, names: vec![name], if_exists, force: false })
 }
 
+pub(super) const INVOKER: &str = "SECURITY INVOKER is not supported: a view is read by the privilege on the view alone";
+
+/// Refuses StarRocks' policies on rows and values.
+///
+/// # Errors
+/// 1235 if a policy is next.
+pub(super) fn refuse_policies(c: &Cursor<'_>) -> Result<(), SqlError> {
+    for (words, message) in [
+        (&["WITH", "ROW", "ACCESS", "POLICY"][..], "ROW ACCESS POLICY is not supported; make a view of the rows"),
+        (&["WITH", "MASKING", "POLICY"], "MASKING POLICY is not supported; make a view with what may be seen"),
+    ] {
+        if c.peek_words(words) {
+            return Err(c.unsupported(message));
+        }
+    }
+    Ok(())
+}
+
 /// `(a, b COMMENT 'text')` of a view, or nothing.
 pub(super) fn view_columns(c: &mut Cursor<'_>) -> Result<Vec<(String, Option<String>)>, SqlError> {
     let mut columns = Vec::new();
     if c.accept_token(&Token::LParen) {
         loop {
             let column = c.ident()?;
+            refuse_policies(c)?;
             columns.push((column, c.comment()?));
             if !c.accept_token(&Token::Comma) {
                 break;

@@ -22,7 +22,8 @@ pub(super) fn show_tail(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         // StarRocks: a single load by its label, perhaps with its database.
         let mut name = c.name()?.0;
         let label = name.pop().unwrap_or_default();
-        let database = if name.is_empty() { from(c)? } else { Some(Name(name)) };
+        let database = from(c)?;
+        let database = if name.is_empty() { database } else { Some(Name(name)) };
         show.kind = ShowKind::Load { stream: true, from: database };
         show.filter = Some(equal("Label", &label)?);
     } else if matches!(show.kind, ShowKind::Processlist { .. }) && c.accept_word("FOR") {
@@ -38,6 +39,9 @@ pub(super) fn show_tail(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         show.filter = Some(ShowFilter::Like(c.string()?));
     } else if c.accept_word("WHERE") {
         show.filter = Some(ShowFilter::Where(Box::new(c.expr()?)));
+    }
+    if matches!(&show.kind, ShowKind::Other(list) if list == "FAILPOINTS") && c.accept(&["ON", "BACKEND"]) {
+        c.string()?;
     }
     if matches!(show.kind, ShowKind::Config { .. }) && c.peek_words(&["FROM"]) {
         return Err(c.unsupported("there is one node: leave out FROM"));
@@ -257,13 +261,23 @@ fn kind(c: &mut Cursor<'_>) -> Result<ShowKind, SqlError> {
         if c.accept(&["FOR", "ROLE"]) {
             return access::role(c).map(ShowKind::RoleGrants);
         }
-        let user = if c.accept_word("FOR") { Some(access::user(c)?) } else { None };
+        if c.peek_words(&["FOR", "EXTERNAL", "GROUP"]) {
+            return Err(c.unsupported("groups of users are not known here; SHOW GRANTS FOR a user or a role"));
+        }
+        let mut user = None;
+        if c.accept_word("FOR") {
+            // StarRocks writes USER; it may also be the name of a user.
+            if c.peek_words(&["USER"]) && !matches!(c.token(c.index() + 1), Token::EOF | Token::AtSign) {
+                c.advance();
+            }
+            user = Some(access::user(c)?);
+        }
         return Ok(ShowKind::Grants { user, all: false });
     }
     if c.accept(&["ALL", "PROPERTIES"]) {
         return Ok(ShowKind::Properties { user: None, all: true });
     }
-    if c.accept_word("PROPERTY") {
+    if c.accept_any(&["PROPERTY", "PROPERTIES"]).is_some() {
         let user = if c.accept_word("FOR") { Some(access::role(c)?) } else { None };
         return Ok(ShowKind::Properties { user, all: false });
     }
@@ -341,6 +355,7 @@ fn native(c: &mut Cursor<'_>) -> Result<Option<ShowKind>, SqlError> {
         &["TABLET", "DIAGNOSIS"],
         &["TABLET", "STORAGE"],
         &["DATA", "TYPES"],
+        &["DATA", "DISTRIBUTION"],
         &["TABLE", "CREATION"],
     ];
     if in_words.iter().any(|words| c.peek_words(words)) {
@@ -379,6 +394,11 @@ fn native(c: &mut Cursor<'_>) -> Result<Option<ShowKind>, SqlError> {
         ShowKind::TemporaryTables(from(c)?)
     } else if c.peek_words(&["ALTER", "MATERIALIZED", "VIEW"]) {
         return rest(c, "").map(Some);
+    } else if c.accept_word("CONSTRAINTS") {
+        ShowKind::Constraints(table_from(c)?)
+    } else if c.peek_words(&["PARTITION"]) && matches!(c.token(c.index() + 1), Token::Number(..)) {
+        c.advance();
+        ShowKind::Partition(c.uint()?)
     } else if c.accept(&["ALTER", "TABLE"]) {
         let job = if c.accept(&["MATERIALIZED", "VIEW"]) {
             "MATERIALIZED VIEW"
@@ -510,6 +530,7 @@ pub(super) fn explain(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
             "REWRITTEN",
             "OPTIMIZED",
             "COSTS",
+            "SCHEDULER",
             "TREE",
             "GRAPH",
             "ALL",
@@ -553,8 +574,14 @@ pub(super) fn explain(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     if analyze || format.is_some() {
         return Err(c.expected("a query"));
     }
-    if c.peek_words(&["DICTIONARY"]) && matches!(c.token(c.index() + 1), Token::Word(_)) {
-        return Err(c.unsupported("there are no dictionaries"));
+    for (words, message) in [
+        (&["DICTIONARY"][..], "there are no dictionaries"),
+        (&["PIPE"], "there are no pipes"),
+        (&["FAILOVER", "GROUP"], "there are no failover groups"),
+    ] {
+        if c.peek_words(words) && matches!(c.token(c.index() + words.len()), Token::Word(_)) {
+            return Err(c.unsupported(message));
+        }
     }
     c.accept_word("TABLE");
     if c.accept_word("FUNCTION") || (matches!(c.peek(), Token::Word(_)) && *c.token(c.index() + 1) == Token::LParen) {

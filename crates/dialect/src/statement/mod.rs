@@ -31,9 +31,10 @@ pub use functions::{CreateFunction, DropFunction, FunctionName, FunctionScope};
 pub use print::aggregate_name;
 pub use show::{DescribeTarget, Show, ShowFilter, ShowKind};
 pub use table::{
-    Aggregate, ColumnDef, ColumnPosition, CreateIndex, CreateTable, DefaultValue, DistributionClause, IndexDef,
-    KeyClause, Model, PartitionClause, PartitionDef, PartitionExpr, PartitionItem, PartitionKind, PartitionValue,
-    PartitionValues, RollupDef, Snapshot, SnapshotTable, TableChange, WithRollups, is_default,
+    Aggregate, ColumnDef, ColumnPosition, ConstraintDef, ConstraintKind, CreateIndex, CreateTable, DefaultValue,
+    DistributionClause, IndexDef, KeyClause, Model, PartitionClause, PartitionDef, PartitionExpr, PartitionItem,
+    PartitionKind, PartitionValue, PartitionValues, RollupDef, Snapshot, SnapshotTable, TableChange, WithRollups,
+    is_default,
 };
 pub use write::{
     Delete, Insert, LoadColumn, LoadData, Merge, MergeAction, MergeClause, OnDuplicate, OutfileFields,

@@ -88,6 +88,10 @@ pub enum ShowKind {
     },
     /// TABLET id.
     Tablet(u64),
+    /// PARTITION id.
+    Partition(u64),
+    /// CONSTRAINTS FROM t.
+    Constraints(Name),
     /// DATA SKEW FROM t [PARTITION (p, ...)], also after ADMIN.
     DataSkew {
         /// The table.

@@ -129,6 +129,33 @@ pub struct RollupDef {
     pub keys: Vec<String>,
 }
 
+/// A constraint that ALTER TABLE declares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConstraintDef {
+    /// The name; `None` where MySQL makes one up.
+    pub name: Option<String>,
+    /// What the constraint says of its columns.
+    pub kind: ConstraintKind,
+    /// The columns.
+    pub columns: Vec<String>,
+}
+
+/// What a constraint says of its columns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConstraintKind {
+    /// PRIMARY KEY.
+    Primary,
+    /// UNIQUE.
+    Unique,
+    /// FOREIGN KEY ... REFERENCES table (columns).
+    Foreign {
+        /// The table whose rows the columns refer to.
+        table: Name,
+        /// The columns of that table.
+        columns: Vec<String>,
+    },
+}
+
 /// The rollups that `CREATE TABLE ... LIKE` copies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WithRollups {
@@ -405,6 +432,15 @@ pub enum TableChange {
         from: String,
         /// The new name.
         to: String,
+    },
+    /// `ADD CONSTRAINT name ...`, `ADD FOREIGN KEY ...`.
+    AddConstraint(ConstraintDef),
+    /// `DROP CONSTRAINT name`, `DROP FOREIGN KEY name`.
+    DropConstraint {
+        /// Whether IF EXISTS was written.
+        if_exists: bool,
+        /// The constraint.
+        name: String,
     },
     /// `[BASE|CUMULATIVE] COMPACT [p | (a, b)]` of StarRocks, `ADMIN COMPACT TABLE t [PARTITION p]` of Doris.
     Compact {

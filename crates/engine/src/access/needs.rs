@@ -4,7 +4,8 @@
 
 use dipper_base::names::CATALOG;
 use dipper_dialect::statement::{
-    DatabaseAlteration, DescribeTarget, Maintenance, MergeAction, Name, ObjectKind, Show, ShowKind, Statement,
+    ConstraintKind, DatabaseAlteration, DescribeTarget, Maintenance, MergeAction, Name, ObjectKind, Show, ShowKind,
+    Statement,
     TableChange,
 };
 use dipper_store::catalog::CatalogState;
@@ -209,12 +210,12 @@ fn collect(session: &Session, statement: &Statement, needs: &mut Vec<Need>) {
                     }
                     TableChange::ReplaceWith { table: with, .. } => {
                         all(Privileges::DROP, table(name));
-                        let beside: Vec<String> = match with.database() {
-                            Some(_) => Vec::new(),
-                            None => name.0[..name.0.len() - 1].to_vec(),
-                        };
-                        let with = Name(beside.into_iter().chain(with.0.iter().cloned()).collect());
-                        all(Privileges::ALTER | Privileges::DROP, table(&with));
+                        all(Privileges::ALTER | Privileges::DROP, table(&beside(name, with)));
+                    }
+                    TableChange::AddConstraint(constraint) => {
+                        if let ConstraintKind::Foreign { table: referenced, .. } = &constraint.kind {
+                            all(Privileges::SELECT, table(&beside(name, referenced)));
+                        }
                     }
                     TableChange::Rename(_)
                     | TableChange::AddPartition { location: None, .. }
@@ -238,6 +239,7 @@ fn collect(session: &Session, statement: &Statement, needs: &mut Vec<Need>) {
                     | TableChange::AddRollup(_)
                     | TableChange::DropRollup { .. }
                     | TableChange::RenameRollup { .. }
+                    | TableChange::DropConstraint { .. }
                     | TableChange::Compact { .. }
                     | TableChange::SetProperties(_)
                     | TableChange::UnsetProperties(_)
@@ -313,6 +315,12 @@ fn collect(session: &Session, statement: &Statement, needs: &mut Vec<Need>) {
     }
 }
 
+/// Returns the name of another table, which is in the database of the first one if it names none.
+fn beside(name: &Name, other: &Name) -> Name {
+    let before = if other.database().is_some() { &[][..] } else { &name.0[..name.0.len() - 1] };
+    Name(before.iter().chain(&other.0).cloned().collect())
+}
+
 fn shown(session: &Session, show: &Show, needs: &mut Vec<Need>) {
     let table = |name: &Name| table(session, name);
     let database = |name: &Name| database(session, name);
@@ -343,6 +351,7 @@ fn shown(session: &Session, show: &Show, needs: &mut Vec<Need>) {
         ShowKind::Columns { table: name, .. }
         | ShowKind::Index(name)
         | ShowKind::ViewsOver(name)
+        | ShowKind::Constraints(name)
         | ShowKind::Partitions { table: name, .. }
         | ShowKind::Tablets { table: name, .. }
         | ShowKind::DataSkew { table: name, .. }
@@ -350,12 +359,13 @@ fn shown(session: &Session, show: &Show, needs: &mut Vec<Need>) {
         | ShowKind::TableStats(name)
         | ShowKind::ColumnStats { table: name, .. }
         | ShowKind::Replicas { table: name, .. } => needs.extend(table(name).map(Need::Seen)),
-        ShowKind::Tablet(_) => needs.push(Need::All(Privileges::ADMIN, Object::All)),
         // About the server, about the session, or lists that leave out what is not to be seen.
         ShowKind::Databases { .. }
         | ShowKind::Catalog(_)
         | ShowKind::CreateCatalog(_)
         | ShowKind::Proc(_)
+        | ShowKind::Tablet(_)
+        | ShowKind::Partition(_)
         | ShowKind::Data { table: None, .. }
         | ShowKind::Config { .. }
         | ShowKind::Variables(_)

@@ -272,13 +272,13 @@ pub(super) fn active_queries(context: &QueryContext, _: &Wanted, sheet: &mut She
 /// Lists the segments of native tables, each as a rowset of its own.
 pub(super) async fn rowsets(context: &Arc<QueryContext>, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
     let zone = context.variables.time_zone();
-    for (_, _, state) in natives(context, wanted).await {
+    for (_, table, state) in natives(context, wanted).await {
         for s in state.all_segments() {
             let tablet = s.segment.tablet;
             sheet.push([
                 Cell::Int(1),
                 s.id.to_string().into(),
-                partitions::tablet_id(tablet.partition, tablet.bucket),
+                partitions::tablet_id(table.id, tablet.partition, tablet.bucket),
                 int(s.live_rows()),
                 Cell::Null,
                 Cell::Int(1),
@@ -312,7 +312,7 @@ pub(super) async fn partitions_meta(context: &Arc<QueryContext>, wanted: &Wanted
                 (&database).into(),
                 (&table.name).into(),
                 (&partition.name).into(),
-                Cell::Int(i64::from(partition.id)),
+                partitions::partition_id(table.id, partition.id),
                 Cell::Int(0),
                 seq.clone(),
                 wall_clock_us(state.changed_ms(), &zone),

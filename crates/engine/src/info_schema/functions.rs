@@ -262,5 +262,5 @@ async fn partitions(context: &Arc<QueryContext>, catalog: &str, database: &str, 
     }
     let state = crate::native::snapshot(context, found.id).await?;
     let version = context.engine.native.get(found.id).await?.version();
-    Ok(partitions::partition_rows(&state, version, &context.variables.time_zone(), false))
+    Ok(partitions::partition_rows(found.id, &state, version, &context.variables.time_zone(), false))
 }

@@ -40,8 +40,8 @@ pub(super) async fn be_tablets(context: &Arc<QueryContext>, wanted: &Wanted, she
                 sheet.push([
                     NODE,
                     int(table.id.0),
-                    Cell::Int(i64::from(partition.id)),
-                    partitions::tablet_id(partition.id, bucket),
+                    partitions::partition_id(table.id, partition.id),
+                    partitions::tablet_id(table.id, partition.id, bucket),
                     Cell::Int(1),
                     int(state.seq()),
                     int(state.seq()),

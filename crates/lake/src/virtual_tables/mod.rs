@@ -10,6 +10,7 @@
 //! | `of_mysql.rs`, `of_starrocks.rs` | tables that consoles and monitors read, mostly without rows |
 //! | `no_rows.rs` | the lists of SHOW that are always empty |
 //! | `partitions.rs` | partitions and tablets of native tables |
+//! | `types.rs` | the types of columns |
 
 mod briefs;
 mod heads;
@@ -17,6 +18,7 @@ pub mod no_rows;
 mod of_mysql;
 mod of_starrocks;
 pub mod partitions;
+pub mod types;
 
 use std::borrow::Cow;
 

@@ -3,9 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::sheet::{Cell, Kind, Sheet, wall_clock_text};
+use dipper_base::sketch::hash_integer;
+use dipper_dialect::statement::Name;
+use dipper_store::catalog::{Database, Table, TableId};
 use dipper_store::table::schema::{Bounds, Distribution, Partition, PartitionId, TableSchema, Values};
 use dipper_store::table::{SegmentRef, TableState};
+
+use crate::sheet::{Cell, Kind, Sheet, wall_clock_text};
 
 /// Rows, bytes and number of some segments.
 #[derive(Debug, Default, Clone, Copy)]
@@ -59,8 +63,27 @@ pub fn columns(state: &TableState, ids: &[u32]) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
+/// Columns of SHOW PARTITION id.
+pub const PARTITION: &[&str] = &["DbName", "TableName", "PartitionName", "DbId", "TableId"];
+
+/// Columns of SHOW TABLET id.
+pub const TABLET: &[&str] = &[
+    "DbName",
+    "TableName",
+    "PartitionName",
+    "IndexName",
+    "DbId",
+    "TableId",
+    "PartitionId",
+    "IndexId",
+    "IsSync",
+    "Order",
+    "QueryHits",
+    "DetailCmd",
+];
+
 /// Makes the rows of SHOW PARTITIONS for a table whose chain is at `version`.
-pub fn partition_rows(state: &TableState, version: u64, zone: &str, temporary: bool) -> Sheet {
+pub fn partition_rows(table: TableId, state: &TableState, version: u64, zone: &str, temporary: bool) -> Sheet {
     let mut sheet = Sheet::new(&[
         ("PartitionId", Kind::Int),
         ("PartitionName", Kind::Text),
@@ -96,7 +119,7 @@ pub fn partition_rows(state: &TableState, version: u64, zone: &str, temporary: b
     let push = |p: &Arc<Partition>| {
         let size = sizes.get(&p.id).copied().unwrap_or_default();
         sheet.push([
-            Cell::Int(i64::from(p.id)),
+            partition_id(table, p.id),
             (&p.name).into(),
             int(version),
             wall_clock_text(state.changed_ms(), zone),
@@ -127,9 +150,64 @@ pub fn partition_rows(state: &TableState, version: u64, zone: &str, temporary: b
     sheet
 }
 
-/// Makes a number for a tablet that is unique in its table.
-pub fn tablet_id(partition: PartitionId, bucket: u32) -> Cell {
-    Cell::Int((i64::from(partition) << 24) + i64::from(bucket) + 10_000)
+/// Makes the number of a partition that lists show. No two partitions of all tables have the same one: monitoring
+/// queries join lists by the number alone. In a table later partitions have larger numbers.
+pub fn partition_id(table: TableId, partition: PartitionId) -> Cell {
+    // 38 bits for the table, and 25 for the partition. Where a table makes more partitions than that, the numbers go
+    // on into what another table would have.
+    let table = hash_integer(table.0.cast_signed()) >> 26 << 25;
+    positive(table.wrapping_add(u64::from(partition)))
+}
+
+/// Makes the number of a tablet that lists show. No two tablets of all tables have the same one.
+pub fn tablet_id(table: TableId, partition: PartitionId, bucket: u32) -> Cell {
+    let place = u64::from(partition) << 32 | u64::from(bucket);
+    positive(hash_integer((hash_integer(table.0.cast_signed()) ^ place).cast_signed()))
+}
+
+fn positive(number: u64) -> Cell {
+    Cell::Int((number & i64::MAX.cast_unsigned()).cast_signed())
+}
+
+/// Adds a row for the partition with this number, if the table has it.
+pub fn find_partition(sheet: &mut Sheet, id: u64, database: &Database, table: &Table, state: &TableState) {
+    for p in state.partitions().chain(state.temporary_partitions()) {
+        if partition_id(table.id, p.id) == int(id) {
+            sheet.push([
+                (&database.name).into(),
+                (&table.name).into(),
+                (&p.name).into(),
+                database.id.0.to_string().into(),
+                table.id.0.to_string().into(),
+            ]);
+        }
+    }
+}
+
+/// Adds a row for the tablet with this number, if the table has it. The last column is a statement that shows more.
+pub fn find_tablet(sheet: &mut Sheet, id: u64, database: &Database, table: &Table, state: &TableState) {
+    for p in state.partitions().chain(state.temporary_partitions()) {
+        let Some(bucket) = (0..p.buckets).find(|bucket| tablet_id(table.id, p.id, *bucket) == int(id)) else {
+            continue;
+        };
+        let Cell::Int(partition) = partition_id(table.id, p.id) else { continue };
+        let name = Name(vec![database.name.clone(), table.name.clone()]);
+        let place = Name(vec![p.name.clone()]);
+        sheet.push([
+            (&database.name).into(),
+            (&table.name).into(),
+            (&p.name).into(),
+            (&table.name).into(),
+            database.id.0.to_string().into(),
+            table.id.0.to_string().into(),
+            partition.to_string().into(),
+            table.id.0.to_string().into(),
+            "true".into(),
+            bucket.to_string().into(),
+            "0".into(),
+            format!("SHOW TABLETS FROM {name} PARTITION ({place}) WHERE TabletId = {id}").into(),
+        ]);
+    }
 }
 
 /// Formats the values of a partition as in Doris's SHOW PARTITIONS.

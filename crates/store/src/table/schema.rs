@@ -17,6 +17,9 @@ pub const SEQUENCE: &str = "__DORIS_SEQUENCE_COL__";
 /// Property of a table that was made by PRIMARY KEY, which is a UNIQUE table under another name. It is not shown.
 pub const MADE_BY_PRIMARY_KEY: &str = "dipper.primary_key";
 
+/// Beginning of the names of properties that hold declared constraints. They are shown by SHOW CONSTRAINTS alone.
+pub const CONSTRAINT: &str = "dipper.constraint.";
+
 /// Identity of a partition in its table, never used twice.
 pub type PartitionId = u32;
 
@@ -305,7 +308,7 @@ impl TableSchema {
 
     /// Returns the properties that a user gave or that have an effect, without those that only dipper itself reads.
     pub fn shown_properties(&self) -> impl Iterator<Item = (&String, &String)> {
-        self.properties.iter().filter(|(name, _)| *name != MADE_BY_PRIMARY_KEY)
+        self.properties.iter().filter(|(name, _)| *name != MADE_BY_PRIMARY_KEY && !name.starts_with(CONSTRAINT))
     }
 
     /// Returns a property; its name is compared without regard to case.

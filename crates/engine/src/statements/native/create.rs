@@ -8,8 +8,8 @@ use dipper_base::types::SqlType;
 use dipper_dialect::statement::{
     ColumnDef, CreateTable, DistributionClause, Model, Name, PartitionClause, PartitionExpr, PartitionKind, WithRollups,
 };
-use dipper_node::tables::rules;
 use dipper_node::tables::volumes::is_enabled;
+use dipper_node::tables::{constraints, rules};
 use dipper_store::catalog::{CatalogChange, CatalogState, OnExists, TableDef, TableId};
 use dipper_store::table::Table;
 use dipper_store::table::schema::{
@@ -121,6 +121,7 @@ pub(in crate::statements) async fn create_like(
     let state = session.engine.native.get(source.id).await?.refresh().await?;
     let mut definition = TableSchema { version: 1, ..state.schema().as_ref().clone() };
     rollups::like(&mut definition, with)?;
+    constraints::clear(&mut definition);
     let partitions = (state.partitions())
         .filter(|p| !p.temporary)
         .map(|p| match p.bounds {

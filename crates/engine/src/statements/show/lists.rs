@@ -7,13 +7,14 @@ use super::catalog;
 use crate::error::Result;
 use crate::info_schema::nodes;
 use crate::session::Session;
-use dipper_lake::sheet::{Cell, Kind, Sheet, wall_clock_text};
+use dipper_lake::sheet::{Cell, Sheet, wall_clock_text};
+use dipper_lake::virtual_tables::types;
 
 /// Returns the list that `words` name; `None` for other words.
 pub(super) async fn list(session: &Session, words: &str) -> Result<Option<Sheet>> {
     Ok(match words {
-        "USERS" => Some(users(session).await?),
-        "DATA TYPES" => Some(types()),
+        "USERS" | "USER" => Some(users(session).await?),
+        "DATA TYPES" => Some(types::sizes()),
         "PROFILELIST" => Some(super::profile::profile_list(session)),
         "RUNNING QUERIES" => Some(running(session)?),
         "LAST INSERT" => Some(last_insert(session)),
@@ -105,40 +106,6 @@ fn last_insert(session: &Session) -> Sheet {
             last.loaded.to_string().into(),
             last.filtered.to_string().into(),
         ]);
-    }
-    sheet
-}
-
-/// Column types with the bytes that a value takes in memory. For text and nested types that is the size of the
-/// reference to the bytes.
-const TYPES: &[(&str, i64)] = &[
-    ("AGG_STATE", 16),
-    ("ARRAY", 8),
-    ("BIGINT", 8),
-    ("BITMAP", 16),
-    ("BOOLEAN", 1),
-    ("CHAR", 16),
-    ("DATE", 4),
-    ("DATETIME", 8),
-    ("DECIMAL", 16),
-    ("DOUBLE", 8),
-    ("FLOAT", 4),
-    ("HLL", 16),
-    ("INT", 4),
-    ("JSON", 16),
-    ("LARGEINT", 16),
-    ("MAP", 8),
-    ("SMALLINT", 2),
-    ("STRING", 16),
-    ("STRUCT", 8),
-    ("TINYINT", 1),
-    ("VARCHAR", 16),
-];
-
-fn types() -> Sheet {
-    let mut sheet = Sheet::new(&[("TypeName", Kind::Text), ("Size", Kind::Int)]);
-    for (name, size) in TYPES {
-        sheet.push([(*name).into(), Cell::Int(*size)]);
     }
     sheet
 }

@@ -15,6 +15,7 @@ use dipper_dialect::parser::ParseOptions;
 use dipper_dialect::statement::{QueryText, Show, ShowFilter, ShowKind, Statement};
 use dipper_exec::on_cpu::on_cpu;
 use dipper_lake::sheet::{self, Kind, Sheet};
+use dipper_lake::virtual_tables::{no_rows, partitions};
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -127,49 +128,9 @@ async fn rows(session: &mut Session, kind: &ShowKind) -> Result<Sheet> {
             Ok(functions::list(session, *full, *scope, from.as_ref()))
         }
         ShowKind::CreateFunction(function) => functions::show_create(session, function).await,
-        ShowKind::Triggers => Ok(Sheet::texts(&[
-            "Trigger",
-            "Event",
-            "Table",
-            "Statement",
-            "Timing",
-            "Created",
-            "sql_mode",
-            "Definer",
-            "character_set_client",
-            "collation_connection",
-            "Database Collation",
-        ])),
-        ShowKind::Events => Ok(Sheet::texts(&[
-            "Db",
-            "Name",
-            "Definer",
-            "Time zone",
-            "Type",
-            "Execute at",
-            "Interval value",
-            "Interval field",
-            "Starts",
-            "Ends",
-            "Status",
-            "Originator",
-            "character_set_client",
-            "collation_connection",
-            "Database Collation",
-        ])),
-        ShowKind::ProcedureStatus => Ok(Sheet::texts(&[
-            "Db",
-            "Name",
-            "Type",
-            "Definer",
-            "Modified",
-            "Created",
-            "Security_type",
-            "Comment",
-            "character_set_client",
-            "collation_connection",
-            "Database Collation",
-        ])),
+        ShowKind::Triggers => no_rows::list("TRIGGERS"),
+        ShowKind::Events => no_rows::list("EVENTS"),
+        ShowKind::ProcedureStatus => no_rows::list("PROCEDURE STATUS"),
         ShowKind::OpenTables => Ok(Sheet::new(&[
             ("Database", Kind::Text),
             ("Table", Kind::Text),
@@ -189,7 +150,7 @@ async fn rows(session: &mut Session, kind: &ShowKind) -> Result<Sheet> {
         ShowKind::Profile { list: true, .. } => Ok(profile::profiles(session)),
         ShowKind::Profile { id, loads, .. } => profile::profile(session, id.as_deref(), *loads),
         ShowKind::AlterTable { job, from } if job == "COLUMN" => server::alters(session, from.as_ref()),
-        ShowKind::AlterTable { .. } => dipper_lake::virtual_tables::no_rows::list("ALTER TABLE"),
+        ShowKind::AlterTable { .. } => no_rows::list("ALTER TABLE"),
         ShowKind::Load { stream, from } => server::loads(session, *stream, from.as_ref()).await,
         ShowKind::LoadWarnings { url: Some(url), .. } => server::load_warnings(session, url).await,
         ShowKind::LoadWarnings { url: None, from } => server::load_warnings_of(session, from.as_ref()).await,
@@ -201,14 +162,24 @@ async fn rows(session: &mut Session, kind: &ShowKind) -> Result<Sheet> {
             native::distribution(session, table, partitions).await
         }
         ShowKind::DataSkew { table, partitions } => native::skew(session, table, partitions).await,
-        ShowKind::Tablet(id) => Err(EngineError::unsupported(format!(
-            "SHOW TABLET {id}: tablets are numbered within their table; use SHOW TABLETS FROM table"
-        ))),
+        ShowKind::Tablet(id) => {
+            native::numbered(session, Sheet::texts(partitions::TABLET), |sheet, database, table, state| {
+                partitions::find_tablet(sheet, *id, database, table, state);
+            })
+            .await
+        }
+        ShowKind::Partition(id) => {
+            native::numbered(session, Sheet::texts(partitions::PARTITION), |sheet, database, table, state| {
+                partitions::find_partition(sheet, *id, database, table, state);
+            })
+            .await
+        }
+        ShowKind::Constraints(table) => native::constraints(session, table).await,
         ShowKind::TemporaryTables(from) => catalog::temporary_tables(session, from.as_ref()).await,
         ShowKind::DynamicPartitions(from) => lists::dynamic_partitions(session, from.as_ref()).await,
         ShowKind::Other(words) => match lists::list(session, words).await? {
             Some(sheet) => Ok(sheet),
-            None => dipper_lake::virtual_tables::no_rows::list(words),
+            None => no_rows::list(words),
         },
     }
 }

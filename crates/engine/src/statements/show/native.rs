@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dipper_base::sketch::HyperLogLog;
 use dipper_dialect::statement::Name;
 use dipper_lake::sheet::{Cell, Kind, Sheet, wall_clock_text};
-use dipper_store::catalog::Table;
+use dipper_store::catalog::{Database, Table};
 use dipper_store::table::schema::{Index, Model, Partition};
 use dipper_store::table::{SegmentRef, TableState};
 
@@ -29,8 +29,8 @@ async fn state(session: &Session, name: &Name) -> Result<(Arc<Table>, u64, Arc<T
 }
 
 pub(super) async fn partitions(session: &Session, name: &Name, temporary: bool) -> Result<Sheet> {
-    let (_, version, state) = state(session, name).await?;
-    Ok(partition_rows(&state, version, &session.variables.time_zone(), temporary))
+    let (table, version, state) = state(session, name).await?;
+    Ok(partition_rows(table.id, &state, version, &session.variables.time_zone(), temporary))
 }
 
 /// Finds partitions by name, temporary ones included; all partitions if no name is given.
@@ -129,8 +129,8 @@ pub(super) async fn tablets(session: &Session, name: &Name, wanted: &[String]) -
             let tablet = dipper_store::table::data::Tablet { partition: p.id, bucket };
             let size = Size::of(state.tablet_segments(tablet));
             sheet.push([
-                tablet_id(p.id, bucket),
-                tablet_id(p.id, bucket),
+                tablet_id(table.id, p.id, bucket),
+                tablet_id(table.id, p.id, bucket),
                 Cell::Int(1),
                 int(state.schema().version),
                 int(version),
@@ -153,6 +153,33 @@ pub(super) async fn tablets(session: &Session, name: &Name, wanted: &[String]) -
                 Cell::Int(i64::from(bucket)),
             ]);
         }
+    }
+    Ok(sheet)
+}
+
+/// Runs SHOW PARTITION id and SHOW TABLET id: asks each native table that the user sees.
+pub(super) async fn numbered(
+    session: &Session,
+    mut sheet: Sheet,
+    find: impl Fn(&mut Sheet, &Database, &Table, &TableState),
+) -> Result<Sheet> {
+    for database in super::proc::databases(session).await? {
+        for table in super::catalog::in_database(session, &database.name).await? {
+            if table.is_native() {
+                let state = session.engine.native.newest(table.id).await?;
+                find(&mut sheet, &database, &table, &state);
+            }
+        }
+    }
+    Ok(sheet)
+}
+
+/// Runs SHOW CONSTRAINTS.
+pub(super) async fn constraints(session: &Session, name: &Name) -> Result<Sheet> {
+    let (_, _, state) = state(session, name).await?;
+    let mut sheet = Sheet::texts(&["Name", "Type", "Definition"]);
+    for constraint in dipper_node::tables::constraints::list(state.schema()) {
+        sheet.push([constraint.name.into(), constraint.kind.into(), constraint.definition.into()]);
     }
     Ok(sheet)
 }

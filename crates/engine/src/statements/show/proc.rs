@@ -92,7 +92,7 @@ pub(super) async fn show(session: &Session, path: &str) -> Result<Sheet> {
 }
 
 /// Returns the databases of dipper's own catalog that the user sees.
-async fn databases(session: &Session) -> Result<Vec<Database>> {
+pub(super) async fn databases(session: &Session) -> Result<Vec<Database>> {
     let state = session.engine.catalog.refresh().await?;
     let rights = session.rights(&state)?;
     let seen = state.databases.values().filter(|d| rights.sees_database(d));

@@ -3,7 +3,7 @@
 use dipper_base::types::SqlType;
 use dipper_dialect::statement::{ColumnDef, ColumnPosition};
 use dipper_exec::shape::{Now, default_value};
-use dipper_node::tables::rules;
+use dipper_node::tables::{constraints, rules};
 use dipper_store::route::text_of;
 use dipper_store::table::schema::{Aggregate, ColumnId, Distribution, Model, SEQUENCE, TableColumn, TableSchema};
 
@@ -141,6 +141,9 @@ pub(super) fn drop(schema: &mut TableSchema, name: &str) -> Result<()> {
         return invalid(format!("column {name} is {role}, it cannot be dropped"));
     }
     free(schema, name)?;
+    if let Some(constraint) = constraints::of_column(schema, id) {
+        return invalid(format!("column {name} is in constraint {constraint}; DROP CONSTRAINT {constraint} first"));
+    }
     let name = schema.columns.remove(at).name;
     for index in &mut schema.indexes {
         index.columns.retain(|c| *c != id);

@@ -14,15 +14,15 @@ use std::sync::Arc;
 
 use dipper_base::retry;
 use dipper_dialect::parser::parse_type;
-use dipper_dialect::statement::{CreateIndex, Name, Properties, TableChange};
+use dipper_dialect::statement::{ConstraintKind, CreateIndex, Name, Properties, TableChange};
 use dipper_node::tables::alters::Alter;
-use dipper_node::tables::rules;
+use dipper_node::tables::{constraints, rules};
 use dipper_store::catalog::{CatalogChange, Table as CatalogTable, TableId, TableKind};
 use dipper_store::route::dynamic::DynamicPartition;
 use dipper_store::table::schema::{Model, TableSchema};
 use dipper_store::table::{Refused, TableChange as Change, TableError};
 
-use super::{discard_missing, indexes, properties, rollups};
+use super::{create, discard_missing, indexes, properties, rollups};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::result::Outcome;
 use crate::session::Session;
@@ -36,6 +36,7 @@ pub(in crate::statements) async fn alter(
     changes: &[TableChange],
 ) -> Result<Outcome> {
     let mut name = (database.to_string(), table.name.clone());
+    let changes = &with_referenced(session, database, changes).await?[..];
     let mut rest = changes;
     while let Some(first) = rest.first() {
         let count = rest.iter().take_while(|c| of_definition(c)).count();
@@ -83,6 +84,26 @@ pub(in crate::statements) async fn alter(
     Ok(Outcome::ok())
 }
 
+/// Names the tables of foreign keys in full, as they are kept. Without a database they are in that of the table.
+///
+/// # Errors
+/// `NoTable` or `NoColumn` if a foreign key refers to what is not there.
+async fn with_referenced(session: &Session, database: &str, changes: &[TableChange]) -> Result<Vec<TableChange>> {
+    let mut changes = changes.to_vec();
+    for change in &mut changes {
+        let TableChange::AddConstraint(constraint) = change else { continue };
+        let ConstraintKind::Foreign { table, columns } = &mut constraint.kind else { continue };
+        let name = if table.database().is_some() { table.clone() } else { own_name(database, table.object()) };
+        let (database, found) = ddl::table_named(session, &name).await?;
+        if found.is_native() {
+            let state = session.engine.native.get(found.id).await?.refresh().await?;
+            columns.iter().try_for_each(|name| create::named(&state.schema().columns, name).map(drop))?;
+        }
+        *table = own_name(&database, &found.name);
+    }
+    Ok(changes)
+}
+
 /// Whether a change concerns the definition alone.
 fn of_definition(change: &TableChange) -> bool {
     let of_others = matches!(
@@ -96,6 +117,8 @@ fn of_definition(change: &TableChange) -> bool {
             | TableChange::AddRollup(_)
             | TableChange::DropRollup { .. }
             | TableChange::RenameRollup { .. }
+            | TableChange::AddConstraint(_)
+            | TableChange::DropConstraint { .. }
             | TableChange::Distribution(_)
             | TableChange::SetProperties(_)
             | TableChange::UnsetProperties(_)
@@ -189,6 +212,11 @@ fn apply(session: &mut Session, schema: &mut TableSchema, change: &TableChange) 
         TableChange::AddRollup(rollup) => rollups::add(session, schema, rollup),
         TableChange::DropRollup { if_exists, name } => rollups::drop(schema, name, *if_exists),
         TableChange::RenameRollup { from, to } => rollups::rename(schema, from, to),
+        TableChange::AddConstraint(constraint) => {
+            session.note(1105, "constraints are kept and shown; nothing checks them");
+            constraints::add(schema, constraint)
+        }
+        TableChange::DropConstraint { if_exists, name } => constraints::drop(schema, name, *if_exists),
         TableChange::Distribution(clause) => {
             schema.buckets = partitions::buckets(schema, clause)?;
             Ok(())
@@ -231,7 +259,7 @@ fn dynamic(key: &str) -> bool {
 
 /// Refuses properties that determine what rows mean, which cannot change once there are rows.
 fn fixed(key: &str) -> Result<()> {
-    match ["function_column.", "enable_unique_key_merge_on_write", "storage_volume"]
+    match ["function_column.", "enable_unique_key_merge_on_write", "storage_volume", "dipper."]
         .iter()
         .any(|p| key.to_lowercase().starts_with(p))
     {
