@@ -236,9 +236,23 @@ fn forms_of_the_grammar() {
     assert!(wrong.is_empty(), "{} forms:\n{}", wrong.len(), wrong.join("\n"));
 }
 
+/// The alternatives of the clauses of Doris's grammar are accepted, or refused by name; none is a syntax error.
+#[test]
+fn clauses_of_the_grammar() {
+    let wrong = answers("doris-clauses.txt");
+    assert!(wrong.is_empty(), "{} forms:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// One example of each statement of StarRocks' grammar is accepted, or refused by its name; none is a syntax error.
+#[test]
+fn forms_of_starrocks() {
+    let wrong = answers("starrocks.txt");
+    assert!(wrong.is_empty(), "{} forms:\n{}", wrong.len(), wrong.join("\n"));
+}
+
 /// Statements that programs send at start and to read metadata are answered, with the columns and rows that they read.
 #[test]
 fn statements_of_tools() {
-    let wrong = answers("tools.txt");
+    let wrong: Vec<_> = ["tools.txt", "tools-more.txt"].into_iter().flat_map(answers).collect();
     assert!(wrong.is_empty(), "{} statements:\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -18,7 +18,8 @@ const LIMITS: [&str; 4] =
     ["MAX_QUERIES_PER_HOUR", "MAX_UPDATES_PER_HOUR", "MAX_CONNECTIONS_PER_HOUR", "MAX_USER_CONNECTIONS"];
 
 /// The clauses in MySQL's SHOW CREATE USER that demand nothing.
-const NOTHING: [&[&str]; 3] = [
+const NOTHING: [&[&str]; 4] = [
+    &["PASSWORD_REUSE", "INTERVAL", "DEFAULT"],
     &["REQUIRE", "NONE"],
     &["PASSWORD", "REUSE", "INTERVAL", "DEFAULT"],
     &["PASSWORD", "REQUIRE", "CURRENT", "DEFAULT"],
@@ -129,12 +130,21 @@ fn define(c: &mut Cursor<'_>, if_exists: bool) -> Result<DefineUser, SqlError> {
             continue;
         }
         if c.accept(&["DEFAULT", "ROLE"]) {
+            // All roles of a user are always in force.
+            if c.accept_word("ALL") {
+                continue;
+            }
+            if c.peek_words(&["NONE"]) {
+                return Err(
+                    c.unsupported("roles of a user are always in force, all of them; REVOKE those that should not be")
+                );
+            }
             define.roles = roles(c)?;
         } else if c.accept(&["SET", "PROPERTIES"]) || c.accept_word("PROPERTIES") {
             define.properties.extend(c.properties(false)?);
         } else if let Some(comment) = c.comment()? {
             define.comment = Some(comment);
-        } else if ["REQUIRE", "ACCOUNT", "PASSWORD", "SUPERUSER"].iter().any(|w| c.peek_words(&[w])) {
+        } else if ["REQUIRE", "ACCOUNT", "PASSWORD", "PASSWORD_REUSE", "SUPERUSER"].iter().any(|w| c.peek_words(&[w])) {
             let what = format!("{} of users is not supported", c.found());
             return Err(c.unsupported(&what));
         } else {
@@ -252,7 +262,12 @@ pub(super) fn create_role(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
 
 /// Reads the rest of ALTER ROLE.
 pub(super) fn alter_role(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    if c.peek_words(&["IF", "EXISTS"]) {
+        return Err(c.unsupported("ALTER ROLE has no IF EXISTS; SHOW ROLES lists the roles"));
+    }
     let name = role(c)?;
+    // The spelling of StarRocks is SET COMMENT = 'text'.
+    c.accept_word("SET");
     match c.comment()? {
         Some(comment) => done(AccessStatement::AlterRole { name, comment }),
         None => Err(c.expected("COMMENT")),
@@ -366,10 +381,18 @@ fn item(c: &mut Cursor<'_>, end: &str) -> Result<Option<String>, SqlError> {
     Ok(Some(out))
 }
 
+/// Privileges of StarRocks on what dipper does not have.
+const OTHERS: [&str; 8] =
+    ["IMPERSONATE", "OPERATE", "BLACKLIST", "PLUGIN", "REPOSITORY", "REFRESH", "APPLY", "SECURITY"];
+
 /// Refuses a word that is not a privilege, at its place.
 fn privileges(c: &mut Cursor<'_>, items: &[Option<String>]) -> Result<(), SqlError> {
     for item in items {
         let known = item.as_deref().is_some_and(|name| privilege(name).is_some());
+        if !known && item.as_deref().is_some_and(|name| OTHERS.contains(&name) || name.starts_with("CREATE ")) {
+            let what = format!("privilege {} is not supported: there is nothing that it would allow", c.found());
+            return Err(c.unsupported(&what));
+        }
         if !known {
             let mut error = c.expected("a privilege");
             let all = [
@@ -401,6 +424,9 @@ fn privileges(c: &mut Cursor<'_>, items: &[Option<String>]) -> Result<(), SqlErr
 }
 
 fn grantee(c: &mut Cursor<'_>) -> Result<GranteeName, SqlError> {
+    if c.peek_words(&["EXTERNAL", "GROUP"]) {
+        return Err(c.unsupported("groups of users are not known here; grant to users or roles"));
+    }
     // `ROLE` may also be a user's name: then no name follows it.
     let named = |c: &Cursor<'_>| !matches!(c.token(c.index() + 1), Token::Comma | Token::EOF | Token::AtSign);
     if c.peek_words(&["ROLE"]) && named(c) {
@@ -415,7 +441,22 @@ fn grantee(c: &mut Cursor<'_>) -> Result<GranteeName, SqlError> {
 
 /// Reads the rest after ON.
 fn on(c: &mut Cursor<'_>) -> Result<GrantOn, SqlError> {
-    for kind in ["RESOURCE", "WORKLOAD", "STORAGE", "COMPUTE", "CLUSTER", "STAGE", "FUNCTION", "PROCEDURE"] {
+    for kind in [
+        "RESOURCE",
+        "WORKLOAD",
+        "STORAGE",
+        "COMPUTE",
+        "CLUSTER",
+        "STAGE",
+        "FUNCTION",
+        "PROCEDURE",
+        "GLOBAL",
+        "MATERIALIZED",
+        "MASKING",
+        "WAREHOUSE",
+        "FAILOVER",
+        "PIPE",
+    ] {
         if c.peek_words(&[kind]) && !matches!(c.token(c.index() + 1), Token::Period | Token::EOF) {
             return Err(c.unsupported(&format!("privileges on a {kind} are not supported: there is none")));
         }

@@ -32,8 +32,15 @@ pub(super) fn analyze(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         // Statistics always cover all partitions.
         partitions::list(c)?;
     }
+    if c.peek_words(&["MULTIPLE", "COLUMNS"]) {
+        return Err(c.unsupported("statistics are of one column each; ANALYZE TABLE table (column, ...)"));
+    }
     let columns = if *c.peek() == Token::LParen { c.ident_list()? } else { Vec::new() };
     loop {
+        // StarRocks: which columns; statistics are kept of all.
+        if c.accept(&["ALL", "COLUMNS"]) || c.accept(&["PREDICATE", "COLUMNS"]) {
+            continue;
+        }
         if c.accept(&["COMPUTE", "STATISTICS"]) {
             let _ = c.accept(&["FOR", "COLUMNS"]) || c.accept_word("NOSCAN");
         } else if c.accept(&["UPDATE", "HISTOGRAM", "ON"]) || c.accept(&["DROP", "HISTOGRAM", "ON"]) {
@@ -146,14 +153,24 @@ pub(super) fn admin(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
             }
         };
         c.expect(&["CONFIG"])?;
-        let properties = c.properties(false)?;
+        let properties = if *c.peek() == Token::LParen { c.properties(false)? } else { Vec::new() };
         c.accept_word("ALL");
+        // StarRocks: also after a restart.
+        c.accept(&["WITH", "PERSISTENT"]);
         return Ok(Statement::AdminSetConfig { backend, properties });
     }
     if c.peek_words(&["SHOW"]) {
         c.advance();
         if c.peek_words(&["TABLET", "STORAGE", "FORMAT"]) {
             return Err(c.unsupported("SHOW TABLET STORAGE FORMAT is not supported: there is one format"));
+        }
+        if c.peek_words(&["TABLET", "STATUS"]) {
+            return Err(
+                c.unsupported("ADMIN SHOW TABLET STATUS is not supported; ADMIN SHOW REPLICA STATUS FROM table")
+            );
+        }
+        if c.peek_words(&["AUTOMATED"]) {
+            return Err(c.unsupported("snapshots of the cluster are not supported; `dipper backup` is a command"));
         }
         if !["FRONTEND", "BACKEND", "REPLICA", "TABLET", "DATA"].iter().any(|w| c.peek_words(&[w])) {
             return Err(c.expected("FRONTEND CONFIG, BACKEND CONFIG, REPLICA STATUS or REPLICA DISTRIBUTION"));
@@ -188,6 +205,11 @@ pub(super) fn snapshot(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["SNAPSHOT"])?;
     let name = c.name()?;
     let repository = if c.accept_word(if restore { "FROM" } else { "TO" }) { Some(c.ident()?) } else { None };
+    if ["DATABASE", "ALL", "EXTERNAL"].iter().any(|word| c.peek_words(&[word])) {
+        return Err(
+            c.unsupported("BACKUP and RESTORE are not supported; `dipper backup` and `dipper restore` are commands")
+        );
+    }
     let mut snapshot = Snapshot { name, repository, tables: Vec::new(), exclude: false, properties: Vec::new() };
     snapshot.exclude = c.accept_word("EXCLUDE");
     if snapshot.exclude || c.accept_word("ON") || *c.peek() == Token::LParen {
@@ -252,7 +274,11 @@ pub(super) fn cancel(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
             }
             return Ok(Statement::CancelAlter { name });
         }
-        return Err(c.expected("COLUMN or ROLLUP"));
+        if !c.peek_words(&["FROM"]) {
+            return Err(c.expected("COLUMN, ROLLUP, OPTIMIZE or FROM"));
+        }
+        c.advance();
+        return Ok(Statement::CancelAlter { name: c.name()? });
     }
     if !c.accept_word("LOAD") {
         return Err(c.expected("LOAD or ALTER TABLE"));

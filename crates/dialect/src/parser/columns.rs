@@ -25,7 +25,7 @@ pub(super) fn body(c: &mut Cursor<'_>) -> Result<Body, SqlError> {
     let names_only =
         matches!(c.peek(), Token::Word(_)) && matches!(c.token(c.index() + 1), Token::Comma | Token::RParen);
     loop {
-        if names_only {
+        if names_only && !opens_index(c) {
             body.names.push(c.ident()?);
         } else {
             entry(c, &mut body)?;
@@ -248,8 +248,22 @@ pub(super) fn column_defs(c: &mut Cursor<'_>) -> Result<Vec<ColumnDef>, SqlError
     Ok(out)
 }
 
+/// Whether this is StarRocks' state of an aggregate function, as in `avg(INT)`.
+fn opens_state(c: &Cursor<'_>) -> bool {
+    const TYPES: [&str; 16] = [
+        "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "LARGEINT", "FLOAT", "DOUBLE", "DECIMAL", "DATE",
+        "DATETIME", "CHAR", "VARCHAR", "STRING", "ARRAY", "JSON",
+    ];
+    matches!(c.peek(), Token::Word(_))
+        && *c.token(c.index() + 1) == Token::LParen
+        && TYPES.iter().any(|word| is_word(c.token(c.index() + 2), word))
+}
+
 fn column_with_key(c: &mut Cursor<'_>) -> Result<(ColumnDef, Option<InlineKey>), SqlError> {
     let name = c.ident()?;
+    if opens_state(c) {
+        return Err(c.unsupported("states of aggregate functions are not supported as columns"));
+    }
     // SERIAL is MySQL's BIGINT UNSIGNED NOT NULL AUTO_INCREMENT UNIQUE; generated numbers are signed here.
     let is_serial = c.accept_word("SERIAL");
     let data_type = match is_serial {
@@ -309,6 +323,8 @@ fn column_with_key(c: &mut Cursor<'_>) -> Result<(ColumnDef, Option<InlineKey>),
         } else if c.accept(&["GENERATED", "ALWAYS"]) || c.peek_words(&["AS"]) {
             c.expect(&["AS"])?;
             def.generated = Some(generated(c)?);
+        } else if c.peek_words(&["WITH", "MASKING", "POLICY"]) {
+            super::ddl::refuse_policies(c)?;
         } else if c.peek_words(&["REFERENCES"]) || c.peek_words(&["CHECK"]) {
             return Err(
                 c.unsupported("REFERENCES and CHECK are not supported: nothing would check them; leave them out")

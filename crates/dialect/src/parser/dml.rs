@@ -195,7 +195,13 @@ pub(super) fn insert(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     if c.peek_words(&["DORIS_INTERNAL_TABLE_ID"]) && *c.token(c.index() + 1) == Token::LParen {
         return Err(c.unsupported("a table is named, not numbered: DORIS_INTERNAL_TABLE_ID is not supported"));
     }
+    if c.peek_words(&["BLACKHOLE"]) && *c.token(c.index() + 1) == Token::LParen {
+        return Err(c.unsupported("BLACKHOLE() is not supported; EXPLAIN ANALYZE runs a query without its rows"));
+    }
     let table = c.name()?;
+    if c.peek_words(&["FOR"]) || c.peek_words(&["VERSION", "AS", "OF"]) {
+        return Err(c.unsupported("branches are not supported"));
+    }
     let mut insert = Insert {
         table,
         overwrite,
@@ -219,6 +225,9 @@ pub(super) fn insert(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     if c.accept(&["WITH", "LABEL"]) {
         insert.label = Some(c.ident()?);
     }
+    if c.peek_words(&["BY", "NAME"]) {
+        return Err(c.unsupported("INSERT ... BY NAME is not supported; name the columns in the query's order"));
+    }
     // A parenthesis opens a column list or a query.
     if *c.peek() == Token::LParen && !opens_query(c) {
         let empty = *c.token(c.index() + 1) == Token::RParen;
@@ -240,6 +249,11 @@ pub(super) fn insert(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         c.advance();
         c.advance();
         c.expect_token(&Token::RBracket)?;
+    }
+    if c.peek_words(&["PROPERTIES"]) {
+        return Err(c.unsupported(
+            "PROPERTIES of INSERT are not supported; SET enable_insert_strict and insert_max_filter_ratio",
+        ));
     }
     if c.accept_word("SET") {
         insert_set(c, &mut insert)?;

@@ -7,6 +7,11 @@
 //! | `FROM t [PREAGGOPEN]` | the same without the hint |
 //! | `FROM t PARTITION p`, `FROM t PARTITIONS (p)` | `FROM t PARTITION (p)` |
 //! | `FROM t TEMPORARY PARTITION p` | the same, the name prefixed with [`TEMPORARY`] |
+//! | `FROM (a, b)` | `FROM (a CROSS JOIN b)` |
+//! | `SELECT * EXCLUDE (a)` | `SELECT * EXCEPT (a)` |
+//! | `count(DISTINCT [skew] a)` | the same without the hint |
+//! | `lead(a IGNORE NULLS, 1)` | `lead(a, 1 IGNORE NULLS)` |
+//! | `ASOF JOIN`, `NULL AWARE LEFT ANTI JOIN`, `a BITSHIFTLEFT b`, `FROM t PARTITION (k = 1)` | refused by name |
 //! | `SELECT * REPLACE (..)`, `FROM t TABLET (1)`, `FROM t TABLESAMPLE (..)` | refused by name |
 //! | `FROM t INDEX r`, `FROM t[_META_]` | refused by name |
 
@@ -24,6 +29,8 @@ const OTHERS: [&str; 5] = ["ALTER", "SHOW", "ADMIN", "ANALYZE", "RECOVER"];
 
 /// Hints after a table that change the rows that are read.
 const OTHER_ROWS: [&str; 3] = ["_META_", "_SYNC_MV_", "_BINLOG_"];
+
+const REPLACE: &str = "SELECT * REPLACE (..) is not supported; name the columns, or SELECT *, expression AS name";
 
 /// Rewrites the tokens of a statement.
 ///
@@ -44,16 +51,40 @@ pub(super) fn in_words_of_the_parser(
             {
                 hint(tokens, at + 2)
             }
+            // `count(DISTINCT [skew] a)`; `count(DISTINCT [a])` counts arrays.
+            Token::Word(Word { quote_style: None, keyword: Keyword::DISTINCT, .. })
+                if at > 0 && tokens[at - 1].token == Token::LParen =>
+            {
+                hint(tokens, at + 1)
+                    .filter(|hint| matches!(tokens.get(hint.end).map(|t| &t.token), Some(Token::Word(_))))
+            }
             _ => None,
         };
         if let Some(range) = behind {
             remove(tokens, ranges, range);
         }
         if tokens[at].token == Token::Mul && is_word_at(tokens, at + 1, "REPLACE") && is_star(tokens, at) {
-            let message = "SELECT * REPLACE (..) is not supported; name the columns, or SELECT *, expression AS name";
-            return Err(SqlError::unsupported(message, Some(source.position(ranges[at + 1].clone()))));
+            return Err(SqlError::unsupported(REPLACE, Some(source.position(ranges[at + 1].clone()))));
+        }
+        if tokens[at].token == Token::Mul && is_word_at(tokens, at + 1, "EXCLUDE") && is_star(tokens, at) {
+            tokens[at + 1].token = Token::make_keyword("EXCEPT");
+        }
+        if tokens[at].token == Token::Mul && is_word_at(tokens, at + 1, "EXCEPT") && is_star(tokens, at) {
+            let behind = closing(tokens, at + 2).map_or(at, |close| close + 1);
+            let replaces = is_word_at(tokens, behind, "REPLACE")
+                && tokens.get(behind + 1).is_some_and(|next| next.token == Token::LParen);
+            if replaces {
+                return Err(SqlError::unsupported(REPLACE, Some(source.position(ranges[behind].clone()))));
+            }
+        }
+        nulls_last_in_arguments(tokens, ranges, at);
+        if let Some(message) = unknown(tokens, at) {
+            return Err(SqlError::unsupported(message, Some(source.position(ranges[at].clone()))));
         }
         let opens_table = [Keyword::FROM, Keyword::JOIN].iter().any(|word| is_keyword(tokens, at, *word));
+        if of_tables && opens_table {
+            tables_in_parentheses(tokens, ranges, at + 1);
+        }
         let mut next = (of_tables && opens_table).then_some(at + 1);
         while let Some(place) = next {
             let behind = table(source, tokens, ranges, place)?;
@@ -62,6 +93,139 @@ pub(super) fn in_words_of_the_parser(
         at += 1;
     }
     Ok(())
+}
+
+/// Moves StarRocks' `IGNORE NULLS` behind the first argument, as in `lead(v IGNORE NULLS, 1)`, to the end of the
+/// arguments.
+fn nulls_last_in_arguments(tokens: &mut [TokenWithSpan], ranges: &mut [Range<usize>], at: usize) {
+    let is_rule = is_word_at(tokens, at, "IGNORE") && is_word_at(tokens, at + 1, "NULLS");
+    if !is_rule || tokens.get(at + 2).is_none_or(|next| next.token != Token::Comma) {
+        return;
+    }
+    let mut depth = 0_i64;
+    for end in at + 2..tokens.len() {
+        match tokens[end].token {
+            Token::LParen => depth += 1,
+            Token::RParen if depth == 0 => {
+                tokens[at..end].rotate_left(2);
+                ranges[at..end].rotate_left(2);
+                return;
+            }
+            Token::RParen => depth -= 1,
+            _ => {}
+        }
+    }
+}
+
+/// Returns why the words at `at`, which StarRocks knows, are refused.
+fn unknown(tokens: &[TokenWithSpan], at: usize) -> Option<&'static str> {
+    let word = |ahead: usize, text: &str| is_word_at(tokens, at + ahead, text);
+    let any = |ahead: usize, texts: &[&str]| texts.iter().any(|text| word(ahead, text));
+    let is = |ahead: usize, token: Token| tokens.get(at + ahead).is_some_and(|t| t.token == token);
+    if word(0, "ASOF") && (word(1, "JOIN") || any(1, &["INNER", "LEFT"]) && any(2, &["JOIN", "OUTER"])) {
+        return Some("ASOF JOIN is not supported; JOIN, and keep the last row by row_number() OVER (...)");
+    }
+    if word(0, "NULL") && word(1, "AWARE") && word(2, "LEFT") {
+        return Some("NULL AWARE LEFT ANTI JOIN is not supported; WHERE a NOT IN (SELECT b ...)");
+    }
+    if word(0, "ASSERT_ROWS") && is(1, Token::LParen) {
+        return Some("ASSERT_ROWS is not supported; a subquery in an expression fails if it has several rows");
+    }
+    let is_period = any(1, &["VERSION", "TIMESTAMP", "SYSTEM_TIME"]) && any(2, &["BETWEEN", "FROM", "ALL"]);
+    if word(0, "FOR") && is_period {
+        return Some("several older states of a table are not read at once; FOR VERSION AS OF reads one");
+    }
+    let is_operand = |token: &Token| {
+        matches!(token, Token::Number(..) | Token::RParen | Token::RBracket | Token::SingleQuotedString(_))
+            || matches!(token, Token::Word(word) if word.quote_style.is_some() || word.keyword == Keyword::NoKeyword)
+    };
+    let shifts = ["BITSHIFTLEFT", "BITSHIFTRIGHT", "BITSHIFTRIGHTLOGICAL"];
+    if any(0, &shifts)
+        && at > 0
+        && is_operand(&tokens[at - 1].token)
+        && tokens.get(at + 1).is_some_and(|next| is_operand(&next.token) && next.token != Token::RParen)
+    {
+        return Some(
+            "operators of StarRocks that shift bits are not supported; bit_shift_left(a, b), bit_shift_right(a, b)",
+        );
+    }
+    None
+}
+
+/// Returns the place of the parenthesis that closes the one at `at`.
+fn closing(tokens: &[TokenWithSpan], at: usize) -> Option<usize> {
+    let mut depth = 0_i64;
+    for (place, token) in tokens.iter().enumerate().skip(at) {
+        match token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return (place > at).then_some(place);
+        }
+    }
+    None
+}
+
+/// Words that stand between tables in no list of tables.
+const OF_QUERIES: [Keyword; 8] = [
+    Keyword::SELECT,
+    Keyword::LATERAL,
+    Keyword::ORDER,
+    Keyword::LIMIT,
+    Keyword::UNION,
+    Keyword::EXCEPT,
+    Keyword::INTERSECT,
+    Keyword::MINUS,
+];
+
+/// Rewrites the commas of `(a, b JOIN c ON ..)`, whose parenthesis is at `at`, as `CROSS JOIN`. Joins behind a comma
+/// are put in parentheses, because a comma binds less than JOIN.
+fn tables_in_parentheses(tokens: &mut Vec<TokenWithSpan>, ranges: &mut Vec<Range<usize>>, at: usize) {
+    let opens = |place: usize| tokens.get(place).is_some_and(|t| t.token == Token::LParen);
+    if !opens(at) || ["SELECT", "WITH", "VALUES", "TABLE"].iter().any(|word| is_word_at(tokens, at + 1, word)) {
+        return;
+    }
+    let Some(close) = closing(tokens, at) else { return };
+    // Steps of partitions: `FROM (1, 'a') TO (9, 'b') INTERVAL 1`.
+    if is_word_at(tokens, close + 1, "TO") {
+        return;
+    }
+    let mut depth = 0_i64;
+    let mut commas = Vec::new();
+    let mut joins = Vec::new();
+    for (place, token) in tokens.iter().enumerate().take(close).skip(at + 1) {
+        match &token.token {
+            Token::LParen | Token::LBracket => depth += 1,
+            Token::RParen | Token::RBracket => depth -= 1,
+            // A query, whose clauses have commas of their own, or LATERAL VIEW.
+            Token::Word(word) if depth == 0 && word.quote_style.is_none() && OF_QUERIES.contains(&word.keyword) => {
+                return;
+            }
+            Token::Word(word) if depth == 0 && word.quote_style.is_none() && word.keyword == Keyword::JOIN => {
+                joins.push(place);
+            }
+            Token::Comma if depth == 0 => commas.push(place),
+            _ => {}
+        }
+    }
+    let mut end = close;
+    // From the last comma on, so that the places before stay as they are.
+    for comma in commas.into_iter().rev() {
+        let (span, range) = (tokens[comma].span, ranges[comma].clone());
+        let mut put = |place: usize, token: Token| {
+            tokens.insert(place, TokenWithSpan { token, span });
+            ranges.insert(place, range.clone());
+        };
+        if joins.iter().any(|join| (comma..end).contains(join)) {
+            put(end, Token::RParen);
+            put(comma + 1, Token::LParen);
+        }
+        put(comma, Token::make_keyword("CROSS"));
+        tokens[comma + 1].token = Token::make_keyword("JOIN");
+        end = comma;
+    }
 }
 
 fn is_keyword(tokens: &[TokenWithSpan], at: usize, keyword: Keyword) -> bool {
@@ -138,6 +302,13 @@ fn table(
                     ranges.insert(place, range.clone());
                 }
                 end += 4;
+            }
+            Some(Token::LParen) if tokens.get(end + 3).is_some_and(|t| t.token == Token::Eq) => {
+                return refuse(
+                    ranges,
+                    end,
+                    "partitions are read by name, PARTITION (p); filter by the columns otherwise",
+                );
             }
             Some(Token::LParen) => {
                 let close = (end + 1..tokens.len()).find(|at| tokens[*at].token == Token::RParen);

@@ -47,7 +47,7 @@ pub use dialect::TYPE_NAME;
 pub use keywords::keywords;
 
 use crate::error::SqlError;
-use crate::statement::Parsed;
+use crate::statement::{Parsed, Statement};
 use cursor::{Cursor, Source, Tokens};
 use dialect::DipperDialect;
 
@@ -139,6 +139,8 @@ pub fn parse_next(sql: &str, from: usize, options: &ParseOptions) -> Result<Opti
     cursor.expect_end()?;
     let hints = variables.into_iter().chain(piece.hints.iter().flat_map(|h| words::hint(h))).collect();
     let notes = cursor.notes;
+    // Those of a statement that is prepared are its own.
+    let placeholders = if matches!(statement, Statement::Prepare { .. }) { 0 } else { placeholders };
     Ok(Some((Parsed { statement, text: piece.range, hints, notes, placeholders }, next)))
 }
 

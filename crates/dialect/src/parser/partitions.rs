@@ -251,6 +251,10 @@ pub(super) fn distribution(c: &mut Cursor<'_>) -> Result<Option<DistributionClau
         None => return Err(c.expected("HASH or RANDOM")),
     };
     let mut buckets = None;
+    // StarRocks: DEFAULT BUCKETS are those of partitions that are made later, as in every ALTER TABLE here.
+    if c.peek_words(&["DEFAULT", "BUCKETS"]) {
+        c.advance();
+    }
     if c.accept_word("BUCKETS") && !c.accept_word("AUTO") {
         let at = c.index();
         buckets = match u32::try_from(c.uint()?) {

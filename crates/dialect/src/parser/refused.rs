@@ -13,6 +13,19 @@ const KINDS: &[&[&str]] = &[
     &["STORAGE", "POLICY"],
     &["STORAGE", "VAULT"],
     &["ROW", "POLICY"],
+    &["ROW", "ACCESS", "POLICY"],
+    &["MASKING", "POLICY"],
+    &["PASSWORD", "POLICY"],
+    &["ROLE", "MAPPING"],
+    &["SECURITY", "INTEGRATION"],
+    &["GROUP", "PROVIDER"],
+    &["FAILOVER", "GROUP"],
+    &["DATACACHE", "RULE"],
+    &["CLUSTER", "SNAPSHOT"],
+    &["PLAN", "ADVISOR"],
+    &["TUNESPACE"],
+    &["BASELINE"],
+    &["GLOBAL", "BASELINE"],
     &["WORKLOAD", "GROUP"],
     &["WORKLOAD", "POLICY"],
     &["RESOURCE", "GROUP"],
@@ -83,6 +96,13 @@ const STATEMENTS: &[Known] = &[
         "ALTER MATERIALIZED VIEW is not supported: it is a view, which nothing refreshes",
     ),
     (&["REFRESH", "DICTIONARY"], "REFRESH DICTIONARY is not supported: there are no dictionaries"),
+    (
+        &["REFRESH", "CONNECTIONS"],
+        "REFRESH CONNECTIONS is not supported: a connection keeps the variables it began with",
+    ),
+    (&["REFRESH", "ALL", "ROLE"], "REFRESH ALL ROLE MAPPINGS is not supported: there are none"),
+    (&["EXPLAIN", "REFRESH", "MATERIALIZED"], "a materialized view is a view, which nothing refreshes"),
+    (&["CANCEL", "ALTER", "MATERIALIZED"], "a materialized view is a view, which nothing changes"),
     (&["CANCEL", "MATERIALIZED", "VIEW"], "a materialized view is a view, which nothing refreshes"),
     (&["CANCEL", "REFRESH"], "a materialized view is a view, which nothing refreshes"),
     (&["CANCEL", "TASK"], "there are no jobs whose tasks could be cancelled"),
@@ -95,12 +115,38 @@ const STATEMENTS: &[Known] = &[
     (&["CANCEL", "COMPACTION"], "CANCEL COMPACTION is not supported; ADMIN COMPACT TABLE ends with its connection"),
     (&["CLEAN", "QUERY", "STATS"], "CLEAN QUERY STATS is not supported: none are kept"),
     (&["CLEAN", "ALL", "QUERY", "STATS"], "CLEAN QUERY STATS is not supported: none are kept"),
+    (&["CLEAN", "TEMPORARY"], "CLEAN TEMPORARY TABLE is not supported: temporary tables end with their session"),
+    (&["CLEAR", "DATACACHE"], "CLEAR DATACACHE RULES is not supported: there are no rules"),
+    (&["SUSPEND"], "there is nothing to suspend: there are no warehouses"),
+    (&["TRANSLATE"], "TRANSLATE is not supported"),
+    (&["TRUNCATE", "TUNESPACE"], "TRUNCATE TUNESPACE is not supported: there are none"),
+    (&["TRUNCATE", "PLAN", "ADVISOR"], "TRUNCATE PLAN ADVISOR is not supported"),
+    (&["ENABLE", "BASELINE"], "there are no baselines of plans"),
+    (&["DISABLE", "BASELINE"], "there are no baselines of plans"),
+    (&["ADD", "SQLBLACKLIST"], BLACKLIST),
+    (&["ADD", "SQL", "DIGEST"], BLACKLIST),
+    (&["ADD", "BACKEND", "BLACKLIST"], NODES),
+    (&["ADD", "COMPUTE", "NODE"], NODES),
+    (&["DELETE", "SQLBLACKLIST"], BLACKLIST),
+    (&["DELETE", "SQL", "DIGEST"], BLACKLIST),
+    (&["DELETE", "BACKEND", "BLACKLIST"], NODES),
+    (&["DELETE", "COMPUTE", "NODE"], NODES),
+    (&["EXECUTE", "AS"], "EXECUTE AS is not supported: a session is of the user who opened it"),
+    (&["BACKUP", "DATABASE"], "BACKUP is not supported; `dipper backup` is a command"),
+    (&["BACKUP", "ALL"], "BACKUP is not supported; `dipper backup` is a command"),
+    (&["BACKUP", "EXTERNAL"], "BACKUP is not supported; `dipper backup` is a command"),
+    (&["RESTORE", "TABLE"], "RESTORE is not supported; `dipper restore` is a command"),
+    (&["CREATE", "ANALYZE"], "there are no statistics jobs to create: loads keep statistics up to date"),
+    (&["DROP", "ALL", "ANALYZE"], "there are no statistics jobs to drop: loads keep statistics up to date"),
+    (&["DROP", "MULTIPLE", "COLUMNS"], "statistics are of one column each; DROP STATS table"),
+    (&["KILL", "ALL", "PENDING"], "there are no statistics jobs to kill: loads keep statistics up to date"),
     (&["KILL", "ANALYZE"], "there are no statistics jobs to kill: loads keep statistics up to date"),
     (&["DROP", "ANALYZE"], "there are no statistics jobs to drop: loads keep statistics up to date"),
     (&["DROP", "CACHED", "STATS"], "DROP CACHED STATS is not needed: statistics are read with the table's state"),
     (&["DROP", "CATALOG", "RECYCLE", "BIN"], "there is no recycle bin: what is dropped is gone"),
     (&["UNSET", "DEFAULT", "STORAGE", "VAULT"], "there are no storage vaults; SET name AS DEFAULT STORAGE VOLUME"),
     (&["SET", "LDAP_ADMIN_PASSWORD"], "LDAP is not supported"),
+    (&["ALTER", "LOAD"], "ALTER LOAD is not supported: there are no jobs that load"),
     (&["ALTER", "SYSTEM"], "ALTER SYSTEM is not supported: there are no other nodes"),
     (&["CREATE", "SYNC"], "CREATE SYNC is not supported: binlogs of MySQL are not read"),
     (&["CREATE", "UNIQUE"], "CREATE UNIQUE INDEX on a table that is there is not supported: only its key is unique"),
@@ -108,6 +154,9 @@ const STATEMENTS: &[Known] = &[
     (&["CREATE", "SPATIAL", "INDEX"], "CREATE SPATIAL INDEX is not supported"),
     (&["CREATE", "BRANCH"], "branches and tags are not supported"),
 ];
+
+const BLACKLIST: &str = "lists of statements that may not run are not supported; take the privilege away";
+const NODES: &str = "there are no other nodes: every process works by itself on the same directory";
 
 /// The verbs of statements about kinds of objects.
 const VERBS: [&str; 4] = ["CREATE", "ALTER", "DROP", "REPLACE"];
@@ -142,7 +191,8 @@ pub(super) fn statement(c: &mut Cursor<'_>) -> Option<Result<Statement, SqlError
     }
     // `EVENT`, `FILE` and similar words may also be names of tables: CREATE TABLE and DROP TABLE have their own first
     // words.
-    let kind = KINDS.iter().find(|words| c.peek_words(words) && !is_replace_into(c, verb));
+    let kind = KINDS.iter().find(|words| c.peek_words(words) && !is_replace_into(c, verb) && !is_role(c, words));
+    let kind = kind.or((verb == "CREATE" && makes_rows(c)).then_some(&TABLE_FUNCTION));
     let Some(kind) = kind else {
         c.seek(start);
         return None;
@@ -166,6 +216,21 @@ pub(super) fn statement(c: &mut Cursor<'_>) -> Option<Result<Statement, SqlError
         _ => "",
     };
     Some(Err(c.unsupported(&format!("{verb} {name} is not supported{cure}"))))
+}
+
+/// A function that makes rows, whose words may also name a table: `CREATE TABLE function (...)`.
+const TABLE_FUNCTION: &[&str] = &["TABLE", "FUNCTION"];
+
+fn makes_rows(c: &Cursor<'_>) -> bool {
+    let next = |ahead: usize| c.token(c.index() + ahead);
+    c.peek_words(TABLE_FUNCTION)
+        && matches!(next(2), Token::Word(_))
+        && matches!(next(3), Token::LParen | Token::Period)
+}
+
+/// Whether the words are ROLE and the name of a role, as in `DROP ROLE mapping`.
+fn is_role(c: &Cursor<'_>, words: &[&str]) -> bool {
+    words == ["ROLE", "MAPPING"] && !matches!(c.token(c.index() + 2), Token::Word(_))
 }
 
 /// Whether this is MySQL's INSERT into a table with the name of a kind, as in `REPLACE file VALUES (1)`.

@@ -15,6 +15,14 @@ pub(super) fn use_database(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         Token::Word(Word { value, quote_style: None, .. }) => value.contains('@'),
         token => *token == Token::AtSign,
     };
+    // StarRocks: `USE 'catalog name'`.
+    if let Token::SingleQuotedString(text) | Token::DoubleQuotedString(text) = c.peek().clone()
+        && let Some((word, catalog)) = text.trim().split_once(' ')
+        && word.eq_ignore_ascii_case("catalog")
+    {
+        c.advance();
+        return Ok(Statement::SwitchCatalog(catalog.trim().to_string()));
+    }
     let mut named_group = is_group(c.peek());
     let name = if named_group { Name(Vec::new()) } else { c.name()? };
     named_group |= is_group(c.peek());
@@ -44,6 +52,9 @@ pub(super) fn set(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     if c.peek_words(&["CATALOG"]) && !matches!(c.token(c.index() + 1), Token::Eq | Token::Assignment) {
         c.advance();
         return super::catalogs::name(c).map(Statement::SwitchCatalog);
+    }
+    if c.peek_words(&["WAREHOUSE"]) && !matches!(c.token(c.index() + 1), Token::Eq | Token::Assignment) {
+        return Err(c.unsupported("there are no warehouses"));
     }
     let mut out = Vec::new();
     let mut scope = Scope::Session;
@@ -101,7 +112,7 @@ fn assignment(c: &mut Cursor<'_>, default_scope: &mut Scope) -> Result<Assignmen
         let collation = if c.accept_word("COLLATE") { word_or_default(c)? } else { None };
         return Ok(Assignment::Names { charset, collation });
     }
-    if c.accept(&["CHARACTER", "SET"]) || c.accept_word("CHARSET") {
+    if c.accept(&["CHARACTER", "SET"]) || c.accept(&["CHAR", "SET"]) || c.accept_word("CHARSET") {
         return Ok(Assignment::CharacterSet(word_or_default(c)?));
     }
     if c.accept_word("PASSWORD") {
@@ -258,7 +269,7 @@ pub(super) fn transaction(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         }
         Some("START") => {
             c.expect(&["TRANSACTION"])?;
-            let (mut read_only, mut consistent_snapshot) = (false, false);
+            let (mut read_only, mut consistent_snapshot, mut label) = (false, false, None);
             loop {
                 if c.accept(&["READ", "ONLY"]) {
                     read_only = true;
@@ -266,12 +277,14 @@ pub(super) fn transaction(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
                     read_only = false;
                 } else if c.accept(&["WITH", "CONSISTENT", "SNAPSHOT"]) {
                     consistent_snapshot = true;
+                } else if c.accept(&["WITH", "LABEL"]) {
+                    label = Some(if c.at_string() { c.string()? } else { c.ident()? });
                 } else {
                     break;
                 }
                 c.accept_token(&Token::Comma);
             }
-            Ok(Statement::Begin { read_only, consistent_snapshot, label: None })
+            Ok(Statement::Begin { read_only, consistent_snapshot, label })
         }
         Some("SAVEPOINT") => c.ident().map(Statement::Savepoint),
         Some("RELEASE") => {
@@ -413,8 +426,18 @@ pub(super) fn prepared(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     if c.accept_word("PREPARE") {
         let name = c.ident()?;
         c.expect(&["FROM"])?;
-        let source =
-            if c.at_string() { PrepareSource::Text(c.string()?) } else { PrepareSource::Variable(user_variable(c)?) };
+        let source = if c.at_string() {
+            PrepareSource::Text(c.string()?)
+        } else if matches!(c.peek(), Token::Word(Word { value, quote_style: None, .. }) if !value.starts_with('@')) {
+            // StarRocks: the statement itself.
+            let start = c.index();
+            while !c.at_end() {
+                c.advance();
+            }
+            PrepareSource::Text(c.text_from(start).to_string())
+        } else {
+            PrepareSource::Variable(user_variable(c)?)
+        };
         return Ok(Statement::Prepare { name, source });
     }
     if c.accept_word("EXECUTE") {

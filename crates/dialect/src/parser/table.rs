@@ -130,6 +130,7 @@ impl Clauses {
     fn read(&mut self, c: &mut Cursor<'_>) -> Result<(), SqlError> {
         loop {
             let at = c.index();
+            super::ddl::refuse_policies(c)?;
             if let Some(clause) = self.hive_clause(c)? {
                 self.of_hive.get_or_insert((clause, at));
             } else if let Some(clause) = self.native_clause(c)? {
@@ -301,6 +302,11 @@ impl Clauses {
         temporary: bool,
         at_name: usize,
     ) -> Result<Statement, SqlError> {
+        if c.peek_words(&["LIKE"]) {
+            return Err(
+                c.unsupported("CREATE TABLE LIKE takes everything from the other table: leave out the clauses before")
+            );
+        }
         if !c.at_end() {
             return Err(c.expected(
                 "ENGINE, a KEY clause, COMMENT, PARTITION BY, DISTRIBUTED BY, ORDER BY, PROPERTIES, STORED AS, LOCATION or AS",

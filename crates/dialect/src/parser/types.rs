@@ -248,7 +248,7 @@ impl TypeReader<'_, '_> {
                 let _ = self.accept("UNSIGNED");
                 SqlType::Double
             }
-            "DECIMAL" | "DEC" | "NUMERIC" | "FIXED" | "DECIMALV2" | "DECIMALV3" => self.decimal()?,
+            "DECIMAL" | "DEC" | "NUMERIC" | "NUMBER" | "FIXED" | "DECIMALV2" | "DECIMALV3" => self.decimal()?,
             "DECIMAL32" => self.decimal_of(9, 3)?,
             "DECIMAL64" => self.decimal_of(18, 6)?,
             "DECIMAL128" => self.decimal_of(38, 9)?,
