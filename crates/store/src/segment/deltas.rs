@@ -26,8 +26,8 @@ impl Whole for i64 {
     }
 }
 
-/// Returns the `count` values of a page, and the offset behind them. `None` if the page has another number of values, is
-/// cut, or has another form than writers give it: such pages are left to the decoder.
+/// Returns the `count` values of a page, and the offset behind them. `None` if the page has another number of values,
+/// is cut, or has another form than writers give it: such pages are left to the decoder.
 pub(super) fn numbers<T: Whole>(page: &[u8], count: usize) -> Option<(Vec<T>, usize)> {
     let mut from = Reader(page);
     let size = |n: Result<u64, Short>| n.ok().and_then(|n| usize::try_from(n).ok());

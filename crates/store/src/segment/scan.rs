@@ -563,8 +563,8 @@ impl ObjectReader {
         Ok(())
     }
 
-    /// Returns the values of those columns of the wanted rows that need no decoder, except columns in `kept`. Nothing is
-    /// left out where all rows are wanted, so that is left to the decoder.
+    /// Returns the values of those columns of the wanted rows that need no decoder, except columns in `kept`. Where all
+    /// rows are wanted, nothing is left out, and the decoder reads them.
     async fn gather_all(
         &self,
         group: usize,
