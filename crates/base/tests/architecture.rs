@@ -23,7 +23,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("sql", &["base", "dialect"]),
     ("node", &["base", "text", "cache", "store", "load", "point", "iceberg", "dialect"]),
     ("ingest", &["base", "text", "store", "load", "node"]),
-    ("exec", &["base", "text", "cache", "store", "iceberg", "sql", "node"]),
+    ("operators", &[]),
+    ("exec", &["base", "text", "cache", "store", "iceberg", "sql", "node", "operators"]),
     ("variables", &["base", "text", "dialect", "node", "exec"]),
     ("lake", &["base", "text", "cache", "store", "iceberg", "dialect", "sql", "node", "exec"]),
     (
@@ -62,6 +63,7 @@ const UNKNOWN: &[(&str, &[&str])] = &[
     ("mysql", &["datafusion", "parquet", "object_store", "sqlparser"]),
     ("sql", &["parquet", "tokio", "object_store"]),
     ("ingest", &["datafusion", "sqlparser"]),
+    ("operators", &["datafusion", "parquet", "tokio", "object_store", "sqlparser"]),
     ("server", &["datafusion", "parquet", "sqlparser"]),
 ];
 

@@ -146,6 +146,8 @@ fn all_files() {
     assert!(!all.is_empty());
     // `SLT=name` runs only the files whose path contains the name.
     let wanted = std::env::var("SLT").unwrap_or_default();
+    // `SLT_SETTINGS=statements` runs statements first, such as SET GLOBAL.
+    let settings = std::env::var("SLT_SETTINGS").unwrap_or_default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut failed = Vec::new();
     for path in all.iter().filter(|p| p.to_string_lossy().contains(&wanted)) {
@@ -153,6 +155,7 @@ fn all_files() {
             .block_on(Engine::open(EngineOptions { threads: Some(2), ..EngineOptions::default() }))
             .expect("an engine without a data directory");
         let dir = Arc::new(tempfile::tempdir().unwrap());
+        runtime.block_on(Database::new(&engine, &dir).run(&settings)).expect("settings");
         let mut runner = Runner::new(|| {
             let database = Database::new(&engine, &dir);
             async move { Ok(database) }

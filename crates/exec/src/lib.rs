@@ -7,6 +7,7 @@
 //! | [`shape`], [`stored`] | how do rows of a query become rows of a table? |
 //! | [`rules`] | which of DataFusion's plans are changed, and why? |
 //! | [`joins`] | which side of a join is collected for all workers? |
+//! | [`aggregate`] | how does GROUP BY run? |
 //! | [`planner`] | how do wide select lists run? |
 //! | [`coop`] | how does a statement give way, and end when nobody wants it any more? |
 //! | [`on_cpu`] | how does work run on other threads? |
@@ -20,6 +21,7 @@
 //! This crate must not know sessions, catalogs, HTTP and MySQL; all that it knows of users are the limits of their
 //! statements.
 
+pub mod aggregate;
 pub mod budget;
 pub mod coop;
 pub mod cost;

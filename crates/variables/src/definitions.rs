@@ -248,6 +248,19 @@ const ACTING: &[Definition] = &[
         TrueFalse,
         "t, f, 1 and 0 are values of BOOLEAN columns of Hive text; a table's property goes before it",
     ),
+    acts(
+        "enable_radix_aggregation",
+        "false",
+        TrueFalse,
+        "GROUP BY runs in dipper's own operator where that has the types of all keys and aggregates; false = in \
+         DataFusion's",
+    ),
+    acts(
+        "radix_aggregation_table_groups",
+        "0",
+        Int(0, 1 << 24),
+        "groups in a worker's table of GROUP BY before they go to partitions; 0 = as many as fit in the cache",
+    ),
     acts("parallel_pipeline_task_num", "0", Int(0, 4096), "workers of a query; 0 = one per core"),
     acts(
         "schema_force_string_view",

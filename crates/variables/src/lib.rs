@@ -32,6 +32,7 @@ use datafusion::common::ScalarValue;
 use dipper_base::client::{Level, Warning};
 use dipper_dialect::parser::ParseOptions;
 use dipper_dialect::statement::Scope;
+use dipper_exec::aggregate::AggregationSettings;
 use dipper_exec::native::ScanSettings;
 use dipper_text::hive::EXTENDED_BOOLEAN;
 use dipper_text::scan::Strings;
@@ -213,6 +214,14 @@ impl Variables {
             split_local: self.flag("enable_tablet_internal_parallel"),
             force_split: self.text("tablet_internal_parallel_mode").eq_ignore_ascii_case("force_split"),
             cents_per_million_requests: self.number("profile_cents_per_million_requests"),
+        }
+    }
+
+    /// Settings of GROUP BY.
+    pub fn aggregation_settings(&self) -> AggregationSettings {
+        AggregationSettings {
+            enabled: self.flag("enable_radix_aggregation"),
+            table_groups: self.number("radix_aggregation_table_groups") as usize,
         }
     }
 

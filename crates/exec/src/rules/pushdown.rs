@@ -32,6 +32,7 @@ use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMerge
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
 
+use crate::aggregate::{GroupByRadix, RadixAggregateExec};
 use crate::rules::grouping::ForgetBelowGroupingSets;
 use crate::rules::orders::SortWhatIsUnsorted;
 use crate::rules::outer_joins::ForgetAboveOuterJoins;
@@ -42,8 +43,8 @@ type Filter = Arc<dyn PhysicalExpr>;
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
 /// Returns DataFusion's rules with [`PushFilters`] and [`EnsureOrders`] in place of its own.
-/// [`ForgetBelowGroupingSets`] and [`ForgetAboveOuterJoins`] run first; [`FewGroupsAtOnce`] and [`SortWhatIsUnsorted`]
-/// run right before plans are checked, in this order.
+/// [`ForgetBelowGroupingSets`] and [`ForgetAboveOuterJoins`] run first, [`GroupByRadix`] before orders and partitions
+/// are ensured; [`FewGroupsAtOnce`] and [`SortWhatIsUnsorted`] run right before plans are checked, in this order.
 pub fn rules() -> Vec<Rule> {
     let ours = |rule: Rule| -> Rule {
         match rule.name() {
@@ -56,6 +57,8 @@ pub fn rules() -> Vec<Rule> {
     };
     let mut rules: Vec<Rule> = vec![Arc::new(ForgetBelowGroupingSets), Arc::new(ForgetAboveOuterJoins)];
     rules.extend(PhysicalOptimizer::new().rules.into_iter().map(ours));
+    let ensure = rules.iter().position(|rule| rule.name() == "EnsureRequirements").unwrap_or(rules.len());
+    rules.insert(ensure, Arc::new(GroupByRadix));
     let check = rules.iter().position(|rule| rule.name() == "SanityCheckPlan").unwrap_or(rules.len());
     rules.insert(check, Arc::new(SortWhatIsUnsorted));
     rules.insert(check, Arc::new(FewGroupsAtOnce));
@@ -231,7 +234,8 @@ fn may_skip(node: &Plan, place: usize, skipped: bool) -> bool {
     let exchanges = node.is::<RepartitionExec>()
         || node.is::<CoalescePartitionsExec>()
         || node.is::<SortPreservingMergeExec>()
-        || node.is::<RecursiveQueryExec>();
+        || node.is::<RecursiveQueryExec>()
+        || node.is::<RadixAggregateExec>();
     let builds_first =
         node.downcast_ref::<HashJoinExec>().is_some_and(|join| *join.partition_mode() == PartitionMode::Partitioned);
     !exchanges && (skipped || node.is::<SortMergeJoinExec>() || (builds_first && place == 1))
