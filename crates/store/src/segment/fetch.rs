@@ -364,12 +364,15 @@ mod tests {
         store.put(&path, object.clone().into()).await.unwrap();
         let start = store.get(&path).await.unwrap().bytes().await.unwrap().as_ptr() as usize;
         let fetcher = Fetcher::remote(Arc::clone(&store) as _, Handle::current(), Extensions::default());
-        let wanted = [2_000_000..2_900_000, 0..100_000, 1_000_000..1_050_000, 1_060_000..1_070_000, 5..5];
+        let wanted = [2_000_000..2_900_000, 0..100_000, 1_000_000..1_050_000, 1_060_000..1_160_000, 5..5];
         let got = fetcher.ranges(&path, &wanted, None).await.unwrap();
         for (i, (range, bytes)) in wanted.iter().zip(&got).enumerate() {
             assert_eq!(bytes, &object[range.start as usize..range.end as usize]);
             let is_same = bytes.as_ptr() as usize == start + range.start as usize;
-            assert_eq!(is_same, i < 2, "{range:?}: those that share a request are copied, to be kept alone");
+            assert!(
+                range.is_empty() || is_same == (i < 2),
+                "{range:?}: those that share a request are copied, to be kept alone"
+            );
         }
     }
 
