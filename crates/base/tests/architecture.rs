@@ -115,6 +115,16 @@ fn crates_use_only_what_is_above_them() {
     }
 }
 
+/// The binary `cli` is above all others and may know everything.
+#[test]
+fn crates_say_what_they_must_not_know() {
+    for (name, _) in EDGES.iter().filter(|(name, _)| *name != "cli") {
+        let text = fs::read_to_string(crates().join(name).join("src/lib.rs")).unwrap();
+        let says = text.lines().take_while(|line| line.starts_with("//!")).any(|line| line.contains("must not know"));
+        assert!(says, "the header of {name}/src/lib.rs does not say what the crate must not know");
+    }
+}
+
 #[test]
 fn crates_know_no_more_than_they_may() {
     for (name, libraries) in UNKNOWN {

@@ -16,6 +16,8 @@
 //! - `context.rs`: the statement that reads, its costs, and whether it fills the cache
 //! - `index.rs`: places of extents and eviction · `disk.rs`: files and their checksums · `cache.rs`: both together
 //! - `store.rs`: the layer above an object store
+//!
+//! This crate must not know Arrow, Parquet, SQL and DataFusion.
 
 mod cache;
 mod context;

@@ -23,6 +23,8 @@
 //! | [`mod@reference`] | what do the generated pages of the documentation say? |
 //! | [`help`] | what does HELP answer? |
 //! | [`process`] | what is running, and how is it killed? |
+//!
+//! This crate must not know the MySQL protocol and HTTP.
 
 mod access;
 mod admission;

@@ -12,6 +12,8 @@
 //! ([`reshape`]).
 //!
 //! The source is the Iceberg table specification, versions 1 to 3.
+//!
+//! This crate must not know SQL and DataFusion.
 
 mod avro;
 pub mod deletes;

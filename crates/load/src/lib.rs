@@ -21,6 +21,8 @@
 //! Generated columns are computed by what the caller brings ([`Generate`]), from the values that are stored.
 //!
 //! [`body`] makes bytes that arrive over time a source for `dipper_text`.
+//!
+//! This crate must not know SQL and DataFusion.
 
 pub mod body;
 mod buffer;

@@ -15,6 +15,8 @@
 //!
 //! Beyond MySQL 5.7: caching_sha2_password without its slow path (see [`auth`]), zstd, and no EOF packets for clients
 //! that do not need them. Not supported: binlog commands, old passwords, query attributes.
+//!
+//! This crate must not know SQL, DataFusion, Parquet and object stores.
 
 pub mod auth;
 mod backend;

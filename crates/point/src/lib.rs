@@ -14,6 +14,8 @@
 //! **Rows.** A [`Shape`] says which columns a row has, in which order, under which version of the table's definition.
 //! Stored rows are brought into that shape when they are first read: columns that were added later get their default,
 //! integers that were widened are widened, and columns that are not in the row store come from the column pages.
+//!
+//! This crate must not know SQL and DataFusion.
 
 mod cache;
 mod shape;

@@ -11,6 +11,8 @@
 //!
 //! Connections are served by threads of their own with one runtime each; queries run on the engine's threads, at lower
 //! priority.
+//!
+//! This crate must not know DataFusion, Parquet and the SQL parser's tree.
 
 pub mod accounts;
 mod backoff;

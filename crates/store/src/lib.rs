@@ -9,6 +9,8 @@
 //! - [`labels`] makes a load happen once; [`compact`] rewrites segments; [`backup`] and [`check`] read whole databases.
 //!
 //! There is no second source of truth and no log beside the chains. Objects of newer formats are refused.
+//!
+//! This crate must not know SQL and DataFusion, nor the data cache above a store.
 
 pub mod attempts;
 pub mod backup;

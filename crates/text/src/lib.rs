@@ -19,6 +19,8 @@
 //! | [`json`] | values of JSON texts, and the members of a line as columns |
 //! | [`infer`](mod@infer) | which dialect, columns and types does this unknown file have? |
 //! | [`write`](mod@write) | rows back to text |
+//!
+//! This crate must not know SQL, DataFusion, Parquet, tokio and object stores.
 
 // A `TextError` carries its whole place, so it is large; a scan returns at most one, and the functions that return it
 // process megabytes per call.
