@@ -162,7 +162,7 @@ fn refuse(c: &Cursor<'_>) -> Result<(), SqlError> {
     for (words, message) in [
         (&["SET", "STATS"][..], "statistics cannot be set: they are part of what loads write"),
         (&["INDEX"], "statistics of rollups cannot be set: they are part of what loads write"),
-        (&["ADD", "GENERATED"], "generated columns are not supported yet"),
+        (&["ADD", "GENERATED"], "a generated column is made with its table: c type AS (expression) in CREATE TABLE"),
         (&["ADD", "PRIMARY"], "a table's key is fixed when it is created; create a new table and REPLACE WITH TABLE"),
         (&["DROP", "PRIMARY"], "a table's key is fixed when it is created; create a new table and REPLACE WITH TABLE"),
         (&["ADD", "UNIQUE"], "a table's key is fixed when it is created; create a new table and REPLACE WITH TABLE"),

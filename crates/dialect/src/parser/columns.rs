@@ -335,8 +335,13 @@ fn column_with_key(c: &mut Cursor<'_>) -> Result<(ColumnDef, Option<InlineKey>),
     }
 }
 
-/// Reads `(expression) [STORED]` of a generated column.
+/// Reads `(expression) [STORED]` of a generated column, or StarRocks' expression without parentheses.
 fn generated(c: &mut Cursor<'_>) -> Result<String, SqlError> {
+    if *c.peek() != Token::LParen {
+        let start = c.index();
+        c.expr()?;
+        return Ok(c.text_from(start).to_string());
+    }
     c.expect_token(&Token::LParen)?;
     let start = c.index();
     c.expr()?;

@@ -177,7 +177,7 @@ fn skip_clause(c: &mut Cursor<'_>) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// Reads `[IF EXISTS] name [ON table]`, after DROP MATERIALIZED VIEW.
+/// Reads `[IF EXISTS] name [ON table] [FORCE]`, after DROP MATERIALIZED VIEW.
 fn drop_materialized_view(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let if_exists = c.if_exists();
     let name = c.name()?;
@@ -185,6 +185,8 @@ fn drop_materialized_view(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         c.name()?;
         return Ok(Statement::DropNothing { kind: "MATERIALIZED VIEW".into() });
     }
+    // A view leaves nothing behind, so FORCE changes nothing.
+    c.accept_word("FORCE");
     Ok(Statement::Drop { kind: ObjectKind::View, names: vec![name], if_exists, force: false })
 }
 
@@ -311,9 +313,7 @@ pub(super) fn refresh(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     // A materialized view is computed by each query, so there is nothing to choose.
     if c.accept(&["MATERIALIZED", "VIEW"]) {
         let name = c.name()?;
-        if c.accept_any(&["AUTO", "COMPLETE"]).is_none() && c.accept_any(&["PARTITION", "PARTITIONS"]).is_some() {
-            skip_clause(c)?;
-        }
+        refresh_of_view(c)?;
         return Ok(Statement::Refresh { kind: Some(ObjectKind::View), name });
     }
     c.accept_word("EXTERNAL");
@@ -335,6 +335,27 @@ pub(super) fn refresh(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         c.properties(false)?;
     }
     Ok(Statement::Refresh { kind, name })
+}
+
+/// Reads the choices of Doris and StarRocks behind the name in REFRESH MATERIALIZED VIEW.
+fn refresh_of_view(c: &mut Cursor<'_>) -> Result<(), SqlError> {
+    if c.accept_any(&["AUTO", "COMPLETE"]).is_some() {
+        return Ok(());
+    }
+    if c.accept(&["PARTITION", "START"]) {
+        skip_clause(c)?;
+        c.expect(&["END"])?;
+        skip_clause(c)?;
+    } else if c.accept_any(&["PARTITION", "PARTITIONS"]).is_some() {
+        skip_clause(c)?;
+    }
+    c.accept_word("FORCE");
+    if c.accept(&["WITH", "PRIORITY"]) {
+        c.uint()?;
+    } else if c.accept(&["WITH", "SYNC"]) || c.accept(&["WITH", "ASYNC"]) {
+        c.expect(&["MODE"])?;
+    }
+    Ok(())
 }
 
 /// Reads `RENAME TABLE a TO b[, c TO d]`.

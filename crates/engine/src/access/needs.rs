@@ -5,8 +5,7 @@
 use dipper_base::names::CATALOG;
 use dipper_dialect::statement::{
     ConstraintKind, DatabaseAlteration, DescribeTarget, Maintenance, MergeAction, Name, ObjectKind, Show, ShowKind,
-    Statement,
-    TableChange,
+    Statement, TableChange,
 };
 use dipper_store::catalog::CatalogState;
 use dipper_store::catalog::access::Privileges;
