@@ -671,7 +671,7 @@ fn update_and_delete_become_queries() {
     );
     assert_eq!(
         m.source.ast.to_string(),
-        "WITH c AS (SELECT 1) SELECT s.a > 1, s.v + 1, default, TRUE, TRUE, s.k, (1, 2) \
+        "WITH c AS (SELECT 1) SELECT s.a > 1, s.v + 1, default, true, true, s.k, (1, 2) \
          FROM d.t AS x RIGHT JOIN (SELECT * FROM c) s ON x.k = s.k"
     );
     let actions = [

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use datafusion::common::config::ConfigNonZeroUsize;
 use datafusion::execution::disk_manager::DiskManagerBuilder;
@@ -22,6 +22,7 @@ use dipper_ingest::loads::{LoadResources, Loads};
 use dipper_ingest::records::LoadRecords;
 use dipper_lake::catalogs::Lake;
 use dipper_lake::catalogs::iceberg::Places;
+use dipper_load::Generate;
 use dipper_node::location::{self, DataLocation, Opened, RemoteOptions};
 use dipper_node::pool::{Pool, default_memory_bytes};
 use dipper_node::tables::alters::Alters;
@@ -29,8 +30,10 @@ use dipper_node::tables::registry::NativeTables;
 use dipper_node::tables::volumes::Volumes;
 use dipper_store::catalog::Catalog;
 use dipper_store::probed::ProbedStore;
+use dipper_store::table::schema::TableSchema;
 use dipper_store::volumes::VolumeStore;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 
 use crate::access::Access;
 use crate::admission::Admission;
@@ -140,6 +143,12 @@ impl std::fmt::Debug for Engine {
     }
 }
 
+/// What computes the generated columns of tables, by their definitions.
+pub(crate) struct Known {
+    pub(crate) engine: Weak<Engine>,
+    pub(crate) known: Mutex<Vec<(Weak<TableSchema>, Arc<dyn Generate>)>>,
+}
+
 impl Engine {
     /// Opens the data directory and starts the query threads.
     ///
@@ -227,7 +236,7 @@ impl Engine {
             merge,
             io,
         });
-        engine.loads.generate_by(Arc::new(crate::generated::Known::new(&engine)));
+        engine.loads.generate_by(Arc::new(Known { engine: Arc::downgrade(&engine), known: Mutex::default() }));
         temporary::forget_gone(&engine);
         Ok(engine)
     }

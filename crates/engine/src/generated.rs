@@ -18,10 +18,9 @@ use dipper_sql::charter::datetime::rounded;
 use dipper_store::table::schema::{Aggregate, Generated, Model, TableColumn, TableSchema};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use parking_lot::Mutex;
 use sqlparser::ast::{self, visit_expressions};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Known};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::load::Expressions;
 use crate::session::Session;
@@ -209,17 +208,7 @@ impl Generate for Computing {
     }
 }
 
-/// What computes the generated columns of tables, by their definitions.
-pub(crate) struct Known {
-    engine: Weak<Engine>,
-    known: Mutex<Vec<(Weak<TableSchema>, Arc<dyn Generate>)>>,
-}
-
 impl Known {
-    pub(crate) fn new(engine: &Arc<Engine>) -> Self {
-        Known { engine: Arc::downgrade(engine), known: Mutex::default() }
-    }
-
     async fn find(&self, table: &Arc<TableSchema>) -> Result<Arc<dyn Generate>> {
         let is_it = |known: &Weak<TableSchema>| std::ptr::eq(known.as_ptr(), Arc::as_ptr(table));
         if let Some((_, there)) = self.known.lock().iter().find(|(known, _)| is_it(known)) {

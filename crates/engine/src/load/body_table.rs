@@ -24,7 +24,7 @@ use dipper_store::chain::TxnId;
 use dipper_text::Memory;
 use parking_lot::Mutex;
 
-use super::shape::times;
+use super::times;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 

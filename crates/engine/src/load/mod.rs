@@ -14,7 +14,22 @@ mod infile_filters;
 mod sessions;
 mod shape;
 
+use dipper_ingest::request::{Format, StreamLoadRequest};
+use dipper_lake::times::Times;
+
 pub use dipper_ingest::job::{LoadJob, LoadSpec};
 pub use dipper_ingest::{answer, body, records, request, transactions, two_phase};
 pub use http_stream::http_stream;
 pub(crate) use shape::Expressions;
+
+/// Returns how times are read as text, if the load has a time zone and reads text.
+fn times(zone: &str, request: &StreamLoadRequest) -> Option<Times> {
+    let empty_is_null = match request.format {
+        // `""` is how exports that quote everything write a missing time.
+        Format::Csv { .. } => request.csv.enclose.is_some() || request.csv.trim_double_quotes,
+        Format::Json | Format::HiveText => false,
+        // Times in these formats carry their own meaning.
+        Format::Parquet | Format::Arrow => return None,
+    };
+    Times::in_zone(zone, empty_is_null)
+}

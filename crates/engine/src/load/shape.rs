@@ -250,7 +250,7 @@ impl Shape {
             .flatten()
             .collect();
         let now = now(session);
-        let times = times(&session.variables.time_zone(), request);
+        let times = super::times(&session.variables.time_zone(), request);
         let mut fields = Vec::with_capacity(names.len());
         let mut wanted = Vec::new();
         let mut absent = Vec::new();
@@ -713,16 +713,4 @@ impl Expressions {
         }
         Ok(current.columns().to_vec())
     }
-}
-
-/// Returns how times are read as text, if the load has a time zone and reads text.
-pub(super) fn times(zone: &str, request: &StreamLoadRequest) -> Option<Times> {
-    let empty_is_null = match request.format {
-        // `""` is how exports that quote everything write a missing time.
-        Format::Csv { .. } => request.csv.enclose.is_some() || request.csv.trim_double_quotes,
-        Format::Json | Format::HiveText => false,
-        // Times in these formats carry their own meaning.
-        Format::Parquet | Format::Arrow => return None,
-    };
-    Times::in_zone(zone, empty_is_null)
 }

@@ -20,7 +20,7 @@ mod transaction;
 mod volumes;
 
 use dipper_base::names;
-use dipper_dialect::statement::{Name, Parsed, QueryText, Statement};
+use dipper_dialect::statement::{Insert, Name, Parsed, QueryText, Statement};
 use dipper_exec::on_cpu::on_cpu;
 pub(crate) use native::now;
 pub use show::like;
@@ -468,4 +468,9 @@ fn kill(session: &mut Session, query_only: bool, id: &str) -> Result<Outcome> {
     })?;
     session.kill(number, if query_only { Stop::Query } else { Stop::Connection })?;
     Ok(Outcome::Done(Done::default()))
+}
+
+/// Whether a value that does not fit is an error; otherwise it becomes NULL.
+fn is_strict(session: &Session, insert: &Insert) -> bool {
+    !insert.ignore && session.variables.flag("enable_insert_strict")
 }

@@ -27,7 +27,6 @@ use dipper_store::catalog::{ExternalTable, PartitionValues};
 use dipper_text::source::Compression;
 use futures::StreamExt;
 
-use super::is_strict;
 use super::partitions::{Partitions, text, texts};
 use crate::context::QueryContext;
 use crate::error::{EngineError, ErrorKind, Result};
@@ -35,6 +34,7 @@ use crate::files::FileAccess;
 use crate::files::partitions::NULL_PARTITION;
 use crate::query;
 use crate::session::Session;
+use crate::statements::is_strict;
 use crate::tables::no_column;
 
 /// Most partitions for which one thread of a statement has open files.

@@ -29,8 +29,3 @@ pub(super) async fn insert(session: &mut Session, insert: &Insert, params: Vec<V
     session.wrote();
     Ok(Outcome::Done(done))
 }
-
-/// Whether a value that does not fit is an error; otherwise it becomes NULL.
-pub(in crate::statements) fn is_strict(session: &Session, insert: &Insert) -> bool {
-    !insert.ignore && session.variables.flag("enable_insert_strict")
-}

@@ -5,22 +5,18 @@
 
 use std::sync::Arc;
 
-use arrow::array::AsArray;
-use arrow::datatypes::UInt32Type;
-use arrow::record_batch::RecordBatch;
 use dipper_dialect::statement::{Delete, QueryText};
-use dipper_exec::native::{ROW_COLUMN, SEGMENT_COLUMN, by_age};
+use dipper_exec::native::{ROW_COLUMN, SEGMENT_COLUMN};
 use dipper_exec::on_cpu::on_cpu;
 use dipper_exec::shape::Now;
 use dipper_sql::charter::session::{TableRef, VarValue};
 use dipper_sql::charter::table_refs;
-use dipper_store::table::data::{Rows, SegmentId};
 use dipper_store::table::schema::{DELETE_SIGN, Model, TableSchema};
 use dipper_store::table::{Deletes, TableState};
 use futures::StreamExt;
-use roaring::RoaringBitmap;
 use sqlparser::ast;
 
+use super::addresses::Addresses;
 use super::update::{Changed, Rewritten, rewrite};
 use crate::context::{ChangedTable, QueryContext};
 use crate::error::{EngineError, ErrorKind, Result};
@@ -213,33 +209,4 @@ async fn addresses(
         Ok(found.rows())
     })
     .await
-}
-
-/// Addresses of rows, collected from batches. A row that is found twice counts once.
-pub(super) struct Addresses {
-    ids: Vec<SegmentId>,
-    rows: Vec<RoaringBitmap>,
-}
-
-impl Addresses {
-    pub(super) fn new(state: &TableState) -> Self {
-        let ids: Vec<_> = by_age(state).iter().map(|s| s.id).collect();
-        Addresses { rows: vec![RoaringBitmap::new(); ids.len()], ids }
-    }
-
-    /// Adds the addresses in the columns `at` (segments) and `at + 1` (rows). Returns for each row whether it is new.
-    pub(super) fn add(&mut self, batch: &RecordBatch, at: usize) -> Vec<bool> {
-        let segments = batch.column(at).as_primitive::<UInt32Type>();
-        let rows = batch.column(at + 1).as_primitive::<UInt32Type>();
-        segments.values().iter().zip(rows.values()).map(|(s, r)| self.rows[*s as usize].insert(*r)).collect()
-    }
-
-    /// Number of rows collected.
-    pub(super) fn len(&self) -> u64 {
-        self.rows.iter().map(RoaringBitmap::len).sum()
-    }
-
-    fn rows(self) -> Deletes {
-        self.ids.into_iter().zip(self.rows).filter(|(_, rows)| !rows.is_empty()).map(|(id, r)| (id, Rows(r))).collect()
-    }
 }

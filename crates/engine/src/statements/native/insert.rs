@@ -35,8 +35,7 @@ use crate::profile::{Recorder, Task};
 use crate::query;
 use crate::result::Done;
 use crate::session::{LastInsert, Session};
-use crate::statements::insert::is_strict;
-use crate::statements::transaction;
+use crate::statements::{is_strict, transaction};
 
 /// The rows that an INSERT stores.
 enum Given {

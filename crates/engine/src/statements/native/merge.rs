@@ -8,22 +8,18 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use arrow::array::{AsArray, BooleanArray};
-use arrow::compute::filter_record_batch;
-use arrow::datatypes::{DataType, Int64Type};
-use arrow::record_batch::RecordBatch;
 use datafusion::logical_expr::Volatility;
 use dipper_dialect::statement::{Merge, MergeAction, is_default};
 use dipper_exec::native::{ROW_COLUMN, SEGMENT_COLUMN};
 use dipper_exec::shape::{Now, Shape};
 use dipper_exec::stored::check_width;
 use dipper_sql::charter::session::VarValue;
-use dipper_store::table::TableState;
 use dipper_store::table::schema::{DELETE_SIGN, Model, TableSchema};
 use parking_lot::Mutex;
 use sqlparser::ast::{self, helpers::attached_token::AttachedToken};
 
-use super::delete::{Addresses, column, column_expr};
+use super::branches::{Branch, Branches};
+use super::delete::{column, column_expr};
 use super::expressions::default_expr;
 use super::insert::check_sequence;
 use super::update::{Changed, Rewritten, expressions, rewrite, set};
@@ -57,61 +53,6 @@ pub(in crate::statements) async fn merge(
     let items = |definition: &Arc<TableSchema>, now: &Now| plan(&engine, definition, merge, &table.name, now);
     let changed = Changed { table: &table, is_within, partitions: &[], source: &merge.source };
     rewrite(session, changed, params, items).await
-}
-
-/// The rows that the clauses write.
-pub(super) struct Branches {
-    list: Vec<Branch>,
-    table: String,
-    /// Position of the first of the two columns of addresses.
-    address: usize,
-    /// Rows of the target on which clauses have acted.
-    seen: Mutex<Option<Addresses>>,
-}
-
-/// The rows that one clause writes.
-struct Branch {
-    matched: bool,
-    /// The columns of the query that make a row of the table.
-    columns: Vec<usize>,
-    shape: Shape,
-}
-
-impl Branches {
-    /// Prepares for rows of this state.
-    pub(super) fn on(self, state: &TableState) -> Self {
-        // Where a column decides between rows of a key, the source may bring several of them.
-        let seen = state.schema().sequence.is_none().then(|| Addresses::new(state));
-        Branches { seen: Mutex::new(seen), ..self }
-    }
-
-    /// Returns the rows that the clauses write for a batch of the query.
-    ///
-    /// # Errors
-    /// `Invalid` if clauses act on a row of the target again; the errors of [`Shape::shape`].
-    pub(super) fn rows(&self, batch: &RecordBatch) -> Result<Vec<RecordBatch>> {
-        let labels = arrow::compute::cast(batch.column(0), &DataType::Int64)?;
-        let labels = labels.as_primitive::<Int64Type>();
-        let mut out = Vec::new();
-        for (at, branch) in (0..).zip(&self.list) {
-            let own: BooleanArray = labels.iter().map(|label| Some(label == Some(at))).collect();
-            if own.true_count() == 0 {
-                continue;
-            }
-            let rows = filter_record_batch(batch, &own)?;
-            if branch.matched
-                && let Some(seen) = self.seen.lock().as_mut()
-                && seen.add(&rows, self.address).contains(&false)
-            {
-                return Err(EngineError::invalid(format!(
-                    "MERGE INTO: several rows of the source match the same row of '{}'; make ON, or the conditions of WHEN, match one of them",
-                    self.table
-                )));
-            }
-            out.push(branch.shape.shape(&rows.project(&branch.columns)?)?);
-        }
-        Ok(out)
-    }
 }
 
 /// Plans the query and the rows of each clause.

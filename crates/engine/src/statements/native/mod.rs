@@ -5,8 +5,10 @@ use dipper_store::table::schema::PartitionId;
 
 use crate::error::{EngineError, ErrorKind, Result};
 
+mod addresses;
 mod alter;
 mod analyze;
+mod branches;
 mod create;
 mod definition;
 mod delete;

@@ -20,9 +20,10 @@ use dipper_store::table::schema::{Model, TableSchema};
 use parking_lot::Mutex;
 use sqlparser::ast;
 
-use super::delete::{Addresses, changing, column, with_items};
+use super::addresses::Addresses;
+use super::branches::Branches;
+use super::delete::{changing, column, with_items};
 use super::expressions::{default_expr, now, now_expr};
-use super::merge::Branches;
 use super::write::{Kept, Target, run};
 use crate::context::ChangedTable;
 use crate::error::{EngineError, ErrorKind, Result};

@@ -29,7 +29,7 @@ use futures::StreamExt;
 use parking_lot::Mutex;
 use tokio::task::block_in_place;
 
-use super::merge::Branches;
+use super::branches::Branches;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::profile::Recorder;
