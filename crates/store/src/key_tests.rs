@@ -118,11 +118,11 @@ fn other_types_and_values_are_refused() {
     let mut out = Vec::new();
     assert!(matches!(encoder.encode_row(&[KeyValue::Str("1")], &mut out), Err(KeyError::Mismatch { .. })));
     assert!(matches!(encoder.encode_row(&[], &mut out), Err(KeyError::Columns { .. })));
-    let long: ArrayRef = std::sync::Arc::new(arrow_array::Int64Array::from(vec![1]));
+    let long: ArrayRef = Arc::new(arrow_array::Int64Array::from(vec![1]));
     assert!(matches!(encoder.encode(&[long]), Err(KeyError::Mismatch { .. })));
     let large = KeyEncoder::try_new(&[SqlType::LargeInt]).unwrap();
     let beyond = arrow_array::Decimal256Array::from(vec![i256::from_i128(i128::MAX).wrapping_add(i256::ONE)]);
-    let beyond: ArrayRef = std::sync::Arc::new(beyond.with_precision_and_scale(39, 0).unwrap());
+    let beyond: ArrayRef = Arc::new(beyond.with_precision_and_scale(39, 0).unwrap());
     assert!(matches!(large.encode(&[beyond]), Err(KeyError::LargeInt { .. })));
 }
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use arrow_array::builder::{
-    BinaryViewBuilder, BooleanBuilder, Date32Builder, Decimal128Builder, Decimal256Builder, Float32Builder,
-    Float64Builder, Int8Builder, Int16Builder, Int32Builder, Int64Builder, ListBuilder, MapBuilder, MapFieldNames,
-    StringViewBuilder, Time64MicrosecondBuilder, TimestampMicrosecondBuilder, UInt64Builder,
+    BinaryViewBuilder, BooleanBuilder, Date32Builder, Decimal128Builder, Decimal256Builder, FixedSizeBinaryBuilder,
+    Float32Builder, Float64Builder, Int8Builder, Int16Builder, Int32Builder, Int64Builder, ListBuilder, MapBuilder,
+    MapFieldNames, StringViewBuilder, Time64MicrosecondBuilder, TimestampMicrosecondBuilder, UInt64Builder,
 };
 use arrow_array::{ArrayRef, RecordBatch, StructArray};
 use arrow_buffer::i256;
@@ -75,6 +75,8 @@ pub(crate) fn all_types() -> Vec<(&'static str, SqlType, bool)> {
         ("c_date", Date, true),
         ("c_datetime", DateTime(6), true),
         ("c_time", Time(3), true),
+        ("c_ip4", Ipv4, true),
+        ("c_ip6", Ipv6, true),
         ("c_array", Array(Box::new(String)), true),
         ("c_map", Map(Box::new(String), Box::new(Int)), true),
         ("c_struct", Struct(vec![("a".into(), Int, None), ("b".into(), String, None)]), true),
@@ -178,6 +180,20 @@ pub(crate) fn column(t: &SqlType, rows: usize, nullable: bool, wide: bool, rng: 
         }),
         SqlType::Time(_) => {
             build!(Time64MicrosecondBuilder::new(), |rng| rng.random_range(0i64..86_400_000_000) / 1000 * 1000)
+        }
+        SqlType::Ipv4 | SqlType::Ipv6 => {
+            let DataType::FixedSizeBinary(width) = t.to_arrow() else { unreachable!("addresses are bytes") };
+            let mut b = FixedSizeBinaryBuilder::new(width);
+            for _ in 0..rows {
+                if rng.random_bool(null) {
+                    b.append_null();
+                } else {
+                    let bytes: Vec<u8> =
+                        (0..width).map(|_| if wide { rng.random() } else { rng.random_range(0..2) }).collect();
+                    b.append_value(bytes).unwrap();
+                }
+            }
+            Arc::new(b.finish()) as ArrayRef
         }
         SqlType::Array(_) => {
             let mut b = ListBuilder::new(StringViewBuilder::new());
