@@ -54,7 +54,7 @@ pub(super) fn create(
         };
     }
     functions.push(function.clone());
-    functions.sort_by(|a, b| (a.name.to_lowercase(), a.types.len()).cmp(&(b.name.to_lowercase(), b.types.len())));
+    functions.sort_by_key(|f| (f.name.to_lowercase(), f.types.len()));
     Ok(true)
 }
 

@@ -211,7 +211,7 @@ pub fn contain(outer: &Shape, inner: &Shape) -> bool {
         (S::Polygon(loops), S::Line(points)) => {
             let leaves =
                 |line: Edge, edge: Edge| (is_near(line.0, edge) || is_near(line.1, edge)) && !edges_touch(edge, line);
-            let line: Vec<Edge> = points.windows(2).map(|pair| first_edge(pair)).collect();
+            let line: Vec<Edge> = points.windows(2).map(first_edge).collect();
             !any_pair(&line, &boundary(loops), leaves) && contains_line(loops, points)
         }
         (S::Polygon(a), S::Polygon(b)) => contains_polygon(a, b),
