@@ -161,7 +161,7 @@ class Case:
                 column = r.choice(values)
                 value = queries.null(column.kind) if r.random() < 0.3 else queries.constant(column.kind)
                 condition = queries.condition(scope, 1, subqueries)
-                if column.kind == "text" or column.type in ("DECIMAL(5,2)", "DATETIME", "FLOAT"):
+                if column.kind == "text" or column.type in ("DECIMAL(5,2)", "DATETIME", "DATETIME(3)", "FLOAT"):
                     value = queries.null(column.kind)
                 self.both(table, f"UPDATE {{}} SET {column.name} = {value.dipper} WHERE {{}}", condition, f"UPDATE {{}} SET {column.name} = {value.duck} WHERE {{}}")
 

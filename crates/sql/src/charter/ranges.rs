@@ -43,7 +43,9 @@ pub(super) fn with_exact_bounds(mut function: Box<WindowFunction>, schema: &DFSc
     let exact = match (&t, distances.is_empty()) {
         (DataType::Null, _) => Exact { key: Some(DataType::Int64), bound: Box::new(|_| Ok(None)) },
         (_, true) => return Ok(Transformed::no(Expr::WindowFunction(function))),
-        (DataType::Float16 | DataType::Float32 | DataType::Float64, _) => Exact { key: None, bound: Box::new(float) },
+        (DataType::Float64, _) => Exact { key: None, bound: Box::new(float) },
+        // In a FLOAT, 16777216 + 1 is 16777216.
+        (DataType::Float16 | DataType::Float32, _) => Exact { key: Some(DataType::Float64), bound: Box::new(float) },
         (DataType::Date32 | DataType::Date64 | DataType::Timestamp(..), _) => {
             Exact { key: None, bound: Box::new(interval) }
         }
