@@ -32,8 +32,9 @@ docs: build
 test: gateway $(TESTS)/tpcds/installed
 	cargo fmt --all --check
 	cargo test --release --workspace
-	SLT_SETTINGS="set global enable_radix_aggregation = false" cargo test --release -p dipper-engine --test slt all_files
-	SLT_SETTINGS="set global radix_aggregation_table_groups = 1" cargo test --release -p dipper-engine --test slt all_files
+	SLT_SETTINGS="set global enable_radix_aggregation = true" cargo test --release --workspace --test slt all_files
+	SLT_SETTINGS="set global enable_radix_aggregation = true; set global radix_aggregation_table_groups = 1" \
+	  cargo test --release --workspace --test slt all_files
 	cargo build --release -p dipper-cli
 	python3 tests/clients/run.py --server $(BIN)/dipper
 	$(TESTS)/python/venv/bin/python tests/docs/run.py $(BIN)/dipper
