@@ -1,4 +1,5 @@
-//! Filters that must not move below the operator under them.
+//! Filters that must not move below the operator under them, and comparisons in the form that DataFusion's rule reads
+//! right.
 //!
 //! DataFusion's rule moves a filter down wherever all its columns are available, which is always true of a filter
 //! without columns. An aggregate without GROUP BY or with an empty grouping set has a row even if it aggregates
@@ -10,11 +11,11 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::common::tree_node::Transformed;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
-use datafusion::logical_expr::{Aggregate, Expr, Filter, Join, JoinType, LogicalPlan};
+use datafusion::logical_expr::{Aggregate, BinaryExpr, Expr, Filter, Join, JoinType, LogicalPlan};
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-/// DataFusion's rule, given only the conditions that it may move.
+/// DataFusion's rule, given only the conditions that it may move, each in the form of [`literal_right`].
 #[derive(Debug)]
 pub struct KeepAbove(pub Arc<dyn OptimizerRule + Send + Sync>);
 
@@ -50,10 +51,19 @@ impl KeepAbove {
             conditions.push(next.predicate.clone());
             below = Arc::clone(&next.input);
         }
-        let conditions = conditions.into_iter().rev().flat_map(split_conjunction_owned);
+        let mut turned = false;
+        let conditions = conditions.into_iter().rev().flat_map(split_conjunction_owned).map(|condition| {
+            let literal_right = literal_right(condition);
+            turned |= literal_right.transformed;
+            literal_right.data
+        });
         let (kept, moved): (Vec<Expr>, Vec<Expr>) = conditions.partition(|c| stays_above(c, &below));
         let Some(kept) = conjunction(kept) else {
-            return self.0.rewrite(LogicalPlan::Filter(filter), config);
+            let Some(moved) = conjunction(moved).filter(|_| turned) else {
+                return self.0.rewrite(LogicalPlan::Filter(filter), config);
+            };
+            let plan = self.0.rewrite(LogicalPlan::Filter(Filter::try_new(moved, below)?), config)?;
+            return Ok(Transformed::yes(plan.data));
         };
         let Some(moved) = conjunction(moved) else { return Ok(Transformed::no(LogicalPlan::Filter(filter))) };
         let moved = self.0.rewrite(LogicalPlan::Filter(Filter::try_new(moved, below)?), config)?;
@@ -63,6 +73,25 @@ impl KeepAbove {
         };
         let plan = LogicalPlan::Filter(Filter::try_new(left, input)?);
         Ok(if moved.transformed { Transformed::yes(plan) } else { Transformed::no(plan) })
+    }
+}
+
+/// Writes a comparison of a literal and a column with the literal on the right.
+///
+/// Of several comparisons of one column with literals, DataFusion's rule keeps the one that implies the others. Between
+/// `v <= 1` and `1 > v` it decides by the operators as they are written, so it would take `1 > v` for the weaker one.
+/// `1 = v` and `v = 1` are two different values to it, so that no row could have both.
+fn literal_right(condition: Expr) -> Transformed<Expr> {
+    match condition {
+        Expr::BinaryExpr(BinaryExpr { left, op, right })
+            if left.as_literal().is_some() && matches!(*right, Expr::Column(_)) =>
+        {
+            match op.swap() {
+                Some(op) => Transformed::yes(Expr::BinaryExpr(BinaryExpr { left: right, op, right: left })),
+                None => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
+            }
+        }
+        other => Transformed::no(other),
     }
 }
 

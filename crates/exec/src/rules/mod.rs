@@ -3,6 +3,7 @@
 //! `logical.rs` assembles the logical rules, `pushdown.rs` the physical ones. ARCHITECTURE.md says what each rule is
 //! for.
 
+mod build_sides;
 pub(crate) mod conditions;
 pub mod correlated;
 mod dependencies;

@@ -61,8 +61,9 @@ impl PullUpSafely {
     fn join_others(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
         match plan {
             LogicalPlan::Filter(filter) => {
-                let (others, own): (Vec<Expr>, Vec<Expr>) =
-                    split_conjunction_owned(filter.predicate).into_iter().partition(has_other);
+                let (others, own): (Vec<Expr>, Vec<Expr>) = split_conjunction_owned(filter.predicate)
+                    .into_iter()
+                    .partition(|condition| has_other(condition) || has_subquery_and_outer(condition));
                 let others =
                     others.into_iter().map(|e| e.transform_up(fold).map(|t| t.data)).collect::<Result<Vec<_>>>()?;
                 let Some(predicate) = conjunction(others) else {
@@ -84,16 +85,17 @@ impl PullUpSafely {
     }
 }
 
-/// Joins all subqueries of a node that DataFusion would join wrongly.
+/// Joins all subqueries of a node that DataFusion would join wrongly or could not join.
 ///
 /// # Errors
-/// `NotImplemented` if one of them cannot be joined.
+/// `NotImplemented` if one that it would join wrongly cannot be joined.
 fn joined(plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<LogicalPlan> {
-    if !has_among_expressions(&plan, has_other) {
+    let is_wrong = has_among_expressions(&plan, has_other);
+    if !is_wrong && !has_among_expressions(&plan, has_subquery_and_outer) {
         return Ok(plan);
     }
     let joined = join_subqueries(plan, config)?;
-    match joined.transformed {
+    match joined.transformed || !is_wrong {
         true => Ok(joined.data),
         false => not_impl_err!(
             "a subquery that depends on the rows outside below an aggregate without GROUP BY, ROLLUP, a window function, LIMIT or an outer join: write it as a join"
@@ -129,6 +131,13 @@ fn has_other(expr: &Expr) -> bool {
         _ => false,
     };
     expr.exists(|e| Ok(is_other(e))).unwrap_or(false)
+}
+
+/// Returns whether a condition within a subquery has a column of the rows outside, and a subquery that depends on the
+/// rows around it, as in `EXISTS (SELECT 1 FROM t WHERE outside.v >= (SELECT sum(u.v) FROM u WHERE u.k = t.k))`.
+/// DataFusion would move the condition, with the subquery in it, to a join, where no subquery can stand.
+fn has_subquery_and_outer(condition: &Expr) -> bool {
+    condition.contains_outer() && condition.exists(|e| Ok(is_correlated(e))).unwrap_or(false)
 }
 
 /// Replaces EXISTS of a subquery that has rows for every outer row by TRUE, or NOT EXISTS by FALSE.

@@ -33,6 +33,7 @@ use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
 
 use crate::aggregate::{GroupByRadix, RadixAggregateExec};
+use crate::rules::build_sides::ForgetOrdersOfBuildSides;
 use crate::rules::grouping::ForgetBelowGroupingSets;
 use crate::rules::orders::SortWhatIsUnsorted;
 use crate::rules::outer_joins::ForgetAboveOuterJoins;
@@ -43,8 +44,9 @@ type Filter = Arc<dyn PhysicalExpr>;
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
 /// Returns DataFusion's rules with [`PushFilters`] and [`EnsureOrders`] in place of its own.
-/// [`ForgetBelowGroupingSets`] and [`ForgetAboveOuterJoins`] run first, [`GroupByRadix`] before orders and partitions
-/// are ensured; [`FewGroupsAtOnce`] and [`SortWhatIsUnsorted`] run right before plans are checked, in this order.
+/// [`ForgetBelowGroupingSets`] and [`ForgetAboveOuterJoins`] run first, [`GroupByRadix`] and
+/// [`ForgetOrdersOfBuildSides`] before orders and partitions are ensured; [`FewGroupsAtOnce`] and
+/// [`SortWhatIsUnsorted`] run right before plans are checked, in this order.
 pub fn rules() -> Vec<Rule> {
     let ours = |rule: Rule| -> Rule {
         match rule.name() {
@@ -58,6 +60,7 @@ pub fn rules() -> Vec<Rule> {
     let mut rules: Vec<Rule> = vec![Arc::new(ForgetBelowGroupingSets), Arc::new(ForgetAboveOuterJoins)];
     rules.extend(PhysicalOptimizer::new().rules.into_iter().map(ours));
     let ensure = rules.iter().position(|rule| rule.name() == "EnsureRequirements").unwrap_or(rules.len());
+    rules.insert(ensure, Arc::new(ForgetOrdersOfBuildSides));
     rules.insert(ensure, Arc::new(GroupByRadix));
     let check = rules.iter().position(|rule| rule.name() == "SanityCheckPlan").unwrap_or(rules.len());
     rules.insert(check, Arc::new(SortWhatIsUnsorted));

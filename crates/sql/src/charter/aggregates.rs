@@ -18,8 +18,8 @@ use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Cast, Expr, GroupsAccumulator, Operator, ReversedUDAF,
-    SetMonotonicity, Signature, Volatility,
+    Accumulator, AggregateUDF, AggregateUDFImpl, Cast, Expr, GroupsAccumulator, Operator, ReversedUDAF, Signature,
+    Volatility,
 };
 use std::sync::Arc;
 
@@ -219,9 +219,5 @@ impl AggregateUDFImpl for Typed {
         arg_is_left: bool,
     ) -> Result<Option<Expr>> {
         self.inner.simplify_expr_op_literal(agg_function, &one_cast(arg), op, lit, arg_is_left)
-    }
-
-    fn set_monotonicity(&self, data_type: &DataType) -> SetMonotonicity {
-        self.inner.inner().set_monotonicity(data_type)
     }
 }

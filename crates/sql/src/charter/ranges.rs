@@ -6,8 +6,8 @@
 //! takes a bound that it cannot compute for the end of the rows, too. So keys and distances are converted here to a
 //! type in which every bound is exact, and a key that is neither a number nor a point in time is refused.
 //!
-//! A key of the NULL type, which is a literal NULL or a parameter whose value is not given yet, becomes a number here:
-//! NULL in all rows still, which are then peers of each other.
+//! A key of the NULL type, which is a literal NULL or a parameter whose value is not given yet, becomes a number here,
+//! or a DATETIME if a distance is an interval: NULL in all rows still, which are then peers of each other.
 
 use arrow::datatypes::{
     DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, IntervalMonthDayNano, IntervalUnit, i256,
@@ -18,6 +18,7 @@ use datafusion::logical_expr::expr::WindowFunction;
 use datafusion::logical_expr::{Expr, ExprSchemable, WindowFrameBound, WindowFrameUnits};
 
 use super::terms::cast_to;
+use crate::class::DATETIME;
 
 /// More months and days than lie between the first and the last day of the calendar. Nanoseconds need no limit, because
 /// an interval cannot have as many.
@@ -41,6 +42,9 @@ pub(super) fn with_exact_bounds(mut function: Box<WindowFunction>, schema: &DFSc
     };
     let Ok(t) = key.expr.get_type(schema) else { return Ok(Transformed::no(Expr::WindowFunction(function))) };
     let exact = match (&t, distances.is_empty()) {
+        (DataType::Null, _) if distances.iter().any(|text| plain(text).is_err()) => {
+            Exact { key: Some(DATETIME), bound: Box::new(interval) }
+        }
         (DataType::Null, _) => Exact { key: Some(DataType::Int64), bound: Box::new(|_| Ok(None)) },
         (_, true) => return Ok(Transformed::no(Expr::WindowFunction(function))),
         (DataType::Float64, _) => Exact { key: None, bound: Box::new(float) },

@@ -12,8 +12,8 @@ use datafusion::logical_expr::function::{AccumulatorArgs, AggregateFunctionSimpl
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Expr, ExprSchemable, GroupsAccumulator, ReversedUDAF, SetMonotonicity,
-    Signature, StatisticsArgs, Volatility, WindowFunctionDefinition,
+    Accumulator, AggregateUDF, AggregateUDFImpl, Expr, ExprSchemable, GroupsAccumulator, ReversedUDAF, Signature,
+    StatisticsArgs, Volatility, WindowFunctionDefinition,
 };
 use dipper_base::types::SqlType;
 
@@ -223,10 +223,6 @@ impl AggregateUDFImpl for Extreme {
     fn value_from_stats(&self, args: &StatisticsArgs) -> Option<ScalarValue> {
         self.inner.value_from_stats(args)
     }
-
-    fn set_monotonicity(&self, data_type: &DataType) -> SetMonotonicity {
-        self.inner.inner().set_monotonicity(data_type)
-    }
 }
 
 /// COUNT(DISTINCT ...): DataFusion's function for one column that is not nested; for all others the distinct rows are
@@ -312,10 +308,6 @@ impl AggregateUDFImpl for CountDistinct {
 
     fn value_from_stats(&self, args: &StatisticsArgs) -> Option<ScalarValue> {
         self.inner.value_from_stats(args)
-    }
-
-    fn set_monotonicity(&self, data_type: &DataType) -> SetMonotonicity {
-        self.inner.inner().set_monotonicity(data_type)
     }
 }
 
