@@ -414,6 +414,18 @@ CASES = [
         "SELECT k FROM t WHERE s.x = 200",
         [(2,)],
     ),
+    (
+        "25052",
+        table("l", "k INT, v INT", "(1,10), (1,20), (2,30)") + table("r", "k INT, v INT", "(1,100), (1,200), (2,50)"),
+        "SELECT a.k, b.v FROM (SELECT k FROM l ORDER BY k LIMIT 9) a JOIN (SELECT k, v FROM r ORDER BY v LIMIT 9) b ON a.k = b.k ORDER BY a.k, b.v",
+        [(1, 100), (1, 100), (1, 200), (1, 200), (2, 50)],
+    ),
+    (
+        "24379",
+        table("t", "k INT, s VARCHAR(5)", "(1,NULL), (2,'x'), (3,'')"),
+        "SELECT k, s REGEXP '.*', s NOT REGEXP '.*', NOT (s REGEXP '.*'), s LIKE '%', s NOT LIKE '%' FROM t ORDER BY k",
+        [(1, None, None, None, None, None), (2, 1, 0, 0, 1, 0), (3, 1, 0, 0, 1, 0)],
+    ),
 ]
 
 

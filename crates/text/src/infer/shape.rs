@@ -444,6 +444,7 @@ fn measure(text: &[u8], complete: bool, mut dialect: CsvDialect, hints: &Hints) 
                 fields: pieces.len(),
                 start: record.start,
                 hash: text[record.start] == b'#',
+                remark: is_remark(&text[record.start..]),
                 last_empty: last.is_some_and(|piece| piece.start == piece.end && !piece.quoted),
                 number: pieces.iter().any(|piece| is_number(&text[piece.start..piece.end])),
             });
@@ -471,6 +472,8 @@ struct Count {
     start: usize,
     /// Whether the record begins with `#`.
     hash: bool,
+    /// Whether the record begins as a comment for people does.
+    remark: bool,
     last_empty: bool,
     /// One of its fields is a number.
     number: bool,
@@ -481,11 +484,18 @@ fn names_columns(counts: &[Count], at: usize) -> bool {
     !counts[at].number && counts[at + 1..].iter().take(HEADED_RECORDS).any(|count| count.number)
 }
 
-/// Whether lines with `#` in front stand above a table, even if they are cut like its records: several of them, or one
-/// above the names of the columns.
+/// Whether comments stand above a table, even if they are cut like its records: several of them, or one above the names
+/// of the columns.
 fn is_commented(counts: &[Count]) -> bool {
-    let hashes = counts.iter().take_while(|count| count.hash).count();
-    hashes < counts.len() && (hashes > 1 || hashes == 1 && names_columns(counts, 1))
+    let remarks = counts.iter().take_while(|count| count.remark).count();
+    remarks < counts.len() && (remarks > 1 || remarks == 1 && names_columns(counts, 1))
+}
+
+/// Whether a line is written as a comment for people: nothing, a blank or a second sign stands behind its `#`. In
+/// `#FF0000` and `#rust`, the `#` belongs to the value.
+fn is_remark(line: &[u8]) -> bool {
+    line.first() == Some(&b'#')
+        && line.get(1).is_none_or(|b| matches!(b, b' ' | b'\t' | b'\r' | b'\n' | b'#' | b'!' | b'-' | b'=' | b'*'))
 }
 
 /// Whether the bytes form a number, apart from blanks.

@@ -408,6 +408,10 @@ fn comments_above_a_table_are_none_of_it() {
     assert_eq!(names("# one\n# two\nid\n1\n2\n"), "id");
     // The names themselves may have it.
     assert_eq!(names("#id,n\n1,2\n3,4\n"), "#id,n");
+    // So may values.
+    for rows in ["#rust,5\n#go,3\nplain,1\n", "#FF0000\n#00FF00\n#0000FF\nred\n", "#x\ncolour\n7\n"] {
+        assert_eq!(guess(rows).dialect.comment, None, "{rows}");
+    }
 }
 
 #[test]
