@@ -52,6 +52,10 @@ pub fn stored(array: &ArrayRef, field: &Field) -> Result<(ArrayRef, Vec<usize>)>
         )));
     };
     let misfits = match cast.null_count() > array.logical_null_count() {
+        _ if from.is_nested() && to.is_nested() => {
+            let lost = lost_parts(array, &cast);
+            (0..array.len()).filter(|row| lost[*row]).collect()
+        }
         true => {
             let nulls = array.logical_nulls();
             let given = |row: usize| nulls.as_ref().is_none_or(|n| n.is_valid(row));
@@ -60,6 +64,53 @@ pub fn stored(array: &ArrayRef, field: &Field) -> Result<(ArrayRef, Vec<usize>)>
         false => Vec::new(),
     };
     Ok((cast, misfits))
+}
+
+/// Returns for each row whether its value, or a part of its nested value, became NULL by a conversion.
+fn lost_parts(before: &ArrayRef, after: &ArrayRef) -> Vec<bool> {
+    let nulls = before.logical_nulls();
+    let is_given = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+    let mut lost: Vec<bool> = (0..before.len()).map(|row| is_given(row) && after.is_null(row)).collect();
+    // Flags the rows whose members are lost; both sides have the members of a row in the same order.
+    let mut flag = |before: (&[i32], &ArrayRef), after: (&[i32], &ArrayRef)| {
+        let span = |offsets: &[i32], row: usize| offsets[row] as usize..offsets[row + 1] as usize;
+        let aligned = before.0 == after.0 && before.1.len() == after.1.len();
+        let members = aligned.then(|| lost_parts(before.1, after.1));
+        for row in 0..lost.len() {
+            if lost[row] || !is_given(row) {
+                continue;
+            }
+            let (from, to) = (span(before.0, row), span(after.0, row));
+            lost[row] = match &members {
+                Some(members) => members[from].contains(&true),
+                None => lost_parts(&before.1.slice(from.start, from.len()), &after.1.slice(to.start, to.len()))
+                    .contains(&true),
+            };
+        }
+    };
+    match (before.data_type(), after.data_type()) {
+        (DataType::List(_), DataType::List(_)) => {
+            let (before, after) = (before.as_list::<i32>(), after.as_list::<i32>());
+            flag((before.value_offsets(), before.values()), (after.value_offsets(), after.values()));
+        }
+        (DataType::Map(..), DataType::Map(..)) => {
+            let (before, after) = (before.as_map(), after.as_map());
+            flag((before.value_offsets(), before.values()), (after.value_offsets(), after.values()));
+        }
+        (DataType::Struct(from), DataType::Struct(to)) if from.len() == to.len() => {
+            let (before, after) = (before.as_struct(), after.as_struct());
+            let is_named = to.iter().all(|field| from.find(field.name()).is_some());
+            for (at, field) in to.iter().enumerate() {
+                let place = from.find(field.name()).filter(|_| is_named).map_or(at, |(place, _)| place);
+                let part = lost_parts(before.column(place), after.column(at));
+                for (row, part) in part.into_iter().enumerate() {
+                    lost[row] |= part && is_given(row);
+                }
+            }
+        }
+        _ => {}
+    }
+    lost
 }
 
 /// Converts texts such as `[1,2]` and `{"a":1}` to nested values, in the way in which loads read text. Arrow's cast

@@ -4,6 +4,7 @@
 //! casts a date to the days since 1970. The planner writes plain casts. The rule replaces those of the affected pairs
 //! of types by [`MySqlCast`]; it runs after type coercion, so that it sees the casts which coercion adds, too.
 
+pub(super) mod by_part;
 pub(super) mod lambda_calls;
 
 use std::borrow::Cow;
@@ -23,7 +24,7 @@ use arrow::util::display::FormatOptions;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, DFSchemaRef, DataFusionError, Result, ScalarValue, not_impl_err};
-use datafusion::logical_expr::expr::{Cast, InList, Like, ScalarFunction, TryCast};
+use datafusion::logical_expr::expr::{Cast, InList, Like, ScalarFunction, TryCast, WindowFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
@@ -60,7 +61,7 @@ fn differs(from: &DataType, to: &DataType) -> bool {
         | (C::Decimal(..), C::Boolean | C::Float) => true,
         (C::Float | C::Decimal(..), LARGEINT_CLASS) => from != to,
         (_, C::Text) => from.is_nested(),
-        _ if nested::is_cast_by_part(from, to) => from != to,
+        _ if by_part::is_by_part(from, to) => from != to,
         (f, t) if temporal(f) => t.is_number() || t == C::Boolean,
         (f, t) if temporal(t) => f.is_number(),
         _ => false,
@@ -219,7 +220,9 @@ fn cast_array(array: &ArrayRef, to: &DataType, session: Option<Zone>, digits: Op
             let mapped = |v: &[u8]| [&[0; 10][..], &[0xff; 2], v].concat();
             addresses_of(array.as_fixed_size_binary().iter().map(|v| v.map(mapped)), to)
         }
-        _ if nested::is_cast_by_part(array.data_type(), to) => nested::by_part(&array, to),
+        _ if by_part::is_by_part(array.data_type(), to) => {
+            by_part::cast(&array, to, by_part::Context { session, digits })
+        }
         (Class::Text, Class::Other) => nested::of_texts(array.as_string_view(), to),
         (Class::Text, class) => from_text(array.as_string_view(), class, to, session),
         (_, Class::Text) => to_text(&array, to, digits),
@@ -514,7 +517,7 @@ pub(super) fn rewrite_expr(
         (Stage::AfterCoercion, Expr::Case(case)) => Ok(zeros::case(case, schema)),
         (Stage::AfterCoercion, Expr::AggregateFunction(function)) => Ok(zeros::aggregate(function, schema)),
         (Stage::BeforeCoercion, Expr::WindowFunction(function)) => {
-            ranges::with_exact_bounds(members_of_frames(function, schema)?, schema)
+            ranges::with_exact_bounds(members_of_frames(with_default(function, schema)?, schema)?, schema)
         }
         (Stage::AfterCoercion, Expr::WindowFunction(function)) => Ok(zeros::keys(function, schema)),
         (_, expr) => Ok(Transformed::no(expr)),
@@ -560,6 +563,22 @@ fn of_json(expr: Expr, to: &DataType, schema: &DFSchema) -> Result<Expr, Expr> {
         Class::Boolean => content,
         _ => MySqlCast::call(&Field::new("", to.clone(), true), content),
     })
+}
+
+/// Gives LAG and LEAD a constant default of the type of their values. DataFusion would cast the constant by Arrow's
+/// rules.
+fn with_default(mut function: Box<WindowFunction>, schema: &DFSchema) -> Result<Box<WindowFunction>> {
+    let name = function.fun.name();
+    if let ("lag" | "lead", [value, _, Expr::Literal(default, _)]) = (name, function.params.args.as_mut_slice())
+        && let Ok(to) = value.get_type(schema)
+        && !default.is_null()
+        && !to.is_null()
+        && let Ok(cast) = cast_values(&default.to_array()?, &to)
+        && cast.is_valid(0)
+    {
+        *default = ScalarValue::try_from_array(&cast, 0)?;
+    }
+    Ok(function)
 }
 
 fn is_null(item: &Expr) -> bool {

@@ -126,6 +126,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     scalars.push(Arc::new(ScalarUDF::new_from_impl(interval::MakeInterval::default())));
     scalars.push(Arc::new(ScalarUDF::new_from_impl(datetime::RoundDatetime::default())));
     scalars.push(Arc::new(ScalarUDF::new_from_impl(typed::Typed::cast())));
+    scalars.push(Arc::new(ScalarUDF::new_from_impl(casts::by_part::CastParts::default())));
     scalars.extend(common_args::functions());
     scalars.extend(once::functions());
     scalars.push(chain::function());

@@ -12,7 +12,6 @@ use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, Fields};
 use datafusion::common::{Result, not_impl_datafusion_err};
-use dipper_base::address::holds_address;
 
 use super::casts::{cast_values, texts_of};
 use super::loose;
@@ -89,15 +88,14 @@ pub(super) fn of_texts(texts: &StringViewArray, to: &DataType) -> Result<ArrayRe
     read(texts.iter().collect(), to)
 }
 
-/// Casts the keys and values of maps; the map is NULL where a key does not convert, since keys are not NULL.
+/// Gives maps the keys and values of another type, to which they have been cast. A map is NULL where a key did not
+/// convert, since keys are not NULL.
 ///
 /// # Errors
-/// Arrow's error if it has no cast between the two types.
-pub(super) fn maps(maps: &MapArray, to: &DataType) -> Result<ArrayRef> {
+/// Arrow's error if the keys and values are not those of the type `to`.
+pub(super) fn maps(maps: &MapArray, keys: &ArrayRef, values: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     let DataType::Map(entries, sorted) = to else { return Ok(new_null_array(to, maps.len())) };
     let DataType::Struct(parts) = entries.data_type() else { return Ok(new_null_array(to, maps.len())) };
-    let keys = cast_values(maps.keys(), parts[0].data_type())?;
-    let values = cast_values(maps.values(), parts[1].data_type())?;
     let offsets = maps.value_offsets();
     let span = |row: usize| offsets[row] as usize..offsets[row + 1] as usize;
     let valid: Vec<bool> = (0..maps.len())
@@ -107,7 +105,7 @@ pub(super) fn maps(maps: &MapArray, to: &DataType) -> Result<ArrayRef> {
     let picked: UInt64Array = rows().flat_map(span).map(|at| Some(at as u64)).collect();
     let lengths = (0..maps.len()).map(|row| if valid[row] { span(row).len() } else { 0 });
     let lengths = OffsetBuffer::from_lengths(lengths);
-    let columns = vec![take(&keys, &picked, None)?, take(&values, &picked, None)?];
+    let columns = vec![take(keys, &picked, None)?, take(values, &picked, None)?];
     let pairs = StructArray::try_new(parts.clone(), columns, None)?;
     let maps = MapArray::try_new(Arc::clone(entries), lengths, pairs, Some(NullBuffer::from(valid)), *sorted)?;
     Ok(Arc::new(maps))
@@ -128,44 +126,6 @@ pub(super) fn holds_map(t: &DataType) -> bool {
         DataType::List(item) => holds_map(item.data_type()),
         DataType::Struct(fields) => fields.iter().any(|field| holds_map(field.data_type())),
         _ => false,
-    }
-}
-
-/// Whether nested values are cast part by part, because Arrow's cast would fail: with a key that does not convert, or
-/// with addresses.
-pub(super) fn is_cast_by_part(from: &DataType, to: &DataType) -> bool {
-    let is_nested = from.is_nested() && to.is_nested();
-    is_nested && (holds_map(from) && holds_map(to) || holds_address(from) || holds_address(to))
-}
-
-/// Casts nested values part by part.
-///
-/// # Errors
-/// Arrow's error if it has no cast between the two types.
-pub(super) fn by_part(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
-    match (array.data_type(), to) {
-        (DataType::Map(..), DataType::Map(..)) => maps(array.as_map(), to),
-        (DataType::List(_), DataType::List(item)) => {
-            let (_, offsets, values, nulls) = array.as_list::<i32>().clone().into_parts();
-            Ok(Arc::new(ListArray::try_new(Arc::clone(item), offsets, cast_values(&values, item.data_type())?, nulls)?))
-        }
-        (DataType::Struct(from), DataType::Struct(fields)) if from.len() == fields.len() => {
-            let whole = array.as_struct();
-            // Fields are matched by name if all names are there, as in casts of other structs, else by position.
-            let named =
-                fields.iter().map(|field| from.find(field.name()).map(|(at, _)| at)).collect::<Option<Vec<_>>>();
-            let places = named.unwrap_or_else(|| (0..fields.len()).collect());
-            let columns =
-                places.iter().zip(fields).map(|(at, field)| cast_values(whole.column(*at), field.data_type()));
-            let columns = columns.collect::<Result<Vec<_>>>()?;
-            Ok(Arc::new(StructArray::try_new_with_length(
-                fields.clone(),
-                columns,
-                whole.nulls().cloned(),
-                whole.len(),
-            )?))
-        }
-        _ => Ok(arrow::compute::cast(array, to)?),
     }
 }
 
@@ -242,7 +202,8 @@ fn read_maps(values: Vec<Option<&str>>, to: &DataType) -> Result<ArrayRef> {
     let entry = Arc::new(Field::new(entries.name(), DataType::Struct(fields), false));
     let lengths = OffsetBuffer::from_lengths(lengths);
     let read = MapArray::try_new(entry, lengths, pairs, Some(NullBuffer::from(valid)), *sorted)?;
-    maps(&read, to)
+    let keys = cast_values(read.keys(), parts[0].data_type())?;
+    maps(&read, &keys, read.values(), to)
 }
 
 /// Returns the text of each field of a struct, `None` for one that is not there; `None` if the text is no struct of these

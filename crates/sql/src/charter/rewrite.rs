@@ -29,6 +29,7 @@ use sqlparser::ast::{
 };
 
 use super::cases::{case, choice, is_simple, sheltered};
+use super::casts::by_part;
 use super::once::Form;
 use super::row_comparisons::{comparison, in_list};
 use super::{grouping_keys, having, row_subqueries};
@@ -407,6 +408,13 @@ fn cast(
     // Text that is not JSON becomes NULL.
     if ours == Some(SqlType::Json) {
         return Ok(call(CAST_JSON, vec![expr]));
+    }
+    // The lengths and digits of parts are not in the Arrow type. A parameter gets its type from a plain cast.
+    if let Some(nested @ (SqlType::Array(_) | SqlType::Map(..) | SqlType::Struct(_))) = &ours
+        && by_part::has_limits(nested)
+        && !matches!(&expr, Expr::Value(value) if matches!(value.value, Value::Placeholder(_)))
+    {
+        return Ok(call(by_part::NAME, vec![expr, string(nested.to_string())]));
     }
     // LARGEINT truncates fractions, and its Arrow type is this decimal, which rounds them.
     if ours == Some(SqlType::Decimal(39, 0)) {

@@ -368,6 +368,13 @@ pub fn compact(out: &mut String, value: &str) {
     dipper_base::json::write_canonical(out, value);
 }
 
+/// Returns the canonical text of a document; `None` if the text is not JSON.
+pub fn canonical(text: &str) -> Option<String> {
+    let mut out = String::new();
+    compact(&mut out, document(text)?);
+    Some(out)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

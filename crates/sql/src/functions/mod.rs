@@ -107,7 +107,7 @@ pub(crate) use func::JSON;
 pub use growth::Memory;
 pub use information::SessionInfo;
 pub(crate) use json::{Content, TAKE_VALUES, json_content_udf, json_value_udf, write_quoted};
-pub(crate) use json_path::unquote;
+pub(crate) use json_path::{canonical, unquote};
 pub(crate) use kept::one_zero_udf;
 pub(crate) use lambda::Closed;
 pub use lambda_kind::LambdaKind;

@@ -1,0 +1,226 @@
+//! Casts of nested values to other nested types: each part is cast as CAST casts the part by itself.
+//!
+//! Arrow's casts of lists, maps and structs cast their parts by Arrow's rules, which are not MySQL's: a date would
+//! become the days since 1970, and `'1.9'` no integer. The types of Arrow also lack what SQL's say: `ARRAY<VARCHAR(3)>`
+//! cuts its texts, `ARRAY<DATETIME>` rounds to seconds, `ARRAY<JSON>` reads documents.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, StringViewArray, StructArray, new_null_array};
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::{Result, ScalarValue, plan_datafusion_err};
+use datafusion::logical_expr::{
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+};
+use dipper_base::address::holds_address;
+use dipper_base::types::SqlType;
+use dipper_dialect::parser::parse_type;
+
+use super::{cast_array, cast_values, differs, plain};
+use crate::charter::datetime::rounded;
+use crate::charter::declared::{digits_of, has_names};
+use crate::charter::nested::{self, holds_map};
+use crate::class::{Class, DATETIME};
+use crate::functions::canonical;
+use crate::functions::datetime::zone::Zone;
+use crate::metadata::{DIGITS_KEY, TYPE_KEY};
+
+/// Name of the function behind `CAST(x AS ARRAY<...>)` and its like, where SQL's type says more than Arrow's.
+pub(in crate::charter) const NAME: &str = "dipper_cast_parts";
+
+/// What casts of text need to know besides the types.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Context {
+    /// The session's zone. Without it, a time that is followed by a zone does not convert.
+    pub session: Option<Zone>,
+    /// The digits of DATETIME values that become text.
+    pub digits: Option<u8>,
+}
+
+/// Whether nested values of one type are cast to another part by part, because Arrow's cast would give other parts, or
+/// would fail.
+pub(super) fn is_by_part(from: &DataType, to: &DataType) -> bool {
+    let is_nested = from.is_nested() && to.is_nested();
+    is_nested
+        && (holds_map(from) && holds_map(to) || holds_address(from) || holds_address(to) || has_own_cast(from, to))
+}
+
+/// Whether the cast of a part differs from Arrow's.
+fn has_own_cast(from: &DataType, to: &DataType) -> bool {
+    match (from, to) {
+        (DataType::List(from), DataType::List(to)) => has_own_cast(from.data_type(), to.data_type()),
+        (DataType::Struct(from), DataType::Struct(to)) => {
+            from.len() == to.len()
+                && to.iter().enumerate().any(|(at, field)| {
+                    let from = from.find(field.name()).map_or(&from[at], |(_, from)| from);
+                    has_own_cast(from.data_type(), field.data_type())
+                })
+        }
+        _ => differs(from, to),
+    }
+}
+
+/// Casts nested values part by part.
+///
+/// # Errors
+/// Arrow's error if it has no cast between the types of a part.
+pub(super) fn cast(array: &ArrayRef, to: &DataType, context: Context) -> Result<ArrayRef> {
+    parts(array, to, None, context)
+}
+
+/// Casts values to a nested type, or to a part of one. `sql` is the part's SQL type, if it is known.
+fn parts(array: &ArrayRef, to: &DataType, sql: Option<&SqlType>, context: Context) -> Result<ArrayRef> {
+    match (array.data_type(), to) {
+        (DataType::List(from), DataType::List(item)) => {
+            let context = Context { digits: digits_of(from).or(context.digits), ..context };
+            let sql = if let Some(SqlType::Array(item)) = sql { Some(item.as_ref()) } else { None };
+            let (_, offsets, values, nulls) = array.as_list::<i32>().clone().into_parts();
+            let values = parts(&values, item.data_type(), sql, context)?;
+            Ok(Arc::new(ListArray::try_new(Arc::clone(item), offsets, values, nulls)?))
+        }
+        (DataType::Map(..), DataType::Map(entries, _)) => {
+            let DataType::Struct(fields) = entries.data_type() else { return Ok(new_null_array(to, array.len())) };
+            let (key, value) = match sql {
+                Some(SqlType::Map(key, value)) => (Some(key.as_ref()), Some(value.as_ref())),
+                _ => (None, None),
+            };
+            let maps = array.as_map();
+            let keys = parts(maps.keys(), fields[0].data_type(), key, context)?;
+            let values = parts(maps.values(), fields[1].data_type(), value, context)?;
+            nested::maps(maps, &keys, &values, to)
+        }
+        (DataType::Struct(from), DataType::Struct(fields)) if from.len() == fields.len() => {
+            let sql = if let Some(SqlType::Struct(fields)) = sql { Some(fields) } else { None };
+            let whole = array.as_struct();
+            // Fields are matched by name if all names are there, as in casts of other structs, else by position.
+            let named =
+                fields.iter().map(|field| from.find(field.name()).map(|(at, _)| at)).collect::<Option<Vec<_>>>();
+            let places = named.unwrap_or_else(|| (0..fields.len()).collect());
+            let columns = fields.iter().zip(places).enumerate().map(|(at, (field, place))| {
+                let context = Context { digits: digits_of(&from[place]).or(context.digits), ..context };
+                let sql = sql.and_then(|fields| fields.get(at)).map(|(_, sql, _)| sql);
+                parts(whole.column(place), field.data_type(), sql, context)
+            });
+            let columns = columns.collect::<Result<Vec<_>>>()?;
+            Ok(Arc::new(StructArray::try_new_with_length(
+                fields.clone(),
+                columns,
+                whole.nulls().cloned(),
+                whole.len(),
+            )?))
+        }
+        (from, to) if to.is_nested() && Class::of(from) == Class::Text => {
+            let read = nested::of_texts(plain(array)?.as_string_view(), to)?;
+            match sql.filter(|sql| has_limits(sql)) {
+                Some(sql) => parts(&read, to, Some(sql), context),
+                None => Ok(read),
+            }
+        }
+        _ => part(array, to, sql, context),
+    }
+}
+
+/// Casts parts that are not nested.
+fn part(array: &ArrayRef, to: &DataType, sql: Option<&SqlType>, context: Context) -> Result<ArrayRef> {
+    let plainly = |to: &DataType| match array.data_type() {
+        from if from == to => Ok(Arc::clone(array)),
+        from if differs(from, to) => cast_array(array, to, context.session, context.digits),
+        _ => cast_values(array, to),
+    };
+    match sql {
+        Some(SqlType::Char(Some(most)) | SqlType::Varchar(Some(most))) => {
+            let texts = plainly(&DataType::Utf8View)?;
+            let most = usize::try_from(*most).unwrap_or(usize::MAX);
+            let cut = |text: &'_ str| text.char_indices().nth(most).map_or(text.len(), |(at, _)| at);
+            let texts = texts.as_string_view().iter().map(|text| text.map(|text| &text[..cut(text)]));
+            Ok(Arc::new(texts.collect::<StringViewArray>()))
+        }
+        Some(SqlType::DateTime(digits)) => Ok(rounded(&plainly(&DATETIME)?, *digits)),
+        Some(SqlType::Json) if Class::of(array.data_type()) == Class::Text => {
+            let texts = plain(array)?;
+            let texts = texts.as_string_view().iter().map(|text| text.and_then(canonical));
+            Ok(Arc::new(texts.collect::<StringViewArray>()))
+        }
+        Some(SqlType::Json) if !array.data_type().is_null() => Ok(Arc::new(nested::json(array, context.digits)?)),
+        _ => plainly(to),
+    }
+}
+
+/// Whether a nested SQL type says more than its Arrow type.
+pub(in crate::charter) fn has_limits(t: &SqlType) -> bool {
+    match t {
+        SqlType::Array(item) => has_limits(item),
+        SqlType::Map(key, value) => has_limits(key) || has_limits(value),
+        SqlType::Struct(fields) => fields.iter().any(|(_, t, _)| has_limits(t)),
+        SqlType::Char(most) | SqlType::Varchar(most) => most.is_some(),
+        SqlType::DateTime(digits) => *digits < 6,
+        SqlType::Json => true,
+        _ => false,
+    }
+}
+
+/// `dipper_cast_parts(x, 'array<varchar(3)>')`: the cast of x to the nested type that the text names.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(in crate::charter) struct CastParts {
+    signature: Signature,
+}
+
+impl Default for CastParts {
+    fn default() -> Self {
+        CastParts { signature: Signature::any(2, Volatility::Immutable) }
+    }
+}
+
+/// Reads the name of the type.
+fn named(text: Option<&str>) -> Result<SqlType> {
+    let text = text.ok_or_else(|| plan_datafusion_err!("the type of a cast is a constant"))?;
+    parse_type(text).map_err(|e| plan_datafusion_err!("{e}"))
+}
+
+impl ScalarUDFImpl for CastParts {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Err(plan_datafusion_err!("the type of a cast is a constant"))
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let text = args.scalar_arguments.get(1).copied().flatten().and_then(ScalarValue::try_as_str).flatten();
+        let to = named(text)?;
+        let text = to.to_string();
+        let key = if has_names(&text) { DIGITS_KEY } else { TYPE_KEY };
+        let field = Field::new(self.name(), to.to_arrow(), true);
+        Ok(Arc::new(field.with_metadata([(key.to_string(), text)].into())))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let context = Context {
+            session: Some(Zone::of_session(&args.config_options)?),
+            digits: args.arg_fields.first().and_then(|field| digits_of(field)),
+        };
+        let [value, ColumnarValue::Scalar(text)] = &args.args[..] else {
+            return Err(plan_datafusion_err!("the type of a cast is a constant"));
+        };
+        let to = named(text.try_as_str().flatten())?;
+        let arrow = to.to_arrow();
+        let cast = |array: &ArrayRef| match array.data_type() {
+            // A single value is no list of one element.
+            from if from.is_null() || !from.is_nested() && Class::of(from) != Class::Text => {
+                Ok(new_null_array(&arrow, array.len()))
+            }
+            _ => parts(array, &arrow, Some(&to), context),
+        };
+        Ok(match value {
+            ColumnarValue::Array(array) => ColumnarValue::Array(cast(array)?),
+            ColumnarValue::Scalar(scalar) => {
+                ColumnarValue::Scalar(ScalarValue::try_from_array(&cast(&scalar.to_array()?)?, 0)?)
+            }
+        })
+    }
+}
