@@ -3,7 +3,7 @@
 //! `--bench` argument) it runs once with few rows.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use arrow_array::builder::{
     Float64Builder, Int16Builder, Int32Builder, Int64Builder, ListBuilder, StringViewBuilder,
@@ -11,12 +11,14 @@ use arrow_array::builder::{
 };
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use arrow_schema::ArrowError;
 use dipper_base::types::SqlType;
 use dipper_store::chain::TxnId;
 use dipper_store::key::KeyEncoder;
 use dipper_store::mow;
 use dipper_store::segment::{
-    Fetcher, ObjectBuilder, ObjectReader, PageCache, Readers, Scan, WriteOptions, encode_segment,
+    ColumnTest, ColumnTests, Fetcher, ObjectBuilder, ObjectReader, PageCache, Readers, Scan, TextPattern, WriteOptions,
+    encode_segment,
 };
 use dipper_store::table::SegmentRef;
 use dipper_store::table::data::{DataObject, ObjectId, SegmentId, Tablet};
@@ -341,6 +343,67 @@ async fn keys(rows: usize) {
     }
 }
 
+/// A pattern as the condition on one column; pages are searched for it if the test says so.
+#[derive(Debug)]
+struct Fitting(ColumnTest, TextPattern);
+
+impl ColumnTests for Fitting {
+    fn tests(&self) -> &[ColumnTest] {
+        std::slice::from_ref(&self.0)
+    }
+
+    fn order(&self) -> Vec<usize> {
+        vec![0]
+    }
+
+    fn pass(&self, _test: usize, values: &ArrayRef) -> Result<BooleanArray, ArrowError> {
+        Ok(values.as_string_view().iter().map(|text| text.map(|text| self.1.passes(text.as_bytes()))).collect())
+    }
+
+    fn told(&self, _test: usize, _rows: usize, _passed: usize, _took: Duration) {}
+}
+
+/// Searches of whole pages beside searches of each value.
+async fn patterns(rows: usize, rounds: usize) {
+    let (types, columns) = hive(rows);
+    let schema = table(&types, Model::Duplicate, &[]);
+    let batch = RecordBatch::try_new(schema.arrow(), columns).expect("columns of the schema");
+    let options = Arc::new(WriteOptions::try_new(schema.clone()).expect("a schema"));
+    let (bytes, description) = object(&options, 1, &batch);
+    let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+    let path = Path::from("o");
+    store.put(&path, PutPayload::from(bytes)).await.expect("puts");
+    let reader = ObjectReader::open(&store, &path, &description, &PageCache::new(4 << 30)).await.expect("opens");
+    let column = types.iter().rposition(|(_, t)| *t == SqlType::String).expect("a column of text");
+    let cases: [(&str, &[&[u8]], bool); 4] = [
+        ("a rare text", &[b"", b"beef", b""], false),
+        ("a frequent text", &[b"", b"e ", b""], false),
+        ("two texts", &[b"", b"bee", b"ab ", b""], false),
+        ("not two texts", &[b"", b"be", b"ab ", b""], true),
+    ];
+    for (name, texts, negated) in cases {
+        let pattern = TextPattern::new(texts, negated).expect("a text");
+        let mut found = Vec::new();
+        for (way, of_page) in [("each value", None), ("whole pages", Some(Arc::new(pattern.clone())))] {
+            let tests = Fitting(ColumnTest { column, pattern: of_page }, pattern.clone());
+            let scan = Scan { tests: Some(&tests), ..Scan::new(&schema, &[]) };
+            let mut best = f64::MAX;
+            for round in 0..rounds.max(2) {
+                let (began, mut passed) = (cpu(), 0);
+                for group in 0..reader.num_groups() {
+                    passed += reader.scan_group(group, &scan, None).await.expect("scans").rows_left();
+                }
+                best = best.min(cpu() - began);
+                if round == 0 {
+                    found.push(passed);
+                }
+            }
+            println!("  rows with {name}, {way}: {:?}, {best:.4} s", found.last());
+        }
+        assert_eq!(found[0], found[1], "{name}");
+    }
+}
+
 fn main() {
     let full = std::env::args().any(|a| a == "--bench");
     let (rows, rounds) = if full { (400_000, 4) } else { (2_000, 1) };
@@ -348,6 +411,7 @@ fn main() {
     runtime.block_on(async {
         shape("web log", rows, rounds, hive).await;
         shape("105 columns", rows, rounds, wide).await;
+        patterns(rows, rounds).await;
         keys(if full { 1_000_000 } else { 3_000 }).await;
     });
 }

@@ -25,11 +25,11 @@ use datafusion::physical_expr::expressions::{
 };
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_common::physical_expr::{is_volatile, snapshot_generation};
-use dipper_store::segment::{ColumnTest, ColumnTests, ValueTable};
+use dipper_store::segment::{ColumnTest, ColumnTests, TextPattern, ValueTable};
 use parking_lot::Mutex;
 
 use super::filter::{ScanFilter, as_bools};
-use super::like::Like;
+use super::like;
 use super::routed::Routed;
 use crate::rules::conditions::{all_of, parts};
 
@@ -68,8 +68,8 @@ struct Alone {
     optional: bool,
     /// Evaluating it cannot fail for any value.
     never_fails: bool,
-    /// Its searches, if it is a LIKE that has several.
-    like: Option<Like>,
+    /// Its searches, if it is a LIKE that has some.
+    pattern: Option<Arc<TextPattern>>,
     /// Least and greatest value of the column, if its values are integers and the bounds are known.
     bounds: Option<(i64, i64)>,
     /// Measurements of the predicate in its current generation.
@@ -171,7 +171,7 @@ impl GroupFilter {
                     continue;
                 }
             };
-            if snapshot_generation(predicate) != 0 || contained(predicate).is_some() || Like::of(predicate).is_some() {
+            if snapshot_generation(predicate) != 0 || like::pattern(predicate).is_some() {
                 single.push((column, Arc::clone(predicate)));
             } else if let Some((_, same)) = plain.iter_mut().find(|(c, _)| *c == column) {
                 same.push(Arc::clone(predicate));
@@ -184,10 +184,11 @@ impl GroupFilter {
         let plain = plain.into_iter().filter_map(|(column, all)| Some((column, all_of(all)?)));
         for (column, predicate) in plain.chain(single) {
             let place = stored[column].expect("predicates on columns that are not stored are not accepted by the scan");
-            filter.tests.push(ColumnTest { column: place, contains: contained(&predicate) });
+            let pattern = like::pattern(&predicate).map(|(_, pattern)| Arc::new(pattern));
+            filter.tests.push(ColumnTest { column: place, pattern: pattern.clone() });
             let data_type = table.field(column).data_type().clone();
             let bounds = Some(()).filter(|()| ValueTable::takes(&data_type)).and_then(|()| bounds(column));
-            filter.alone.push(Alone::try_new(&predicate, data_type, bounds)?);
+            filter.alone.push(Alone::try_new(&predicate, pattern, data_type, bounds)?);
         }
         assert_eq!(filter.tests.len(), filter.alone.len(), "every test has its predicate");
         Ok((!filter.tests.is_empty() || filter.rest.is_some()).then_some(filter))
@@ -205,7 +206,12 @@ impl GroupFilter {
 }
 
 impl Alone {
-    fn try_new(predicate: &Arc<dyn PhysicalExpr>, data_type: DataType, bounds: Option<(i64, i64)>) -> DfResult<Self> {
+    fn try_new(
+        predicate: &Arc<dyn PhysicalExpr>,
+        pattern: Option<Arc<TextPattern>>,
+        data_type: DataType,
+        bounds: Option<(i64, i64)>,
+    ) -> DfResult<Self> {
         let moved = Arc::clone(predicate).transform_up(|e| {
             Ok(match e.downcast_ref::<Column>() {
                 Some(column) => Transformed::yes(Arc::new(Column::new(column.name(), 0)) as _),
@@ -215,9 +221,8 @@ impl Alone {
         let predicate = moved.data;
         let optional = predicate.downcast_ref::<DynamicFilterPhysicalExpr>().is_some();
         let never_fails = optional || never_fails(&predicate);
-        let like = Like::of(&predicate);
         let now = Mutex::new(Standing::new(0, None));
-        let alone = Alone { predicate, data_type, optional, never_fails, like, bounds, now };
+        let alone = Alone { predicate, data_type, optional, never_fails, pattern, bounds, now };
         *alone.now.lock() = alone.standing();
         Ok(alone)
     }
@@ -238,7 +243,7 @@ impl Alone {
     }
 
     fn evaluate(&self, standing: &Standing, values: &ArrayRef) -> DfResult<BooleanArray> {
-        if let Some(passed) = self.like.as_ref().and_then(|like| like.of_values(values)) {
+        if let Some(passed) = self.pattern.as_ref().and_then(|pattern| like::passing(pattern, values)) {
             return Ok(passed);
         }
         let batch = RecordBatch::try_from_iter_with_nullable([("value", Arc::clone(values), true)])?;
@@ -342,14 +347,4 @@ fn never_fails(predicate: &Arc<dyn PhysicalExpr>) -> bool {
             || e.downcast_ref::<BinaryExpr>().is_some_and(compares)
     };
     !predicate.exists(|e| Ok(!plain(e))).unwrap_or(true)
-}
-
-/// Returns the text that a value must contain to meet `column LIKE '%text%'`; `None` for other predicates.
-fn contained(predicate: &Arc<dyn PhysicalExpr>) -> Option<Vec<u8>> {
-    let like = predicate.downcast_ref::<LikeExpr>()?;
-    like.expr().downcast_ref::<Column>()?;
-    let pattern = like.pattern().downcast_ref::<Literal>()?.value().try_as_str()??;
-    let text = pattern.strip_prefix('%')?.strip_suffix('%')?;
-    let plain = !text.is_empty() && !text.contains(['%', '_', '\\']);
-    (plain && !like.negated() && !like.case_insensitive()).then(|| text.as_bytes().to_vec())
 }

@@ -14,13 +14,17 @@ use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter_pushdown::{ChildPushdownResult, FilterPushdownPropagation, PushedDown};
 use datafusion::physical_plan::projection::ProjectionExec;
+use dipper_store::segment::TextPattern;
 use dipper_text::scan::RowFilter;
+
+use super::like;
 
 /// A conjunction of predicates over stored columns. For each batch, dynamic filters (a TopK's threshold, a join's key
 /// range) are evaluated in their current form.
 #[derive(Debug)]
 pub struct ScanFilter {
-    predicates: Vec<Arc<dyn PhysicalExpr>>,
+    /// The predicates; of a LIKE also its column and its searches.
+    predicates: Vec<(Arc<dyn PhysicalExpr>, Option<(usize, TextPattern)>)>,
     columns: Vec<usize>,
 }
 
@@ -48,7 +52,8 @@ impl ScanFilter {
                     let at = at.expect("predicates on partition columns are not accepted by the scan");
                     Ok(Transformed::yes(Arc::new(Column::new(column.name(), at)) as _))
                 })?;
-                Ok(moved.data)
+                let pattern = like::pattern(&moved.data);
+                Ok((moved.data, pattern))
             })
             .collect::<datafusion::error::Result<Vec<_>>>()?;
         Ok(Some(ScanFilter { predicates, columns }))
@@ -63,9 +68,12 @@ impl ScanFilter {
     pub fn keep(&self, batch: &RecordBatch) -> datafusion::error::Result<BooleanArray> {
         assert_eq!(batch.num_columns(), self.columns.len(), "a filter is given the columns that it asked for");
         let mut keep: Option<BooleanArray> = None;
-        for predicate in &self.predicates {
-            let value = predicate.evaluate(batch)?.into_array(batch.num_rows())?;
-            let value = as_bools(&value)?;
+        for (predicate, pattern) in &self.predicates {
+            let searched = pattern.as_ref().and_then(|(at, pattern)| like::passing(pattern, batch.column(*at)));
+            let value = match searched {
+                Some(value) => value,
+                None => as_bools(&predicate.evaluate(batch)?.into_array(batch.num_rows())?)?,
+            };
             assert_eq!(value.len(), batch.num_rows(), "a predicate says something of every row");
             keep = Some(match keep {
                 None => value,

@@ -1,68 +1,58 @@
-//! LIKE with several texts in its pattern, as in `LIKE '%a%b%'`, as searches that are prepared once.
+//! LIKE as a pattern whose searches are prepared once, for patterns in which at least one text may lie anywhere or that
+//! have several texts, as in `LIKE '%a%'` and `LIKE '%a%b%'`.
 //!
-//! Arrow would make such a pattern a regular expression for each batch.
+//! Arrow would make a pattern of several texts a regular expression for each batch.
+
+use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::DataType;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{Column, LikeExpr, Literal};
-use memchr::memmem::Finder;
-use std::sync::Arc;
+use dipper_store::segment::TextPattern;
 
-/// A pattern of texts with `%` between them.
-#[derive(Debug)]
-pub(super) struct Like {
-    negated: bool,
-    /// The text with which a value begins, and the one with which it ends; both may be empty.
-    start: Vec<u8>,
-    end: Vec<u8>,
-    /// The texts between them, one after the other.
-    inner: Vec<Finder<'static>>,
+/// Returns the pattern of a condition on a column, and the column. `None` for other conditions, for patterns with `_`,
+/// and for those of one text at the begin or the end of a value, which need no search.
+pub(super) fn pattern(condition: &Arc<dyn PhysicalExpr>) -> Option<(usize, TextPattern)> {
+    let like = condition.downcast_ref::<LikeExpr>().filter(|like| !like.case_insensitive())?;
+    let column = like.expr().downcast_ref::<Column>()?.index();
+    let pattern = like.pattern().downcast_ref::<Literal>()?.value().try_as_str()??;
+    let texts = texts(pattern)?;
+    let searched = |(at, text): (usize, &Vec<u8>)| !text.is_empty() && (1..texts.len() - 1).contains(&at);
+    let several = texts.iter().filter(|text| !text.is_empty()).count() > 1;
+    if !several && !texts.iter().enumerate().any(searched) {
+        return None;
+    }
+    let texts: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
+    Some((column, TextPattern::new(&texts, like.negated())?))
 }
 
-impl Like {
-    /// Returns the pattern of a condition on a column; `None` for other conditions, and for patterns with one text,
-    /// with `_`, or with escaped characters.
-    pub(super) fn of(condition: &Arc<dyn PhysicalExpr>) -> Option<Self> {
-        let like = condition.downcast_ref::<LikeExpr>().filter(|like| !like.case_insensitive())?;
-        like.expr().downcast_ref::<Column>()?;
-        let pattern = like.pattern().downcast_ref::<Literal>()?.value().try_as_str()??;
-        if pattern.contains(['_', '\\']) {
-            return None;
+/// Returns the texts between the `%` of a pattern, of which the first and the last one may be empty. Behind a `\` each
+/// character stands for itself, and so does a `\` at the end. `None` for patterns with `_`.
+fn texts(pattern: &str) -> Option<Vec<Vec<u8>>> {
+    let (mut texts, mut text) = (Vec::new(), String::new());
+    let mut rest = pattern.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '%' => texts.push(std::mem::take(&mut text).into_bytes()),
+            '_' => return None,
+            '\\' => text.push(rest.next().unwrap_or('\\')),
+            c => text.push(c),
         }
-        let (start, rest) = pattern.split_once('%')?;
-        let (inner, end) = rest.rsplit_once('%').unwrap_or(("", rest));
-        let inner: Vec<_> = inner.split('%').filter(|text| !text.is_empty()).collect();
-        let texts = inner.len() + usize::from(!start.is_empty()) + usize::from(!end.is_empty());
-        (texts > 1).then(|| Like {
-            negated: like.negated(),
-            start: start.into(),
-            end: end.into(),
-            inner: inner.into_iter().map(|text| Finder::new(text).into_owned()).collect(),
-        })
     }
+    texts.push(text.into_bytes());
+    Some(texts)
+}
 
-    /// Returns whether each value meets the condition, NULL for NULL; `None` for values of another type.
-    pub(super) fn of_values(&self, values: &ArrayRef) -> Option<BooleanArray> {
-        if *values.data_type() != DataType::Utf8View {
-            return None;
-        }
-        let values = values.as_string_view();
-        let answers = (0..values.len()).map(|i| values.is_valid(i) && self.matches(values.value(i).as_bytes()));
-        let answers: BooleanBuffer = answers.map(|matches| matches != self.negated).collect();
-        Some(BooleanArray::new(answers, values.nulls().cloned()))
+/// Returns whether each value passes, NULL for NULL; `None` for values that are not views of text.
+pub(super) fn passing(pattern: &TextPattern, values: &ArrayRef) -> Option<BooleanArray> {
+    if *values.data_type() != DataType::Utf8View {
+        return None;
     }
-
-    fn matches(&self, value: &[u8]) -> bool {
-        let rest = value.strip_prefix(self.start.as_slice()).and_then(|rest| rest.strip_suffix(self.end.as_slice()));
-        let Some(mut rest) = rest else { return false };
-        self.inner.iter().all(|text| {
-            let found = text.find(rest);
-            rest = &rest[found.map_or(rest.len(), |at| at + text.needle().len())..];
-            found.is_some()
-        })
-    }
+    let values = values.as_string_view();
+    let passes = |i| values.is_valid(i) && pattern.passes(values.value(i).as_bytes());
+    Some(BooleanArray::new(BooleanBuffer::collect_bool(values.len(), passes), values.nulls().cloned()))
 }
 
 #[cfg(test)]
@@ -73,33 +63,33 @@ mod tests {
     use datafusion::physical_expr::expressions::lit;
     use proptest::prelude::*;
 
-    fn condition(pattern: &str, negated: bool) -> Arc<dyn PhysicalExpr> {
-        let pattern = lit(ScalarValue::Utf8View(Some(pattern.into())));
-        Arc::new(LikeExpr::new(negated, false, Arc::new(Column::new("s", 0)), pattern))
+    fn condition(text: &str, negated: bool) -> Arc<dyn PhysicalExpr> {
+        let text = lit(ScalarValue::Utf8View(Some(text.into())));
+        Arc::new(LikeExpr::new(negated, false, Arc::new(Column::new("s", 0)), text))
     }
 
     proptest! {
         #[test]
         fn answers_are_those_of_arrow(
-            pattern in "[ab%é\n]{0,8}",
+            text in "[ab%é\n\\\\]{0,8}",
             negated in any::<bool>(),
-            values in proptest::collection::vec(proptest::option::of("[abé\n]{0,9}"), 0..20),
+            values in proptest::collection::vec(proptest::option::of("[abé\n%\\\\]{0,9}"), 0..20),
         ) {
-            let condition = condition(&pattern, negated);
-            if let Some(like) = Like::of(&condition) {
+            let condition = condition(&text, negated);
+            if let Some((_, pattern)) = pattern(&condition) {
                 let values: ArrayRef = Arc::new(StringViewArray::from(values));
                 let batch = RecordBatch::try_from_iter_with_nullable([("s", Arc::clone(&values), true)]).unwrap();
                 let wanted = condition.evaluate(&batch).unwrap().into_array(values.len()).unwrap();
-                prop_assert_eq!(&like.of_values(&values).unwrap(), wanted.as_boolean());
+                prop_assert_eq!(&passing(&pattern, &values).unwrap(), wanted.as_boolean());
             }
         }
     }
 
     #[test]
-    fn patterns_with_several_texts_are_taken() {
-        let taken = |pattern| Like::of(&condition(pattern, false)).is_some();
-        let several = ["%a%b%", "a%b", "a%b%", "%a%b", "a%%b%c", "%special%requests%"];
-        assert_eq!(several.map(taken), [true; 6]);
-        assert_eq!(["a", "%a%", "a%", "%a", "%", "", "%a_%b%", "%a\\%%b%"].map(taken), [false; 8]);
+    fn patterns_that_are_searched_for_are_taken() {
+        let taken = |text| pattern(&condition(text, false)).is_some();
+        let searched = ["%a%", "%a%b%", "a%b", "a%b%", "%a%b", "a%%b%c", "%special%requests%", "%a\\%%", "%\\_%"];
+        assert_eq!(searched.map(taken), [true; 9]);
+        assert_eq!(["a", "a%", "%a", "%", "%%%", "", "%a_%b%", "a\\%b"].map(taken), [false; 8]);
     }
 }

@@ -83,17 +83,34 @@ pub(super) fn one(packed: &[u8], width: u32, at: usize) -> u32 {
     window(&rest, bit % 8, mask)
 }
 
-/// Calls `each` with `count` bit-packed values of `width` bits.
-pub(super) fn unpack(packed: &[u8], width: u32, count: usize, mut each: impl FnMut(u32)) {
+/// Values that are unpacked at once. They begin and end with a byte, whatever their width is.
+const EIGHT: usize = 8;
+
+/// Calls `each` with `count` bit-packed values of `width` bits, [`EIGHT`] at a time as long as there are as many.
+#[inline]
+pub(super) fn unpack(packed: &[u8], width: u32, count: usize, mut each: impl FnMut(&[u32])) {
+    macro_rules! of_width {
+        ($($width:literal)*) => {
+            match width {
+                $($width => eights::<$width>(packed, count, &mut each),)*
+                _ => 0,
+            }
+        };
+    }
+    let done = of_width!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20);
+    if done == count {
+        return;
+    }
     let (width, mask) = (width as usize, ((1u64 << width) - 1) as u32);
-    // As long as eight bytes can be read at once; the remaining values are read from a copy with spare bytes at its
-    // end.
+    let from = (done * width / 8).min(packed.len());
+    // The last values are read from a copy with spare bytes at its end.
+    let (packed, count) = (&packed[from..], count - done);
     let fast = match packed.len().checked_sub(8) {
         Some(last) if width > 0 => count.min(last * 8 / width + 1),
         _ => 0,
     };
     for i in 0..fast {
-        each(window(packed, i * width, mask));
+        each(&[window(packed, i * width, mask)]);
     }
     if fast == count {
         return;
@@ -102,8 +119,29 @@ pub(super) fn unpack(packed: &[u8], width: u32, count: usize, mut each: impl FnM
     let mut rest = packed[from..].to_vec();
     rest.resize(rest.len() + 8, 0);
     for i in fast..count {
-        each(window(&rest, i * width - from * 8, mask));
+        each(&[window(&rest, i * width - from * 8, mask)]);
     }
+}
+
+/// Calls `each` with [`EIGHT`] values of `W` bits after the other, as long as eight bytes can be read from the begin of
+/// each. Returns the number of values. With the width known, each value is a load, a shift and a mask.
+#[inline(always)]
+fn eights<const W: usize>(packed: &[u8], count: usize, each: &mut impl FnMut(&[u32])) -> usize {
+    let mask = (1u64 << W) - 1;
+    let (mut rest, mut done) = (packed, 0);
+    while done + EIGHT <= count {
+        let Some(bytes) = rest.get(..W + 8) else { break };
+        let mut values = [0; EIGHT];
+        for (i, value) in values.iter_mut().enumerate() {
+            let at = i * W / 8;
+            let eight: [u8; 8] = bytes[at..at + 8].try_into().expect("eight bytes");
+            *value = ((u64::from_le_bytes(eight) >> (i * W % 8)) & mask) as u32;
+        }
+        each(&values);
+        rest = &rest[W..];
+        done += EIGHT;
+    }
+    done
 }
 
 /// Decodes levels of one bit.
@@ -142,10 +180,8 @@ impl Answers {
         codes_of(bytes, count, wanted, &mut codes)?;
         let mut seen = 0;
         let mut out = Bits::with_capacity(codes.len());
-        for code in codes {
-            let answer = self.answers.get(code as usize).copied().unwrap_or(NO_ENTRY);
-            seen |= answer;
-            out.push(answer & 1);
+        for codes in codes.chunks(EIGHT) {
+            seen |= self.push(codes, &mut out);
         }
         (seen & NO_ENTRY == 0).then(|| out.finish())
     }
@@ -158,24 +194,31 @@ impl Answers {
         }
         let (width, bytes) = bytes.split_first()?;
         let width = u32::from(*width);
-        let (answers, last) = (self.answers.as_slice(), self.answers.len() - 1);
         hybrid(bytes, width, count, |stretch| {
             let mut seen = 0;
             match stretch {
                 Stretch::Run(code, n) => {
-                    seen = answers.get(code as usize).copied().unwrap_or(NO_ENTRY);
+                    seen = self.answers.get(code as usize).copied().unwrap_or(NO_ENTRY);
                     out.push_n(seen & 1, n);
                 }
-                Stretch::Packed(packed, n) => unpack(packed, width, n, |code| {
-                    let code = code as usize;
-                    let answer = if code <= last { answers[code] } else { NO_ENTRY };
-                    seen |= answer;
-                    out.push(answer & 1);
-                }),
+                Stretch::Packed(packed, n) => unpack(packed, width, n, |codes| seen |= self.push(codes, &mut out)),
             }
             (seen & NO_ENTRY == 0).then_some(())
         })?;
         Some(out.finish())
+    }
+
+    /// Appends the answers of at most [`EIGHT`] codes, and returns all of them put together by "or".
+    #[inline(always)]
+    fn push(&self, codes: &[u32], out: &mut Bits) -> u8 {
+        let (mut bits, mut seen) = (0, 0);
+        for (i, code) in codes.iter().enumerate() {
+            let answer = self.answers.get(*code as usize).copied().unwrap_or(NO_ENTRY);
+            seen |= answer;
+            bits |= u64::from(answer & 1) << i;
+        }
+        out.push(bits, codes.len());
+        seen
     }
 }
 
@@ -191,12 +234,16 @@ impl Bits {
         Bits { words: Vec::with_capacity(bits / 64 + 1), word: 0, len: 0 }
     }
 
-    #[inline]
-    fn push(&mut self, bit: u8) {
-        self.word |= u64::from(bit) << (self.len % 64);
-        self.len += 1;
-        if self.len.is_multiple_of(64) {
-            self.words.push(std::mem::take(&mut self.word));
+    /// Appends the lowest `n` bits, at most [`EIGHT`]; the others are 0.
+    #[inline(always)]
+    fn push(&mut self, bits: u64, n: usize) {
+        let used = self.len % 64;
+        self.word |= bits << used;
+        self.len += n;
+        if used + n >= 64 {
+            self.words.push(self.word);
+            // At most 8 bits are appended, so `used` is not 0 here.
+            self.word = bits >> (64 - used);
         }
     }
 
@@ -242,7 +289,7 @@ pub(super) fn codes_of(bytes: &[u8], count: usize, wanted: &BooleanBuffer, out: 
         hybrid(bytes, width, count, |stretch| {
             match stretch {
                 Stretch::Run(code, n) => all.resize(all.len() + n, code),
-                Stretch::Packed(packed, n) => unpack(packed, width, n, |code| all.push(code)),
+                Stretch::Packed(packed, n) => unpack(packed, width, n, |codes| all.extend_from_slice(codes)),
             }
             Some(())
         })?;
@@ -280,7 +327,7 @@ mod tests {
         hybrid(bytes, width, count, |stretch| {
             match stretch {
                 Stretch::Run(value, n) => found.extend(std::iter::repeat_n(value, n)),
-                Stretch::Packed(packed, n) => unpack(packed, width, n, |v| found.push(v)),
+                Stretch::Packed(packed, n) => unpack(packed, width, n, |v| found.extend_from_slice(v)),
             }
             Some(())
         })?;
@@ -318,7 +365,7 @@ mod tests {
                 let mask = ((1u64 << width) - 1) as u32;
                 let wanted: Vec<u32> = (0..count).map(|_| rng.random::<u32>() & mask).collect();
                 let mut found = Vec::new();
-                unpack(&pack(&wanted, width), width, count, |v| found.push(v));
+                unpack(&pack(&wanted, width), width, count, |v| found.extend_from_slice(v));
                 assert_eq!(found, wanted, "width {width}, {count} values");
             }
         }

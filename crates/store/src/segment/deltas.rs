@@ -69,7 +69,7 @@ pub(super) fn numbers<T: Whole>(page: &[u8], count: usize) -> Option<(Vec<T>, us
             // With a few more bytes behind them, all values are read at once.
             let bytes = &from.0[..from.0.len().min(packed + 8)];
             match u32::try_from(width).ok().filter(|width| *width <= u32::BITS) {
-                Some(width) => unpack(bytes, width, here, |above| add(u64::from(above))),
+                Some(width) => unpack(bytes, width, here, |above| above.iter().for_each(|n| add(u64::from(*n)))),
                 None => unpack_wide(&from.0[..packed], width, here, add),
             }
             rest = later;

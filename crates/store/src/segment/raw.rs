@@ -2,7 +2,7 @@
 //!
 //! On pages of dictionary codes the test is evaluated once for each entry of the dictionary, and codes become bits. On
 //! plain pages, and on text after its lengths, the values are tested in place; differences are added up first. Where an
-//! earlier test left few rows of a page, only their values are tested. "Contains" is one search over the whole page,
+//! earlier test left few rows of a page, only their values are tested. A pattern is one search over the whole page,
 //! dictionaries too, and lengths are only walked where something was found. Columns that are stored in another way are
 //! decoded alone, so that rows that fail one test cost the next nothing.
 
@@ -21,26 +21,25 @@ use arrow_select::concat::concat;
 use arrow_select::filter::filter;
 use arrow_select::take::take;
 use bytes::Bytes;
-use memchr::memmem::Finder;
 use parquet::basic::{Encoding, Type};
 use parquet::column::page::Page;
 use parquet::file::metadata::ColumnChunkMetaData;
 
 use super::coded::{Answers, FEW_CODES_OF, codes_of, levels};
 use super::deltas;
-use super::lengths::lengths;
 use super::pages::{Lazy, PagePart, PageRows};
-use super::scan::deposit;
+use super::pattern::TextPattern;
+use super::places::{deposit, picked};
 use super::views::{views, views_behind};
 use super::{ObjectReader, Result, ScanIo};
 
 /// A condition on one column: rows that fail it fail the filter.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct ColumnTest {
     /// Column as an index into the scan's schema.
     pub column: usize,
-    /// Set for the condition "contains these bytes", which are at least one; the column is text.
-    pub contains: Option<Vec<u8>>,
+    /// The condition itself, if it is a pattern; the column is text, and NULL fails.
+    pub pattern: Option<Arc<TextPattern>>,
 }
 
 /// Parts of a filter that look at one column each. Conditions over several columns belong to [`Filter`].
@@ -107,74 +106,6 @@ fn parts(page: &Page, rows: usize, nullable: bool) -> Option<Parts> {
         }
     };
     Some(Parts { valid, encoding, values })
-}
-
-/// Returns which values of a page of text contain the searched bytes, one bit each.
-fn search(encoding: Encoding, page: &[u8], count: usize, finder: &Finder<'_>) -> Option<BooleanBuffer> {
-    // The search covers all bytes, lengths too. Values are only visited if there is a match somewhere.
-    let Some(first) = finder.find(page) else { return Some(BooleanBuffer::new_unset(count)) };
-    if encoding == Encoding::DELTA_LENGTH_BYTE_ARRAY {
-        let (lengths, mut at) = lengths(page, count)?;
-        let mut lengths = lengths.into_iter();
-        return search_values(page, count, finder, first, || {
-            let start = at;
-            at += lengths.next()? as usize;
-            Some((start, at))
-        });
-    }
-    let mut at = 0usize;
-    search_values(page, count, finder, first, || {
-        let len = u32::from_le_bytes(page.get(at..at + 4)?.try_into().ok()?) as usize;
-        let start = at + 4;
-        at = start.checked_add(len)?;
-        Some((start, at))
-    })
-}
-
-/// Finds the values with matches. The first match is at `hit`; `next` returns the range of one value after the other.
-fn search_values(
-    bytes: &[u8],
-    count: usize,
-    finder: &Finder<'_>,
-    mut hit: usize,
-    mut next: impl FnMut() -> Option<(usize, usize)>,
-) -> Option<BooleanBuffer> {
-    let mut found = BooleanBufferBuilder::new(count);
-    let needle = finder.needle().len();
-    let mut done = 0;
-    let mut more = true;
-    while more && done < count {
-        let (start, end) = next()?;
-        if end > bytes.len() {
-            return None;
-        }
-        // A match may reach into a length or the next value, or lie in a length; then the search goes on after its
-        // start.
-        while more && hit < end && (hit < start || hit + needle > end) {
-            let next = finder.find(&bytes[hit + 1..]);
-            more = next.is_some();
-            hit += 1 + next.unwrap_or(0);
-        }
-        let inside = more && hit >= start && hit + needle <= end;
-        found.append(inside);
-        if inside {
-            let next = finder.find(&bytes[end..]);
-            more = next.is_some();
-            hit = end + next.unwrap_or(0);
-        }
-        done += 1;
-    }
-    found.append_n(count - done, false);
-    Some(found.finish())
-}
-
-/// Returns which entries of a plain dictionary page contain the searched bytes, one bit each.
-fn search_entries(page: &Page, finder: &Finder<'_>) -> Option<BooleanBuffer> {
-    let Page::DictionaryPage { buf, num_values, encoding, .. } = page else { return None };
-    if !matches!(encoding, Encoding::PLAIN | Encoding::PLAIN_DICTIONARY) {
-        return None;
-    }
-    search(Encoding::PLAIN, buf, *num_values as usize, finder)
 }
 
 /// Returns values that are stored one by one as an array of the column's type; `None` under the conditions of
@@ -404,11 +335,6 @@ impl Coded {
     }
 }
 
-/// Returns the bits at the places of the set bits of `at`, which has as many bits.
-fn picked(bits: &BooleanBuffer, at: &BooleanBuffer) -> BooleanBuffer {
-    at.set_indices().map(|place| bits.value(place)).collect()
-}
-
 /// Returns for each bit the number of set bits before it; NULL for one that is not set.
 fn spread(present: &BooleanBuffer) -> UInt32Array {
     let mut before = 0;
@@ -456,7 +382,7 @@ impl ObjectReader {
         let Some(leaf) = self.leaf(self.ids.at(root)) else { return Ok(None) };
         let descr = self.metadata.file_metadata().schema_descr().column(leaf);
         let column = self.metadata.row_group(group).column(leaf);
-        let contains = tests.tests()[test].contains.as_deref();
+        let pattern = tests.tests()[test].pattern.as_deref();
         let (physical, data_type) = (descr.physical_type(), self.fields[root].data_type());
         if descr.max_rep_level() > 0
             || descr.max_def_level() > 1
@@ -466,7 +392,7 @@ impl ObjectReader {
         }
         let coded = column.dictionary_page_offset().is_some();
         let has_deltas = column.encodings().any(|e| e == Encoding::DELTA_BINARY_PACKED);
-        if is_output && !coded && contains.is_none() && (physical == Type::BYTE_ARRAY || has_deltas) {
+        if is_output && !coded && pattern.is_none() && (physical == Type::BYTE_ARRAY || has_deltas) {
             // Its values would be decoded twice.
             return Ok(None);
         }
@@ -486,7 +412,6 @@ impl ObjectReader {
             let answers = tests.pass(test, values).ok().filter(|a| a.len() == values.len())?;
             Some(yes(answers))
         };
-        let finder = contains.map(Finder::new);
         let mut codes: Option<Answers> = None;
         let mut null_passes: Option<bool> = None;
         let mut any = false;
@@ -496,8 +421,8 @@ impl ObjectReader {
                 (PageRows::Dictionary, None) => continue,
                 (PageRows::Dictionary, Some(page)) => {
                     let page = load(page)?;
-                    if let Some(finder) = &finder {
-                        let Some(answers) = search_entries(&page, finder) else { return Ok(None) };
+                    if let Some(pattern) = pattern {
+                        let Some(answers) = pattern.search_entries(&page) else { return Ok(None) };
                         codes = Some(Answers::new(&answers));
                         continue;
                     }
@@ -525,18 +450,18 @@ impl ObjectReader {
                 continue;
             };
             // Only plain pages are large. A glanced page is not kept, and unpacked again if it is decoded.
-            let glance = finder.is_some() && !(is_output && any);
+            let glance = pattern.is_some() && !(is_output && any);
             let glanced = if glance { page.glance().map_err(&damaged)? } else { None };
             let loaded = if glanced.is_none() { Some(load(page)?) } else { None };
             let Some(page) = glanced.as_ref().or(loaded.as_deref()) else { return Ok(None) };
             let Some(Parts { valid, encoding, values }) = parts(page, rows, nullable) else { return Ok(None) };
             let count = valid.as_ref().map_or(rows, BooleanBuffer::count_set_bits);
             // The values of the page that belong to wanted rows, if they are few.
-            let some = own.filter(|_| few * FEW_VALUES_OF <= rows && finder.is_none());
+            let some = own.filter(|_| few * FEW_VALUES_OF <= rows && pattern.is_none());
             let some = some.map(|own| valid.as_ref().map_or(own.clone(), |valid| picked(&own, valid)));
-            let passed = match (encoding, &codes, &finder) {
-                (Encoding::PLAIN | Encoding::DELTA_LENGTH_BYTE_ARRAY, _, Some(finder)) => {
-                    search(encoding, &values, count, finder)
+            let passed = match (encoding, &codes, pattern) {
+                (Encoding::PLAIN | Encoding::DELTA_LENGTH_BYTE_ARRAY, _, Some(pattern)) => {
+                    pattern.search(encoding, &values, count)
                 }
                 (Encoding::PLAIN | Encoding::DELTA_LENGTH_BYTE_ARRAY | Encoding::DELTA_BINARY_PACKED, _, None) => {
                     let values = stored(encoding, &values, count, physical, data_type);
@@ -575,41 +500,5 @@ impl ObjectReader {
             return Ok(None);
         }
         Ok(Some(out.finish()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::segment::encode::put_delta;
-    use rand::rngs::StdRng;
-    use rand::{Rng, SeedableRng};
-
-    #[test]
-    fn a_search_of_a_page_is_one_of_each_value() {
-        let mut rng = StdRng::seed_from_u64(5);
-        for _ in 0..3000 {
-            // Few letters, and lengths that look like them.
-            let letter = |rng: &mut StdRng| *[b'a', b'b', 0, 1, 2].get(rng.random_range(0..5)).unwrap();
-            let needle: Vec<u8> = (0..rng.random_range(1..4)).map(|_| letter(&mut rng)).collect();
-            let values: Vec<Vec<u8>> = (0..rng.random_range(0..20))
-                .map(|_| (0..rng.random_range(0..8)).map(|_| letter(&mut rng)).collect())
-                .collect();
-            let mut page = Vec::new();
-            for value in &values {
-                page.extend((value.len() as u32).to_le_bytes());
-                page.extend(value);
-            }
-            let mut behind = Vec::new();
-            put_delta(&mut behind, values.iter().map(|v| v.len() as i64), true);
-            values.iter().for_each(|v| behind.extend(v));
-            for (encoding, page) in [(Encoding::PLAIN, page), (Encoding::DELTA_LENGTH_BYTE_ARRAY, behind)] {
-                let found = search(encoding, &page, values.len(), &Finder::new(&needle)).unwrap();
-                for (i, value) in values.iter().enumerate() {
-                    let contains = value.windows(needle.len()).any(|w| w == needle);
-                    assert_eq!(found.value(i), contains, "{encoding}: {needle:?} in {value:?} of {values:?}");
-                }
-            }
-        }
     }
 }

@@ -24,6 +24,7 @@ use roaring::RoaringBitmap;
 
 use super::convert::convert;
 use super::pages::{GroupPages, PagePart, PageRows};
+use super::places::{deposit, picked};
 use super::raw::yes;
 use super::{ColumnTests, ObjectReader, Result, ScanIo, SegmentError};
 use crate::table::schema::{ColumnId, TableColumn, TableSchema};
@@ -212,7 +213,7 @@ impl Kept {
         let mask = wanted.mask().expect("fewer than all rows");
         let of_own: BooleanBuffer = match &self.rows {
             None => mask.clone(),
-            Some(rows) => rows.set_indices().map(|row| mask.value(row)).collect(),
+            Some(rows) => picked(mask, rows),
         };
         Ok((self.column, dense(filter(&self.values, &BooleanArray::new(of_own, None))?)))
     }
@@ -758,16 +759,6 @@ fn start(total: usize, first_row: u32, scan: &Scan<'_>) -> Wanted {
         }
     }
     mask.map_or(Wanted::All(total), Wanted::new)
-}
-
-/// Returns those of `mask`'s set bits that `passed` selects; `passed` has one bit for each set bit of `mask`.
-pub(super) fn deposit(mask: &BooleanBuffer, passed: &BooleanBuffer) -> BooleanBuffer {
-    let mut out = BooleanBufferBuilder::new(mask.len());
-    out.append_n(mask.len(), false);
-    for (row, _) in mask.set_indices().zip(passed).filter(|(_, passed)| *passed) {
-        out.set_bit(row, true);
-    }
-    out.finish()
 }
 
 /// Returns the row addresses of a batch that a scan with [`Scan::row_address`] returned.

@@ -30,8 +30,8 @@ use dipper_store::chain::TxnId;
 use dipper_store::key::KeyEncoder;
 use dipper_store::segment::row::RowLayout;
 use dipper_store::segment::{
-    ColumnTest, ColumnTests, ObjectBuilder, ObjectReader, PageCache, Scan, SegmentError, WriteOptions, encode_segment,
-    key_hash, reseal,
+    ColumnTest, ColumnTests, ObjectBuilder, ObjectReader, PageCache, Scan, SegmentError, TextPattern, WriteOptions,
+    encode_segment, key_hash, reseal,
 };
 use dipper_store::table::data::{DataObject, ObjectId, Rows, Segment, SegmentId, Tablet};
 use dipper_store::table::schema::{Bounds, Distribution, Model, Partition, TableColumn, TableSchema};
@@ -224,11 +224,10 @@ impl ColumnTests for Asked {
     }
 
     fn pass(&self, test: usize, values: &ArrayRef) -> Result<BooleanArray, ArrowError> {
-        let Some(wanted) = &self.0[test].contains else {
+        let Some(pattern) = &self.0[test].pattern else {
             return Ok((0..values.len()).map(|i| Some(values.is_valid(i))).collect());
         };
-        let found = |text: &str| text.as_bytes().windows(wanted.len()).any(|w| w == wanted);
-        Ok(values.as_string_view().iter().map(|text| text.map(found)).collect())
+        Ok(values.as_string_view().iter().map(|text| text.map(|text| pattern.passes(text.as_bytes()))).collect())
     }
 
     fn told(&self, _: usize, _: usize, _: usize, _: Duration) {}
@@ -266,8 +265,10 @@ async fn read(sample: &Sample, bytes: Vec<u8>, object: &DataObject, exact: bool)
         Ok(found) => assert!(!exact || found == sample.rows, "wrong rows"),
         Err(e) => note(e),
     }
-    let test =
-        |column, contains: Option<&str>| ColumnTest { column, contains: contains.map(|c| c.as_bytes().to_vec()) };
+    let test = |column, contains: Option<&str>| ColumnTest {
+        column,
+        pattern: contains.and_then(|text| TextPattern::containing(text.as_bytes())).map(Arc::new),
+    };
     let asked = Asked(vec![test(2, Some("value 1")), test(1, Some("text")), test(3, None)]);
     let mask = BooleanBuffer::collect_bool(1 << 10, |i| i % 3 != 1);
     let deleted: RoaringBitmap = (0..100).map(|i| i * 7).collect();

@@ -21,7 +21,7 @@ use crate::segment::options::{ColumnPlan, Plan};
 use crate::segment::*;
 use crate::table::schema::{Model, TableColumn};
 
-/// Lets a value pass by its text: one in a given number, or those that contain some bytes.
+/// Lets a value pass by its text: one in a given number, or those that fit a pattern.
 #[derive(Debug)]
 pub(super) struct ByText {
     pub(super) tests: Vec<ColumnTest>,
@@ -40,7 +40,15 @@ impl ByText {
                 continue;
             }
             let text = types[column] == DataType::Utf8View;
-            tests.push(ColumnTest { column, contains: (text && rng.random_bool(0.3)).then(|| b"a".to_vec()) });
+            let patterns: [(&[&[u8]], bool); 4] = [
+                (&[b"", b"a", b""], false),
+                (&[b"", b"a", b""], true),
+                (&[b"", b"a", b"b", b""], false),
+                (&[b"a", b"b"], true),
+            ];
+            let pattern = (text && rng.random_bool(0.5)).then(|| patterns[rng.random_range(0..4)]);
+            let pattern = pattern.and_then(|(texts, negated)| TextPattern::new(texts, negated)).map(Arc::new);
+            tests.push(ColumnTest { column, pattern });
             one_in.push([1, 2, 3, 40, 3000][rng.random_range(0..5)]);
         }
         ByText { tests, one_in, nulls: rng.random_bool(0.5) }
@@ -69,12 +77,12 @@ impl ColumnTests for ByText {
     fn pass(&self, test: usize, values: &ArrayRef) -> Result<BooleanArray, ArrowError> {
         let options = FormatOptions::default();
         let texts = ArrayFormatter::try_new(values, &options)?;
-        let contains = self.tests[test].contains.as_ref().map(|c| std::str::from_utf8(c).unwrap());
+        let pattern = self.tests[test].pattern.as_ref();
         Ok((0..values.len())
-            .map(|i| match (values.is_null(i), contains) {
+            .map(|i| match (values.is_null(i), pattern) {
                 (true, Some(_)) => None,
                 (true, None) => self.nulls.then_some(true),
-                (false, Some(contains)) => Some(texts.value(i).to_string().contains(contains)),
+                (false, Some(pattern)) => Some(pattern.passes(texts.value(i).to_string().as_bytes())),
                 (false, None) => {
                     Some(crc32c::crc32c(texts.value(i).to_string().as_bytes()).is_multiple_of(self.one_in[test]))
                 }
@@ -193,7 +201,7 @@ async fn a_test_is_asked_about_rows_that_passed_those_before_it() {
             let (bytes, object) = object(&Arc::new(options), 0, &[vec![batch.clone()]]);
             let stored = Stored::new(bytes).await;
             let reader = stored.open(&object).await.unwrap();
-            let tests = [0, 1].map(|column| ColumnTest { column, contains: None });
+            let tests = [0, 1].map(|column| ColumnTest { column, pattern: None });
             let tests = Counted { tests, asked: Default::default() };
             let scan = Scan { tests: Some(&tests), ..Scan::new(&schema, &[]) };
             let mut found = 0;
