@@ -13,48 +13,45 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, PrimitiveArray};
 use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, DecimalType, Int32Type, Int64Type, UInt64Type};
 use datafusion::logical_expr::EmitTo;
+use dipper_operators::numbers;
 
 /// Numbers that are summed here.
-pub(super) trait Summed: ArrowPrimitiveType + Debug + Send {
+pub(super) trait Summed: ArrowPrimitiveType + Debug + Send + Sized {
     /// Whether a sum that did not wrap is a value of `data_type`.
     fn fits(_: Self::Native, _: &DataType) -> bool {
         true
     }
 
-    /// Returns the sum and the carry of values without NULLs.
-    fn sum(values: &[Self::Native]) -> (Self::Native, i64) {
+    /// Returns the sum and the carry of the values that are not NULL.
+    fn sum(values: &PrimitiveArray<Self>) -> (Self::Native, i64) {
         let (mut sum, mut carry) = (Self::Native::ZERO, 0);
-        values.iter().for_each(|v| carry += add(&mut sum, *v));
+        values.iter().flatten().for_each(|v| carry += add(&mut sum, v));
         (sum, carry)
     }
 }
 
 impl Summed for Int64Type {
-    /// Sums halves of 32 bits, which do not wrap: no addition waits for a carry, so many are done at once.
-    fn sum(values: &[i64]) -> (i64, i64) {
-        let mut sum = 0;
-        for part in values.chunks(HALVES_MAX) {
-            let (low, high) = part.iter().fold((0_u64, 0_i64), |(l, h), v| (l + u64::from(*v as u32), h + (*v >> 32)));
-            sum += (i128::from(high) << 32) + i128::from(low);
-        }
+    fn sum(values: &PrimitiveArray<Self>) -> (i64, i64) {
+        let sum = numbers::sum_i64(values);
         let own = sum as i64;
         (own, ((sum - i128::from(own)) >> 64) as i64)
     }
 }
 
 impl Summed for UInt64Type {
-    fn sum(values: &[u64]) -> (u64, i64) {
-        let sum: u128 = values.iter().map(|v| u128::from(*v)).sum();
+    fn sum(values: &PrimitiveArray<Self>) -> (u64, i64) {
+        let sum = numbers::sum_u64(values);
         (sum as u64, (sum >> 64) as i64)
     }
 }
 
-/// The largest number of values whose halves sum up within 64 bits.
-const HALVES_MAX: usize = 1 << 30;
-
 impl Summed for Decimal128Type {
     fn fits(sum: i128, data_type: &DataType) -> bool {
         matches!(data_type, DataType::Decimal128(p, _) if Self::is_valid_decimal_precision(sum, *p))
+    }
+
+    fn sum(values: &PrimitiveArray<Self>) -> (i128, i64) {
+        numbers::sum_i128(values)
     }
 }
 
@@ -105,12 +102,7 @@ impl<T: Summed> Default for Total<T> {
 impl<T: Summed> Total<T> {
     fn of(values: &PrimitiveArray<T>) -> Self {
         let count = (values.len() - values.null_count()) as i64;
-        if values.null_count() == 0 {
-            let (sum, carry) = T::sum(values.values());
-            return Total { sum, carry, count };
-        }
-        let (mut sum, mut carry) = (T::Native::ZERO, 0);
-        values.iter().flatten().for_each(|v| carry += add(&mut sum, v));
+        let (sum, carry) = T::sum(values);
         Total { sum, carry, count }
     }
 
@@ -201,22 +193,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn halves_add_up_to_the_whole() {
+    fn sums_and_carries_add_up_to_the_whole() {
         let mut state = 1_u64;
-        let values: Vec<i64> = (0..10_000)
+        let values: Vec<Option<i64>> = (0..10_000)
             .map(|i| {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                [state as i64, i64::MAX, i64::MIN, -1, (state >> 40) as i64][i % 5]
+                let value = [state as i64, i64::MAX, i64::MIN, -1, (state >> 40) as i64][i % 5];
+                (state >> 60 > 2).then_some(value)
             })
             .collect();
         for part in [&values[..0], &values[..1], &values[..3], &values[1..7], &values] {
-            let (sum, carry) = Int64Type::sum(part);
-            let whole: i128 = part.iter().map(|v| i128::from(*v)).sum();
+            let given = || part.iter().flatten();
+            let signed: PrimitiveArray<Int64Type> = part.iter().copied().collect();
+            let (sum, carry) = Int64Type::sum(&signed);
+            let whole: i128 = given().map(|v| i128::from(*v)).sum();
             assert_eq!(i128::from(sum) + (i128::from(carry) << 64), whole);
-            let unsigned: Vec<u64> = part.iter().map(|v| *v as u64).collect();
+            let unsigned: PrimitiveArray<UInt64Type> = part.iter().map(|v| v.map(|v| v as u64)).collect();
             let (sum, carry) = UInt64Type::sum(&unsigned);
-            let whole: i128 = unsigned.iter().map(|v| i128::from(*v)).sum();
+            let whole: i128 = given().map(|v| i128::from(*v as u64)).sum();
             assert_eq!(i128::from(sum) + (i128::from(carry) << 64), whole);
+            let decimals: PrimitiveArray<Decimal128Type> =
+                part.iter().map(|v| v.map(|v| i128::from(v) << 10)).collect();
+            let whole: i128 = given().map(|v| i128::from(*v) << 10).sum();
+            assert_eq!(Decimal128Type::sum(&decimals), (whole, 0));
+            let end: PrimitiveArray<Decimal128Type> = vec![i128::MAX, 1, i128::MAX, 1].into();
+            assert_eq!(Decimal128Type::sum(&end), (0, 1));
         }
     }
 }

@@ -21,7 +21,7 @@ use super::adapted::{Adapted, Takes};
 use super::extreme::{Best, BestRows, is_nested};
 use super::kept::can_keep;
 use super::sketch_aggregate::bitmap_union_count;
-use super::{moments, percentile};
+use super::{float_extreme, moments, percentile};
 use crate::metadata::TYPE_KEY;
 
 /// Registers the aggregates of this file.
@@ -180,7 +180,10 @@ impl AggregateUDFImpl for Extreme {
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         match args.return_field.data_type() {
             nested if is_nested(nested) => Ok(Box::new(Best::of(self.greatest, nested.clone()))),
-            _ => self.inner.accumulator(args),
+            plain => match float_extreme::accumulator(self.greatest, plain) {
+                Some(own) => Ok(own),
+                None => self.inner.accumulator(args),
+            },
         }
     }
 
@@ -194,7 +197,10 @@ impl AggregateUDFImpl for Extreme {
     fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
         match args.return_field.data_type() {
             nested if is_nested(nested) => Ok(Box::new(BestRows::of(self.greatest, nested.clone())?)),
-            _ => self.inner.create_groups_accumulator(args),
+            plain => match float_extreme::groups(self.greatest, plain) {
+                Some(own) => Ok(own),
+                None => self.inner.create_groups_accumulator(args),
+            },
         }
     }
 

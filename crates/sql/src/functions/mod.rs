@@ -38,6 +38,7 @@ mod distances;
 pub(crate) mod distinct;
 mod encryption;
 mod extreme;
+mod float_extreme;
 mod floats;
 mod full_text;
 mod func;
