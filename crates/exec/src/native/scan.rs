@@ -465,11 +465,11 @@ impl NativeScanExec {
     }
 
     /// The row count is exact as long as nothing filters. Bounds of columns hold for every row; their counts are those
-    /// of all rows ever loaded. Where all of these are returned, both are exact.
+    /// of all rows ever loaded. Where all of these are returned, both are exact. The size is that of the returned
+    /// columns in memory, by which joins choose the side that they keep.
     fn statistics(&self) -> Statistics {
         let spec = &self.spec;
         let rows = spec.rows as usize;
-        let bytes: u64 = spec.segments.iter().map(|s| s.described().bytes).sum();
         let filtered = !self.predicates.is_empty();
         let fetched = self.fetch.map_or(rows, |n| n.min(rows));
         let is_exact = spec.is_described && !filtered && self.fetch.is_none();
@@ -479,9 +479,11 @@ impl NativeScanExec {
                 known => known,
             })
             .collect();
+        let row_bytes = |at: &usize| super::statistics::row_bytes(spec.known(*at), spec.schema.field(*at).data_type());
+        let row_bytes: usize = self.projection.iter().map(row_bytes).sum();
         Statistics {
             num_rows: if filtered { Precision::Inexact(fetched) } else { Precision::Exact(fetched) },
-            total_byte_size: Precision::Inexact(bytes as usize),
+            total_byte_size: Precision::Inexact(fetched.saturating_mul(row_bytes)),
             column_statistics: columns,
         }
     }
