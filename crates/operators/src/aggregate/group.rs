@@ -22,6 +22,13 @@ const CHUNK_FIRST: usize = 16;
 /// The bytes of a table that stays in the cache of a core beside what else is needed.
 const TABLE_BYTES: usize = 512 << 10;
 
+/// The bytes of a table that has all groups of its thread, if these are not too many. It lies in the cache that cores
+/// share, where a row waits longer; but the row is neither written nor merged later.
+const LARGE_BYTES: usize = 16 << 20;
+
+/// Slots of a table that stays in the cache of a core.
+const SLOTS_NEAR: usize = TABLE_BYTES / size_of::<u64>();
+
 /// Rows that are grouped at once.
 const ROWS: usize = 1024;
 
@@ -39,8 +46,14 @@ pub(super) const SLOT_SHIFT: u32 = super::NULL_BITS;
 pub struct Grouper {
     layout: Arc<Layout>,
     level: u32,
-    /// The most groups that the table has.
+    /// The most groups that a table in the cache of a core has.
+    small: usize,
+    /// The most groups of a table that has all of its thread; as many as `small` if there is no such table.
+    large: usize,
+    /// The most groups that the table has now.
     most: usize,
+    /// Whether there was a larger table. It is tried once.
+    grown: bool,
     /// The number of rows after which there may be as many groups more.
     step: usize,
     /// Half of the hash and the number of a group plus 1; 0 if there is no group.
@@ -52,6 +65,8 @@ pub struct Grouper {
     texts: Texts,
     /// The rows that the table has taken.
     rows: usize,
+    /// All rows that were taken.
+    seen: usize,
     /// The number of times that rows still pass by the table.
     passing: usize,
     kept: Records,
@@ -78,9 +93,9 @@ pub(super) struct Partition {
 }
 
 impl Partition {
-    /// Appends a record whose long texts are in `texts`.
+    /// Appends a record; `long` says where its long texts are, by their number, place and length.
     #[inline]
-    fn push(&mut self, layout: &Layout, record: &[u64], texts: &Texts) {
+    fn push<'a>(&mut self, layout: &Layout, record: &[u64], long: impl Fn(usize, u64, usize) -> &'a [u8]) {
         let width = record.len();
         if self.chunks.last().is_none_or(|chunk| chunk.capacity() - chunk.len() < width) {
             self.grow(width);
@@ -88,10 +103,10 @@ impl Partition {
         let Some(chunk) = self.chunks.last_mut() else { return };
         let at = chunk.len();
         chunk.extend_from_slice(record);
-        for word in layout.texts() {
+        for (number, word) in layout.texts().enumerate() {
             let length = length(record[word]);
             if length > SHORT {
-                chunk[at + word + 1] = self.texts.push(texts.get(record[word + 1], length));
+                chunk[at + word + 1] = self.texts.push(long(number, record[word + 1], length));
             }
         }
     }
@@ -177,10 +192,11 @@ impl Grouper {
     /// Returns a grouper without rows. The records of a partition of one level come apart on the next `level`. `most`
     /// is the number of groups that the table has at most; 0: as many as fit in the cache.
     pub fn new(layout: Arc<Layout>, level: u32, most: usize) -> Grouper {
-        let most = match most {
-            // A group takes a record and two slots.
-            0 => (TABLE_BYTES / (layout.record_bytes() + 2 * size_of::<u64>())).clamp(2 * ROWS, 16 * ROWS),
-            most => most,
+        // A group takes a record and two slots.
+        let group_bytes = layout.record_bytes() + 2 * size_of::<u64>();
+        let (most, large) = match most {
+            0 => ((TABLE_BYTES / group_bytes).clamp(2 * ROWS, 16 * ROWS), LARGE_BYTES / group_bytes),
+            most => (most, most),
         };
         let step = (most / 2).clamp(1, ROWS);
         let slots = vec![0; first_slots(most)];
@@ -188,13 +204,17 @@ impl Grouper {
         Grouper {
             layout,
             level: level.min(LEVELS - 1),
+            small: most,
+            large,
             most,
+            grown: false,
             step,
             slots,
             records: Vec::new(),
             groups: 0,
             texts: Texts::default(),
             rows: 0,
+            seen: 0,
             passing: 0,
             kept,
             keys: Keys::default(),
@@ -219,7 +239,7 @@ impl Grouper {
                     state.update(&layout, &mut self.records, &rows, argument.as_ref());
                 }
             }
-            self.pass();
+            self.pass(from);
             from += many;
         }
     }
@@ -257,7 +277,7 @@ impl Grouper {
                 let at = *group as usize * layout.width;
                 states::merge(&layout, &mut self.records[at..at + layout.width], &record);
             }
-            self.pass();
+            self.pass(from);
             from += many;
         }
     }
@@ -265,13 +285,25 @@ impl Grouper {
     /// Makes sure that the table takes this many groups more.
     fn make_room(&mut self, groups: usize) {
         if self.groups + groups > self.most {
-            // Where nearly every row is a group of its own, rows pass by the table for a while.
-            if self.rows - self.groups < self.groups / 8 {
-                self.passing = PASSING * self.most.div_ceil(self.step);
+            match self.larger() {
+                Some(most) => (self.most, self.grown) = (most, true),
+                None => {
+                    // Where nearly every row is a group of its own, rows pass by the table for a while.
+                    if self.rows - self.groups < self.groups / 8 {
+                        self.passing = PASSING * self.small.div_ceil(self.step);
+                    }
+                    self.empty();
+                    if self.most > self.small {
+                        // There were more groups than were expected.
+                        self.most = self.small;
+                        self.records = Vec::new();
+                        self.slots = vec![0; first_slots(self.small)];
+                    }
+                }
             }
-            self.empty();
         }
         self.rows += groups;
+        self.seen += groups;
         if 2 * (self.groups + groups) > self.slots.len() {
             let many = (2 * self.slots.len()).max((2 * (self.groups + groups)).next_power_of_two());
             self.slots.clear();
@@ -287,32 +319,51 @@ impl Grouper {
         }
     }
 
+    /// Returns how many groups a table is to have instead of this one, which is full. `None` if a larger one would not
+    /// help.
+    ///
+    /// If the values of keys come in any order and are equally frequent, then of `g` groups that came the share of rows
+    /// that were none of a new group is about `g / 2n` if there are `n` groups in all. A table for twice as many is worth
+    /// its memory if about half as many rows as groups came already, for as many again are likely to come.
+    fn larger(&self) -> Option<usize> {
+        let again = self.rows - self.groups;
+        let all = (self.groups.checked_mul(self.groups)? / 2).checked_div(again)?;
+        let helps = !self.grown && all + all / 4 <= self.large && 2 * self.seen >= all;
+        helps.then(|| (2 * all.max(self.most)).min(self.large)).filter(|most| *most > self.most)
+    }
+
     /// Appends the groups of the table to the partitions.
     fn empty(&mut self) {
         if self.groups == 0 {
             return;
         }
-        self.append();
+        self.append(None);
         self.slots.fill(0);
         self.kept.emptied += 1;
     }
 
-    /// Appends rows that pass by the table to the partitions.
-    fn pass(&mut self) {
+    /// Appends rows that pass by the table to the partitions; `from` is the first one.
+    fn pass(&mut self, from: usize) {
         if self.passing > 0 {
-            self.append();
+            self.append(Some(from));
             self.passing -= 1;
             // The same group may come again.
             self.kept.emptied += 2;
         }
     }
 
-    fn append(&mut self) {
+    /// Appends the records of the table to the partitions. Those of rows that pass by the table have their long texts
+    /// where the rows do, the first of which is `passing`.
+    fn append(&mut self, passing: Option<usize>) {
         let layout = &*self.layout;
         let shift = u64::BITS - PARTITION_BITS * (self.level + 1);
-        for record in self.records.chunks_exact(layout.width) {
+        for (number, record) in self.records.chunks_exact(layout.width).enumerate() {
             let partition = (record[0] >> shift) as usize & (PARTITIONS - 1);
-            self.kept.partitions[partition].push(layout, record, &self.texts);
+            let partition = &mut self.kept.partitions[partition];
+            match passing {
+                None => partition.push(layout, record, |_, place, length| self.texts.get(place, length)),
+                Some(from) => partition.push(layout, record, |text, _, _| self.keys.texts[text].long(from + number)),
+            }
         }
         self.records.clear();
         self.texts.clear();
@@ -324,14 +375,18 @@ impl Grouper {
         self.found.clear();
         self.found.reserve(rows);
         if self.passing > 0 {
-            let layout = Arc::clone(&self.layout);
-            for row in 0..rows {
-                let group = self.groups as u32;
-                self.add(&layout, from, row);
-                self.found.push(group);
+            // Each row is a group of its own.
+            let layout = &*self.layout;
+            self.records.reserve(rows * layout.width);
+            for key in self.keys.words.chunks_exact(layout.key_words).take(rows) {
+                self.records.extend_from_slice(key);
+                self.records.extend_from_slice(&layout.initial);
             }
+            self.found.extend(0..rows as u32);
+            self.groups = rows;
             return;
         }
+        self.touch(rows);
         match self.layout.fixed {
             1 => self.find_by::<1>(from, rows),
             2 => self.find_by::<2>(from, rows),
@@ -339,6 +394,23 @@ impl Grouper {
             4 => self.find_by::<4>(from, rows),
             _ => self.find_by::<0>(from, rows),
         }
+    }
+
+    /// Reads where the rows' groups should be in a table that is not in the cache of a core, all slots and then all
+    /// records. These reads wait for memory together; those of [`find_by`](Self::find_by) wait one after the other.
+    fn touch(&self, rows: usize) {
+        if self.slots.len() <= SLOTS_NEAR {
+            return;
+        }
+        let (key_words, width, mask) = (self.layout.key_words, self.layout.width, self.slots.len() - 1);
+        let slot = |key: &[u64]| self.slots[(key[0] >> SLOT_SHIFT) as usize & mask];
+        let keys = || self.keys.words.chunks_exact(key_words).take(rows);
+        std::hint::black_box(keys().fold(0, |all, key| all | slot(key)));
+        let record = |found: u64| match found {
+            0 => 0,
+            found => self.records[(found as u32 - 1) as usize * width],
+        };
+        std::hint::black_box(keys().fold(0, |all, key| all | record(slot(key))));
     }
 
     fn find_by<const F: usize>(&mut self, from: usize, rows: usize) {
@@ -403,7 +475,8 @@ impl Grouper {
     pub fn take(&mut self) -> Records {
         self.empty();
         (self.records, self.texts) = (Vec::new(), Texts::default());
-        self.slots = vec![0; first_slots(self.most)];
+        self.most = self.small;
+        self.slots = vec![0; first_slots(self.small)];
         std::mem::replace(&mut self.kept, Records::new(Arc::clone(&self.layout)))
     }
 }

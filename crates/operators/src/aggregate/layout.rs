@@ -23,9 +23,9 @@ pub enum Function {
     Sum,
     /// The exact sum and the number of values.
     Average,
-    /// The least value.
+    /// The least value; of floats in IEEE's totalOrder.
     Min,
-    /// The greatest value.
+    /// The greatest value; of floats in IEEE's totalOrder.
     Max,
 }
 
@@ -99,6 +99,7 @@ fn work(function: Function, argument: Option<&DataType>) -> Option<Work> {
             let greatest = function == Function::Max;
             match of {
                 Decimal128(..) => Some(Work::WideExtreme { greatest }),
+                Float32 | Float64 => Some(Work::FloatExtreme { greatest }),
                 _ if of.is_unsigned_integer() => Some(Work::UnsignedExtreme { greatest }),
                 Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) => Some(Work::SignedExtreme { greatest }),
                 _ if of.is_signed_integer() => Some(Work::SignedExtreme { greatest }),

@@ -132,13 +132,14 @@ impl Merge {
         for _ in 0..records {
             let Some(chunk) = self.chunks.get(self.chunk) else { return };
             let texts = &self.texts[chunk.texts];
-            self.scratch.copy_from_slice(&chunk.words[self.record * width..][..width]);
+            let place = self.record * width;
+            let hash = chunk.words[place];
+            let from = self.chunk;
             let number = (self.chunk << CHUNK_BITS | self.record) as u32;
             self.record += 1;
             if self.record * width == chunk.words.len() {
                 (self.chunk, self.record) = (self.chunk + 1, 0);
             }
-            let hash = self.scratch[0];
             let mut at = (hash >> SLOT_SHIFT) as usize & mask;
             loop {
                 let found = self.slots[at];
@@ -148,6 +149,8 @@ impl Merge {
                     break;
                 }
                 if found >> 32 == hash >> 32 {
+                    // Most records with the same half of the hash are of the same group.
+                    self.scratch.copy_from_slice(&self.chunks[from].words[place..][..width]);
                     let first = (found as u32 - 1) as usize;
                     let chunk = &mut self.chunks[first >> CHUNK_BITS];
                     let own = &self.texts[chunk.texts];

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Decimal128Type, Float64Type, Int64Type, UInt64Type};
+use arrow_array::types::{Decimal128Type, Float32Type, Float64Type, Int64Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, Float64Array, Int32Array, Int64Array, UInt64Array};
 use arrow_buffer::{ArrowNativeType, NullBuffer};
 use arrow_schema::{ArrowError, DataType};
@@ -35,6 +35,8 @@ pub(super) enum Work {
     UnsignedExtreme { greatest: bool },
     /// Keeps a number of 128 bits.
     WideExtreme { greatest: bool },
+    /// Keeps the rank of a float in IEEE's totalOrder.
+    FloatExtreme { greatest: bool },
 }
 
 /// The least and the greatest signed number of 64 bits.
@@ -48,8 +50,8 @@ impl Work {
             Work::Count | Work::Double => &[0],
             Work::Integer | Work::Unsigned => &[0, 0],
             Work::Decimal => &[0, 0, 0],
-            Work::SignedExtreme { greatest: true } => &[LEAST],
-            Work::SignedExtreme { greatest: false } => &[GREATEST],
+            Work::SignedExtreme { greatest: true } | Work::FloatExtreme { greatest: true } => &[LEAST],
+            Work::SignedExtreme { greatest: false } | Work::FloatExtreme { greatest: false } => &[GREATEST],
             Work::UnsignedExtreme { greatest: true } => &[0],
             Work::UnsignedExtreme { greatest: false } => &[u64::MAX],
             Work::WideExtreme { greatest: true } => &[0, LEAST],
@@ -109,6 +111,18 @@ fn keep_wide(words: &mut [u64], value: i128, greatest: bool) {
     put_wide(words, if greatest { kept.max(value) } else { kept.min(value) });
 }
 
+/// Returns the rank of a double, and the double of a rank: the other bits of negative numbers are inverted.
+#[inline(always)]
+fn rank(bits: i64) -> i64 {
+    bits ^ ((bits >> 63) as u64 >> 1) as i64
+}
+
+/// Like [`rank`].
+#[inline(always)]
+fn rank_of_float(bits: i32) -> i32 {
+    bits ^ ((bits >> 31) as u32 >> 1) as i32
+}
+
 /// The groups of some rows of a batch.
 pub(super) struct Rows<'a> {
     /// The first row.
@@ -159,6 +173,18 @@ impl State {
                 let values = &values.as_primitive::<Decimal128Type>().values()[from..to];
                 each.run(|row, words| keep_wide(words, values[row], greatest));
             }
+            Work::FloatExtreme { greatest } => match values.data_type() {
+                DataType::Float32 => {
+                    let values = &values.as_primitive::<Float32Type>().values()[from..to];
+                    let rank = |row: usize| i64::from(rank_of_float(values[row].to_bits() as i32));
+                    each.run(|row, words| keep_signed(&mut words[0], rank(row), greatest));
+                }
+                _ => {
+                    let values = &values.as_primitive::<Float64Type>().values()[from..to];
+                    let rank = |row: usize| rank(values[row].to_bits() as i64);
+                    each.run(|row, words| keep_signed(&mut words[0], rank(row), greatest));
+                }
+            },
         }
     }
 
@@ -174,7 +200,9 @@ impl State {
                 into[2] = (into[2] as i64 + from[2] as i64) as u64;
             }
             Work::Double => add_double(&mut into[0], f64::from_bits(from[0])),
-            Work::SignedExtreme { greatest } => keep_signed(&mut into[0], from[0] as i64, greatest),
+            Work::SignedExtreme { greatest } | Work::FloatExtreme { greatest } => {
+                keep_signed(&mut into[0], from[0] as i64, greatest);
+            }
             Work::UnsignedExtreme { greatest } => keep_unsigned(&mut into[0], from[0], greatest),
             Work::WideExtreme { greatest } => keep_wide(into, wide(from), greatest),
         }
@@ -302,6 +330,14 @@ pub(super) fn columns<'a>(
         Work::SignedExtreme { .. } | Work::UnsignedExtreme { .. } => {
             let data_type = argument.as_ref().unwrap_or(&DataType::Null);
             columns.push(fixed_array(data_type, records.map(|record| record[word]), nulls)?);
+        }
+        Work::FloatExtreme { .. } => {
+            let data_type = argument.as_ref().unwrap_or(&DataType::Null);
+            let bits = |record: &[u64]| match data_type {
+                DataType::Float32 => rank_of_float(record[word] as i32) as u32 as u64,
+                _ => rank(record[word] as i64) as u64,
+            };
+            columns.push(fixed_array(data_type, records.map(bits), nulls)?);
         }
         Work::WideExtreme { .. } => {
             let data_type = argument.as_ref().unwrap_or(&DataType::Null);

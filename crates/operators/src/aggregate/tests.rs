@@ -74,6 +74,7 @@ fn aggregates() -> Vec<Aggregate> {
     for function in [Function::Min, Function::Max] {
         add(function, &[Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64, Date32]);
         add(function, &[Timestamp(TimeUnit::Microsecond, None), Decimal128(20, 3), Decimal128(38, 0)]);
+        add(function, &[Float32, Float64]);
     }
     all
 }
@@ -212,6 +213,8 @@ struct Seen {
     double: f64,
     least: Option<i128>,
     greatest: Option<i128>,
+    /// Of floats: the least and the greatest of the values.
+    floats: Option<(f64, f64)>,
 }
 
 impl Seen {
@@ -226,6 +229,19 @@ impl Seen {
         self.count += 1;
         if let DataType::Float64 = array.data_type() {
             self.double += array.as_primitive::<Float64Type>().value(row);
+        }
+        let float = match array.data_type() {
+            DataType::Float64 => Some(array.as_primitive::<Float64Type>().value(row)),
+            DataType::Float32 => Some(array.as_primitive::<Float32Type>().value(row).into()),
+            _ => None,
+        };
+        if let Some(value) = float {
+            let (least, greatest) = self.floats.unwrap_or((value, value));
+            let less = |a: f64, b: f64| a.total_cmp(&b).is_lt();
+            self.floats = Some((
+                if less(value, least) { value } else { least },
+                if less(greatest, value) { value } else { greatest },
+            ));
         }
         if let Cell::Number(value) = cell(array, row) {
             self.add_exact(value >> 64, value & i128::from(u64::MAX));
@@ -299,6 +315,18 @@ fn check(aggregate: &Aggregate, seen: &Seen, columns: &[ArrayRef], row: usize) {
     let some = seen.count > 0;
     match aggregate.function {
         Function::Count => assert_eq!(number(0), Cell::Number(seen.count.into())),
+        Function::Min | Function::Max if aggregate.argument.as_ref().is_some_and(DataType::is_floating) => {
+            let found = columns[0].is_valid(row).then(|| match columns[0].data_type() {
+                DataType::Float32 => f64::from(columns[0].as_primitive::<Float32Type>().value(row)),
+                _ => columns[0].as_primitive::<Float64Type>().value(row),
+            });
+            let wanted = seen.floats.map(|(least, greatest)| match aggregate.function {
+                Function::Min => least,
+                _ => greatest,
+            });
+            assert_eq!(columns[0].data_type(), aggregate.argument.as_ref().unwrap());
+            assert_eq!(found.map(f64::to_bits), wanted.map(f64::to_bits));
+        }
         Function::Min => {
             assert_eq!((number(0), columns[0].data_type()), (extreme(seen.least), aggregate.argument.as_ref().unwrap()))
         }
@@ -449,7 +477,6 @@ fn types_that_the_kernel_has_not_are_refused() {
         (Function::Sum, Int32),
         (Function::Sum, Utf8View),
         (Function::Average, UInt64),
-        (Function::Max, Float64),
         (Function::Min, Utf8View),
         (Function::Min, Boolean),
         (Function::Sum, Decimal256(60, 2)),
@@ -485,6 +512,52 @@ fn a_full_table_starts_anew_and_few_groups_stay_in_it() {
     // One table that was emptied once needs no merging.
     let merge = Merge::new(layout, &mut [records], 0..PARTITIONS).unwrap();
     assert_eq!(merge.table_bytes(), 100 * size_of::<u32>());
+}
+
+/// Counts the rows of each number, which are below `of`, and returns the number of records before they were merged.
+fn counted(grouper: &mut Grouper, layout: &Arc<Layout>, numbers: &[i64], of: usize) -> usize {
+    for numbers in numbers.chunks(8192) {
+        let keys: ArrayRef = Arc::new(Int64Array::from(numbers.to_vec()));
+        grouper.update(&[keys], &[None], numbers.len());
+    }
+    let records = grouper.take();
+    let before = (0..PARTITIONS).map(|partition| records.len(partition)).sum();
+    let mut groups = Merge::new(Arc::clone(layout), &mut [records], 0..PARTITIONS).expect("some rows").finish();
+    let (mut found, mut expected) = (vec![0; of], vec![0; of]);
+    while let Some(output) = groups.next(8192).unwrap() {
+        let counts = output.states[0][0].as_primitive::<Int64Type>().values().iter();
+        for (number, count) in output.keys[0].as_primitive::<Int64Type>().values().iter().zip(counts) {
+            assert_eq!(found[*number as usize], 0, "a group comes once");
+            found[*number as usize] = *count;
+        }
+    }
+    numbers.iter().for_each(|number| expected[*number as usize] += 1);
+    assert_eq!(found, expected);
+    before
+}
+
+#[test]
+fn a_table_grows_if_it_then_has_all_groups() {
+    let layout = Arc::new(layout(&[DataType::Int64], &[(Function::Count, None)]).unwrap());
+    let mut random = Random(7);
+    let grouper = || Grouper::new(Arc::clone(&layout), 0, 0);
+    let mut numbers = |of: usize, rows: usize| -> Vec<i64> { (0..rows).map(|_| random.below(of) as i64).collect() };
+    // Each group has six rows in any order. A tenth of the rows come before that is known.
+    let (of, rows) = (100_000, 600_000);
+    let records = counted(&mut grouper(), &layout, &numbers(of, rows), of);
+    assert!(records < 300_000, "{records}");
+    // So many groups have no table.
+    let (of, rows) = (10_000_000, 600_000);
+    let records = counted(&mut grouper(), &layout, &numbers(of, rows), of);
+    assert!(records > 580_000, "{records}");
+    // More groups come than were expected: the table starts anew, and stays small.
+    let (of, mut changing) = (400_000, numbers(40_000, 300_000));
+    changing.extend(numbers(of, 400_000));
+    let mut grouper = grouper();
+    let records = counted(&mut grouper, &layout, &changing, of);
+    assert!((300_000..600_000).contains(&records), "{records}");
+    let held = grouper.bytes();
+    assert!(held < 1 << 20, "{held}");
 }
 
 #[test]
