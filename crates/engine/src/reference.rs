@@ -46,7 +46,6 @@ fn values(kind: Kind) -> String {
     match kind {
         Kind::OnOff => "ON, OFF".into(),
         Kind::TrueFalse => "true, false".into(),
-        Kind::False(_) => "false".into(),
         Kind::Int(least, most) => match (least, most) {
             (i64::MIN, i64::MAX) => "integer".into(),
             (least, i64::MAX) => format!("integer from {least}"),

@@ -18,8 +18,6 @@ pub enum Kind {
     OnOff,
     /// Doris's boolean, shown as true and false.
     TrueFalse,
-    /// Doris's boolean for something that does not exist here: true is refused, with this advice.
-    False(&'static str),
     /// An integer, both ends included.
     Int(i64, i64),
     /// One of these words, in any case.
@@ -113,7 +111,7 @@ pub(crate) const fn fact(name: &'static str, value: &'static str, kind: Kind, do
     define(name, value, kind, Settable::Never, Effect::Echo, doc)
 }
 
-use Kind::{Charset, Collation, False, Int, OnOff, OneOf, SqlMode, Text, TimeZone, TrueFalse};
+use Kind::{Charset, Collation, Int, OnOff, OneOf, SqlMode, Text, TimeZone, TrueFalse};
 
 const SECONDS: Kind = Int(1, 31_536_000);
 const ANY: Kind = Int(i64::MIN, i64::MAX);
@@ -528,11 +526,11 @@ const FOREIGN: &[Definition] = &[
     inert("enable_spill", "true", TrueFalse),
     inert("enable_sql_cache", "false", TrueFalse),
     inert("enable_stats", "true", TrueFalse),
-    echo(
+    acts(
         "enable_strict_cast",
         "false",
-        False("a CAST that fails gives NULL here; find such values by WHERE x IS NOT NULL AND CAST(x AS type) IS NULL"),
-        "a CAST that fails gives NULL",
+        TrueFalse,
+        "a CAST of a value that does not convert is an error instead of NULL; TRY_CAST gives NULL",
     ),
     inert("enable_strict_consistency_dml", "true", TrueFalse),
     inert("enable_strong_consistency_read", "true", TrueFalse),

@@ -272,7 +272,7 @@ impl Variables {
     pub fn scalar(&self, name: &str, global: bool) -> Option<ScalarValue> {
         let (definition, value) = self.look_up(name, global)?;
         Some(match definition.map(|d| d.kind) {
-            Some(Kind::OnOff | Kind::TrueFalse | Kind::False(_) | Kind::Int(..)) => {
+            Some(Kind::OnOff | Kind::TrueFalse | Kind::Int(..)) => {
                 let text = selected(definition, value);
                 text.parse().map_or_else(|_| ScalarValue::Utf8(Some(text)), |n| ScalarValue::Int64(Some(n)))
             }
@@ -537,8 +537,8 @@ fn open_files() -> Option<u64> {
 /// Converts a value in the spelling of SHOW VARIABLES to that of SELECT.
 fn selected(definition: Option<&Definition>, value: String) -> String {
     match (definition.map(|d| d.kind), value.as_str()) {
-        (Some(Kind::OnOff | Kind::TrueFalse | Kind::False(_)), "ON" | "true") => "1".into(),
-        (Some(Kind::OnOff | Kind::TrueFalse | Kind::False(_)), "OFF" | "false") => "0".into(),
+        (Some(Kind::OnOff | Kind::TrueFalse), "ON" | "true") => "1".into(),
+        (Some(Kind::OnOff | Kind::TrueFalse), "OFF" | "false") => "0".into(),
         _ => value,
     }
 }
@@ -566,10 +566,6 @@ fn canonical(definition: &Definition, name: &str, value: &str) -> Result<String>
     let checked = match definition.kind {
         Kind::OnOff => boolean("ON", "OFF").ok_or_else(|| "ON or OFF".to_string()),
         Kind::TrueFalse => boolean("true", "false").ok_or_else(|| "true or false".to_string()),
-        Kind::False(advice) => match boolean("true", "false").as_deref() {
-            Some("true") => return Err(EngineError::unsupported(format!("SET {name} = {given}: {advice}"))),
-            other => other.map(str::to_string).ok_or_else(|| "false".to_string()),
-        },
         Kind::Int(least, most) => match given.parse::<i64>() {
             Ok(n) if (least..=most).contains(&n) => Ok(n.to_string()),
             // The "no limit" of MySQL is an unsigned number.

@@ -56,6 +56,7 @@ mod scope;
 pub mod session;
 mod shadowing;
 mod shown;
+mod strict;
 mod subqueries;
 mod tables;
 mod terms;
@@ -127,6 +128,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     scalars.push(Arc::new(ScalarUDF::new_from_impl(datetime::RoundDatetime::default())));
     scalars.push(Arc::new(ScalarUDF::new_from_impl(typed::Typed::cast())));
     scalars.push(Arc::new(ScalarUDF::new_from_impl(casts::by_part::CastParts::default())));
+    scalars.push(Arc::new(strict::function()));
     scalars.extend(common_args::functions());
     scalars.extend(once::functions());
     scalars.push(chain::function());
@@ -267,7 +269,8 @@ pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepare
         order_aliases::rename(&mut ast);
     }
     values::with_queries(&mut ast);
-    rewrite::rewrite(&mut ast)?;
+    let is_strict = matches!(context.variables.system(None, "enable_strict_cast"), Some(VarValue::Int(1)));
+    rewrite::rewrite(&mut ast, is_strict)?;
     rewrite::own_names(&mut ast);
     mixed::mark(&mut ast);
     unions::relations(&mut ast);

@@ -33,7 +33,7 @@ use super::casts::by_part;
 use super::once::Form;
 use super::row_comparisons::{comparison, in_list};
 use super::{grouping_keys, having, row_subqueries};
-use crate::functions::{self, CAST_JSON};
+use crate::functions::{self, CAST_JSON, CAST_VARIANT};
 
 /// Functions whose first argument is a unit without quotes.
 const UNIT_FIRST: &[&str] = &["timestampdiff", "timestampadd"];
@@ -41,12 +41,14 @@ const UNIT_FIRST: &[&str] = &["timestampdiff", "timestampadd"];
 /// Units that Arrow's interval parser knows.
 const NATIVE_UNITS: &[&str] = &["year", "month", "week", "day", "hour", "minute", "second"];
 
-/// Rewrites a whole query in place.
-pub(super) fn rewrite(query: &mut Query) -> Result<(), SqlError> {
-    walk::change(query, &mut Rewriter)
+/// Rewrites a whole query in place. With `strict_casts`, a written CAST fails where it would give NULL.
+pub(super) fn rewrite(query: &mut Query, strict_casts: bool) -> Result<(), SqlError> {
+    walk::change(query, &mut Rewriter { strict_casts })
 }
 
-struct Rewriter;
+struct Rewriter {
+    strict_casts: bool,
+}
 
 pub(super) fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
@@ -206,6 +208,15 @@ impl Rewriter {
             Expr::Like { negated, any, expr, pattern, escape_char } => {
                 let (pattern, escape_char) = like_escape(*pattern, escape_char);
                 Expr::Like { negated, any, expr, pattern: Box::new(pattern), escape_char }
+            }
+            Expr::Cast { kind: CastKind::Cast, expr, data_type, array, format } if self.strict_casts => {
+                let name = string(match &data_type {
+                    ast::DataType::Custom(name, modifiers) if name.to_string() == TYPE_NAME => modifiers.join(""),
+                    other => other.to_string(),
+                });
+                let given = (*expr).clone();
+                let cast = cast(CastKind::Cast, *expr, data_type, array, format)?;
+                call(super::strict::NAME, vec![cast, given, name])
             }
             Expr::Cast { kind, expr, data_type, array, format } => cast(kind, *expr, data_type, array, format)?,
             Expr::UnaryOp { op, expr } => match op {
@@ -408,6 +419,9 @@ fn cast(
     // Text that is not JSON becomes NULL.
     if ours == Some(SqlType::Json) {
         return Ok(call(CAST_JSON, vec![expr]));
+    }
+    if ours == Some(SqlType::Variant) {
+        return Ok(call(CAST_VARIANT, vec![expr]));
     }
     // The lengths and digits of parts are not in the Arrow type. A parameter gets its type from a plain cast.
     if let Some(nested @ (SqlType::Array(_) | SqlType::Map(..) | SqlType::Struct(_))) = &ours
