@@ -634,7 +634,10 @@ async fn the_server_tells_about_itself() {
     let long = format!("show processlist -- {}", "x".repeat(200));
     let info = |s: String| s.lines().nth(1).unwrap().rsplit('|').next().unwrap().len();
     assert!(info(b.run(&long).await) <= 100);
-    assert_eq!(b.run("show variables like 'sql\\_mode'").await, "Variable_name|Value\nsql_mode|ONLY_FULL_GROUP_BY");
+    assert_eq!(
+        b.run("show variables like 'sql\\_mode'").await,
+        "Variable_name|Value|Default_Value|Changed\nsql_mode|ONLY_FULL_GROUP_BY|ONLY_FULL_GROUP_BY|0"
+    );
     assert_eq!(
         b.run("show variables where variable_name = 'autocommit' or Variable_name like 'tx_iso%'")
             .await

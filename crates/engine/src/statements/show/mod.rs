@@ -12,7 +12,7 @@ mod server;
 use dipper_base::names::CATALOG;
 use dipper_dialect::error::SqlError;
 use dipper_dialect::parser::ParseOptions;
-use dipper_dialect::statement::{QueryText, Show, ShowFilter, ShowKind, Statement};
+use dipper_dialect::statement::{QueryText, Scope, Show, ShowFilter, ShowKind, Statement};
 use dipper_exec::on_cpu::on_cpu;
 use dipper_lake::sheet::{self, Kind, Sheet};
 use dipper_lake::virtual_tables::{no_rows, partitions};
@@ -45,10 +45,11 @@ use crate::tables::TableSet;
 /// Runs SHOW.
 pub(super) async fn show(session: &mut Session, show: &Show) -> Result<Outcome> {
     let mut rows = match (&show.kind, &show.filter) {
-        // Doris's last two columns are added only if the condition names one of them: programs expect two columns of
-        // SHOW VARIABLES, as in MySQL.
+        // SHOW VARIABLES has Doris's four columns. SHOW GLOBAL VARIABLES has the last two only if the condition names
+        // one of them: programs that watch servers read exactly the two columns of MySQL.
+        (ShowKind::Variables(Scope::Session), _) => server::verbose_variables(session, "Default_Value", "Changed"),
         (ShowKind::Variables(_), Some(ShowFilter::Where(condition))) if names_changed(condition) => {
-            server::verbose_variables(session, "Changed")
+            server::verbose_variables(session, "Default_Value", "Changed")
         }
         (kind, _) => rows(session, kind).await?,
     };
@@ -145,7 +146,7 @@ async fn rows(session: &mut Session, kind: &ShowKind) -> Result<Sheet> {
         ShowKind::Proc(path) => proc::show(session, path).await,
         ShowKind::Backends => Ok(server::backends(session)),
         ShowKind::Frontends => Ok(server::frontends(session)),
-        ShowKind::VerboseVariables => Ok(server::verbose_variables(session, "Is_changed")),
+        ShowKind::VerboseVariables => Ok(server::verbose_variables(session, "Default_value", "Is_changed")),
         ShowKind::ProfileSteps(query) => profile::steps(session, *query),
         ShowKind::Profile { list: true, .. } => Ok(profile::profiles(session)),
         ShowKind::Profile { id, loads, .. } => profile::profile(session, id.as_deref(), *loads),

@@ -26,10 +26,10 @@ pub(super) fn variables(session: &Session, scope: Scope) -> Sheet {
     sheet
 }
 
-/// Lists the session's variables with their defaults, and whether the two differ; `changed` is the name of the last
-/// column.
-pub(super) fn verbose_variables(session: &Session, changed: &str) -> Sheet {
-    let mut sheet = Sheet::texts(&["Variable_name", "Value", "Default_value", changed]);
+/// Lists the session's variables with their defaults, and whether the two differ; `default` and `changed` are the names
+/// of the last columns.
+pub(super) fn verbose_variables(session: &Session, default: &str, changed: &str) -> Sheet {
+    let mut sheet = Sheet::texts(&["Variable_name", "Value", default, changed]);
     for row in info_schema::measures::verbose(&session.variables) {
         sheet.push(row);
     }
