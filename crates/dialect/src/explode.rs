@@ -30,6 +30,7 @@ const TABLE_FUNCTIONS: &[&str] = &[
     "explode_map",
     "explode_numbers",
     "explode_split",
+    "explode_variant_array",
     "posexplode",
 ];
 
@@ -281,7 +282,8 @@ fn columns(function: &str, args: Vec<AstExpr>, named: usize) -> Result<Vec<(&'st
         "explode_split" => vec![("col", rows(call("split_by_string", args)))],
         "explode_numbers" => vec![("col", rows(call("array_range", args)))],
         "explode_bitmap" => vec![("col", rows(call("bitmap_to_array", args)))],
-        "explode_json_array_string" => vec![("col", json(args, false))],
+        // The elements of a VARIANT are shown by their characters.
+        "explode_json_array_string" | "explode_variant_array" => vec![("col", json(args, false))],
         "explode_json_array_json" => vec![("col", json(args, true))],
         "explode_json_array_int" => vec![("col", cast(json(args, false), ast::DataType::BigInt(None)))],
         "explode_json_array_double" => {

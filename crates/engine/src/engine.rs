@@ -323,7 +323,9 @@ impl Engine {
         all.extend(state.scalar_functions().keys().map(|name| (name.clone(), "scalar")));
         all.extend(state.aggregate_functions().keys().map(|name| (name.clone(), "aggregate")));
         all.extend(state.window_functions().keys().map(|name| (name.clone(), "window")));
-        all.retain(|(name, _)| !dipper_dialect::internal::is_internal(name));
+        let is_named =
+            |name: &str| !dipper_dialect::internal::is_internal(name) && !dipper_sql::functions::is_combined(name);
+        all.retain(|(name, _)| is_named(name));
         // The planner knows functions that take a lambda by names of their own.
         let lambdas = dipper_sql::functions::LambdaKind::ALL.into_iter().filter(|kind| !kind.is_plain());
         let names = lambdas.flat_map(|kind| std::iter::once(kind.name()).chain(kind.aliases().iter().copied()));

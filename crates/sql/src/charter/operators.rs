@@ -32,7 +32,7 @@ use super::{chain, common_args, compare, mixed, text};
 use crate::class::{Class, DATETIME, LARGEINT_CLASS};
 use crate::functions::decimals::{is_wide_product, is_wide_quotient};
 use crate::functions::whole::LARGEINT;
-use crate::functions::{Operators, element_at_udf, is_bytes, json_value_udf};
+use crate::functions::{Operators, element_at_udf, is_bytes, json_value_udf, map_udf};
 use crate::type_text::Sql;
 
 /// The planner hook of the charter for operators, aggregates and other expressions.
@@ -564,7 +564,9 @@ impl ExprPlanner for CharterPlanner {
             }
             _ => {}
         }
-        if !matches!(of, DataType::Map(..)) {
+        // A large index is an error of DataFusion, and NULL in Doris.
+        let is_list = matches!(of, DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..));
+        if !matches!(of, DataType::Map(..)) && !is_list {
             return Ok(PlannerResult::Original(RawFieldAccessExpr { field_access, expr }));
         }
         let key = match field_access {
@@ -612,8 +614,7 @@ impl ExprPlanner for CharterPlanner {
         }
         let (keys, values): (Vec<_>, Vec<_>) = args.into_iter().enumerate().partition(|(at, _)| at % 2 == 0);
         let array = |side: Vec<(usize, Expr)>| called(&self.array, side.into_iter().map(|(_, item)| item).collect());
-        let map = datafusion::functions_nested::map::map_udf();
-        let map = ScalarFunction::new_udf(map, vec![array(keys), array(values)]);
+        let map = ScalarFunction::new_udf(map_udf(), vec![array(keys), array(values)]);
         Ok(PlannerResult::Planned(Expr::ScalarFunction(map)))
     }
 
@@ -622,15 +623,26 @@ impl ExprPlanner for CharterPlanner {
         if expr.distinct && expr.func_def.name() == "count" {
             expr.func_def = WindowFunctionDefinition::AggregateUDF(crate::functions::count_distinct());
         }
+        if let (name @ ("lag" | "lead" | "nth_value"), Some(Expr::Literal(ScalarValue::Int64(Some(n)), _))) =
+            (expr.func_def.name(), expr.args.get(1))
+            && *n < i64::from(name == "nth_value")
+        {
+            return plan_err!("Incorrect arguments to {name}: {n}");
+        }
         if matches!(expr.func_def.name(), "first_value" | "last_value") && expr.args.len() > 1 {
-            match &expr.args[1..] {
-                [Expr::Literal(ScalarValue::Boolean(Some(ignore)), _)] => {
-                    if *ignore {
+            let ignore = match &expr.args[1..] {
+                [Expr::Literal(ScalarValue::Boolean(Some(ignore)), _)] => Some(*ignore),
+                [Expr::Literal(ScalarValue::Int64(Some(flag @ (0 | 1))), _)] => Some(*flag == 1),
+                _ => None,
+            };
+            match ignore {
+                Some(ignore) => {
+                    if ignore {
                         expr.null_treatment = Some(NullTreatment::IgnoreNulls);
                     }
                     expr.args.truncate(1);
                 }
-                _ => {
+                None => {
                     return plan_err!(
                         "{} takes a value and, if NULLs are to be skipped, the constant TRUE",
                         expr.func_def.name()

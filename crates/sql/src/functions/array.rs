@@ -10,7 +10,9 @@ use datafusion::common::{Result, exec_err, plan_err};
 use datafusion::logical_expr::{ReturnFieldArgs, ScalarUDF};
 
 use super::args::{Args, Col, lenient_cast, to_text_of};
-use super::func::{Def, Ret, common_type, def};
+use super::datetime::DAY_MICROS;
+use super::datetime::arith::{Unit, add_micros, add_months, simple_unit};
+use super::func::{DATETIME, Def, Ret, common_type, def};
 use super::growth::bytes_of;
 use crate::type_text::Sql;
 
@@ -37,7 +39,7 @@ pub const DEFS: &[Def] = &[
         })
     }),
     def("array_enumerate", &[], (1, 1), Ret::By(int_list), enumerate),
-    def("array_range", &["sequence"], (1, 3), Ret::By(int_list), range),
+    def("array_range", &["sequence"], (1, 4), Ret::By(range_type), range),
     def("array_with_constant", &[], (2, 2), Ret::By(|args| Ok(list_of(args.arg_fields[1].data_type()))), |a| {
         repeated(a, 0, 1)
     }),
@@ -352,7 +354,58 @@ fn enumerate(a: &Args) -> Result<ArrayRef> {
 }
 
 /// `ARRAY_RANGE([start,] end [, step])`: from `start` up to `end`, which is excluded. NULL for negative arguments.
+/// Points in time make a range of DATETIME. An interval is an amount and a unit here.
+fn range_type(args: &ReturnFieldArgs) -> Result<DataType> {
+    let of_points = args.arg_fields.len() == 4 || is_point(args.arg_fields[0].data_type());
+    Ok(list_of(if of_points { &DATETIME } else { &DataType::Int64 }))
+}
+
+fn is_point(t: &DataType) -> bool {
+    matches!(t, DataType::Date32 | DataType::Timestamp(..))
+}
+
+/// Returns the points in time from the first argument on that are before the second one. They are a day apart, or as
+/// far as the interval says: each is computed from the one before it, so months after the 31st stay on the 28th.
+fn points(a: &Args) -> Result<ArrayRef> {
+    if a.len() < 2 {
+        return exec_err!("{}: expected two points in time, and an interval where it is not a day", a.name);
+    }
+    let (starts, ends) = (a.datetime(0)?, a.datetime(1)?);
+    let (steps, unit) = match a.len() {
+        2 => (None, Unit::Micros(DAY_MICROS)),
+        4 => (Some(a.int(2)?), simple_unit(a, 3)?),
+        _ => return exec_err!("{}: expected an interval as the third argument, such as INTERVAL 2 DAY", a.name),
+    };
+    let mut builder = arrow::array::ListBuilder::new(arrow::array::TimestampMicrosecondBuilder::new());
+    for i in 0..a.rows {
+        let step = steps.as_ref().map_or(Some(1), |steps| steps.at(i));
+        let (Some(start), Some(end), Some(step @ 1..)) = (starts.at(i), ends.at(i), step) else {
+            builder.append(false);
+            continue;
+        };
+        let (mut at, mut count) = (Some(start), 0);
+        while let Some(point) = at.filter(|point| *point < end) {
+            count += 1;
+            if count > LIST_VALUES_MAX {
+                return exec_err!("{}: expected at most {LIST_VALUES_MAX} values, found more", a.name);
+            }
+            a.made(size_of::<i64>())?;
+            builder.values().append_value(point);
+            at = match unit {
+                Unit::Months(each) => step.checked_mul(each).and_then(|months| add_months(point, months)),
+                Unit::Micros(each) => add_micros(point, step, each),
+                Unit::Fields(_) | Unit::YearMonth => None,
+            };
+        }
+        builder.append(true);
+    }
+    Ok(Arc::new(builder.finish()))
+}
+
 fn range(a: &Args) -> Result<ArrayRef> {
+    if a.len() == 4 || is_point(a.data_type(0)) {
+        return points(a);
+    }
     let columns = (0..a.len()).map(|k| a.int(k)).collect::<Result<Vec<_>>>()?;
     let mut builder = arrow::array::ListBuilder::new(arrow::array::Int64Builder::new());
     for i in 0..a.rows {

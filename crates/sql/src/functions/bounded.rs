@@ -4,7 +4,7 @@
 //! of a call's arguments, times the number of rows, are [asked for](super::growth) first.
 
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, ScalarValue};
@@ -15,6 +15,7 @@ use datafusion::logical_expr::{
 };
 
 use super::growth::{Growth, bytes_of};
+use super::map_keys::last_of_equal;
 
 /// Wraps `inner` under these other names; it asks for memory before it allocates.
 pub(super) fn bounded(inner: Arc<ScalarUDF>, aliases: &[&str]) -> ScalarUDF {
@@ -28,6 +29,13 @@ pub(super) fn bounded(inner: Arc<ScalarUDF>, aliases: &[&str]) -> ScalarUDF {
         _ => inner.signature().clone(),
     };
     ScalarUDF::new_from_impl(Bounded { inner, aliases, signature })
+}
+
+/// Returns the function that makes maps of lists of keys and values.
+pub(crate) fn map_udf() -> Arc<ScalarUDF> {
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> =
+        LazyLock::new(|| Arc::new(bounded(datafusion::functions_nested::map::map_udf(), &[])));
+    Arc::clone(&FUNCTION)
 }
 
 /// Asks for the bytes of the arguments, times the number of rows.
@@ -119,11 +127,14 @@ impl ScalarUDFImpl for Bounded {
         self.inner.documentation()
     }
 
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         if let [ColumnarValue::Scalar(ScalarValue::Null)] = args.args.as_slice() {
             return Ok(ColumnarValue::Scalar(ScalarValue::Null));
         }
         ask_for_arguments(&args)?;
+        if self.inner.name() == "map" {
+            args.args = last_of_equal(args.args, args.number_rows)?;
+        }
         self.inner.invoke_with_args(args)
     }
 }

@@ -40,6 +40,7 @@ mod encryption;
 mod extreme;
 mod float_extreme;
 mod floats;
+mod foreach;
 mod full_text;
 mod func;
 mod funnel;
@@ -62,6 +63,7 @@ mod levenshtein;
 mod listed;
 mod lost;
 mod many_needles;
+mod map_keys;
 mod mask;
 mod math;
 mod moments;
@@ -73,9 +75,11 @@ mod ordered;
 mod partition_names;
 mod percentile;
 mod places;
+mod quantile;
 mod regex;
 mod rewrite;
 mod search;
+mod search_query;
 mod sequence;
 mod sketch;
 mod sketch_aggregate;
@@ -91,6 +95,7 @@ mod url;
 mod uuids;
 pub(crate) mod whole;
 mod window_memory;
+mod xpath;
 mod xxh3;
 
 use std::sync::{Arc, OnceLock};
@@ -101,10 +106,10 @@ use datafusion::execution::FunctionRegistry;
 pub(crate) use aggregate::{count_distinct, members_of_frames};
 pub(crate) use args::counted;
 pub(crate) use array::{as_list, element_at_udf};
-pub(crate) use bounded::ask_for_arguments;
+pub(crate) use bounded::{ask_for_arguments, map_udf};
 pub(crate) use bytes::{is_bytes, like_udf};
 pub use copies::{ask_for_copies, has_large_constant};
-pub(crate) use func::JSON;
+pub(crate) use func::{JSON, VARIANT};
 pub use growth::Memory;
 pub use information::SessionInfo;
 pub(crate) use json::{Content, TAKE_VALUES, json_content_udf, json_value_udf, write_quoted};
@@ -115,9 +120,9 @@ pub use lambda_kind::LambdaKind;
 pub use listed::{Listed, listed};
 pub use lost::LostValues;
 pub(crate) use names::{is_aggregate, is_volatile, own_name};
-pub(crate) use nested::CAST_JSON;
+pub(crate) use nested::{CAST_JSON, CAST_VARIANT};
 pub use rewrite::{rewrite_call, rewrite_calls};
-pub use sketch_aggregate::{bitmap_union, hll_union};
+pub use sketch_aggregate::{bitmap_union, hll_union, quantile_union};
 pub use taken::{TakenOver, taken_over};
 pub(crate) use taken::{is_taken_aggregate, of as taken};
 pub use tokens::{ANALYZER_KEY, described};
@@ -126,7 +131,7 @@ pub use window_memory::with_window_memory;
 
 /// Returns all scalar functions of this module, by family.
 fn families() -> Vec<(&'static str, Vec<func::Def>)> {
-    let tables: [(&'static str, &[func::Def]); 41] = [
+    let tables: [(&'static str, &[func::Def]); 44] = [
         ("Text", string::DEFS),
         ("Text", search::DEFS),
         ("Text", levenshtein::DEFS),
@@ -137,6 +142,8 @@ fn families() -> Vec<(&'static str, Vec<func::Def>)> {
         ("Text", text_codes::DEFS),
         ("Text", partition_names::DEFS),
         ("Text", full_text::DEFS),
+        ("Text", xpath::DEFS),
+        ("Text", search_query::DEFS),
         ("Numbers", math::DEFS),
         ("Numbers", floats::DEFS),
         ("Numbers", chance::DEFS),
@@ -166,12 +173,18 @@ fn families() -> Vec<(&'static str, Vec<func::Def>)> {
         ("Arrays", distances::DEFS),
         ("Session and server", information::DEFS),
         ("BITMAP and HLL", sketch::DEFS),
+        ("BITMAP and HLL", quantile::DEFS),
         ("Internal", ordered::DEFS),
         ("Internal", full_text::OPERATORS),
     ];
     let mut all = vec![("Dates and times", datetime::defs())];
     all.extend(tables.into_iter().map(|(family, defs)| (family, defs.to_vec())));
     all
+}
+
+/// Whether this is the name of an aggregate's form for arrays, `sum_foreach`. Lists of functions leave these names out.
+pub fn is_combined(name: &str) -> bool {
+    foreach::of_arrays(name).is_some()
 }
 
 /// Returns all scalar functions of this module.
@@ -211,5 +224,6 @@ pub fn register_all(registry: &mut dyn FunctionRegistry) -> Result<()> {
     top::register(registry)?;
     collected::register(registry)?;
     sketch_aggregate::register(registry)?;
+    foreach::register(registry)?;
     places::register(registry)
 }

@@ -8,7 +8,7 @@ use datafusion::functions_aggregate::all_default_aggregate_functions;
 use datafusion::logical_expr::registry::MemoryFunctionRegistry;
 use datafusion::logical_expr::{ScalarUDF, Volatility};
 
-use super::{aggregate, collected, defs, sketch_aggregate, top};
+use super::{aggregate, collected, defs, foreach, sketch_aggregate, top};
 use crate::charter::common_args;
 
 /// The scalar functions under all of their names, as [`super::register_all`] leaves them in a registry.
@@ -61,7 +61,7 @@ pub(crate) fn is_volatile(called: &str) -> bool {
 
 /// Whether this is the name of an aggregate.
 pub(crate) fn is_aggregate(called: &str) -> bool {
-    AGGREGATES.contains(called)
+    AGGREGATES.contains(called) || foreach::of_arrays(called).is_some_and(|name| AGGREGATES.contains(name))
 }
 
 #[cfg(test)]
@@ -92,7 +92,8 @@ mod tests {
     #[test]
     fn kinds_of_functions() {
         assert!(["sum", "stddev", "group_concat", "topn", "bitmap_union", "any_value"].into_iter().all(is_aggregate));
-        assert!(!is_aggregate("abs"));
+        assert!(is_aggregate("sum_foreach"));
+        assert!(!["abs", "abs_foreach", "_foreach"].into_iter().any(is_aggregate));
         assert!(is_volatile("rand") && is_volatile("uuid"));
         assert!(!is_volatile("now") && !is_volatile("upper"));
     }

@@ -32,7 +32,7 @@ pub fn rewrite_calls<V: VisitMut>(node: &mut V) {
     });
 }
 
-fn text(s: &str) -> Expr {
+pub(super) fn text(s: &str) -> Expr {
     Expr::Value(Value::SingleQuotedString(s.to_owned()).into())
 }
 
@@ -446,6 +446,22 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
                 *arg_mut(list, 3)? = text(&boundary.value.clone());
             }
         }
+        "array_range" | "sequence" if list.args.len() == 3 && is_interval(arg_mut(list, 2)?) => {
+            let (amount, unit) = interval(arg_mut(list, 2)?)?;
+            *arg_mut(list, 2)? = amount;
+            push(list, unit);
+        }
+        // A constant query becomes its condition; the function itself says what is wrong with others.
+        "search" => {
+            let mut constants = Vec::new();
+            for k in 0..list.args.len() {
+                let Some(Expr::Value(value)) = arg_mut(list, k) else { return None };
+                let (Value::SingleQuotedString(s) | Value::DoubleQuotedString(s)) = &value.value else { return None };
+                constants.push(s.clone());
+            }
+            let given = |k: usize| constants.get(k).map(String::as_str);
+            return super::search_query::condition(given(0)?, given(1), given(2)).ok();
+        }
         // A literal gets the narrowest type that holds it.
         "bit_count" | "decode_as_varchar" if list.args.len() == 1 => narrow_literal(arg_mut(list, 0)?),
         "lcm" if list.args.len() == 2 => {
@@ -564,7 +580,10 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
             return arrays.into_iter().reduce(|left, right| call(&name, vec![left, right]));
         }
         // The names that fields have in Doris.
-        "struct" | "row" if !list.args.is_empty() => {
+        "struct" | "row" | "named_struct" if list.args.is_empty() => {
+            return Some(call(super::nested::EMPTY_STRUCT, Vec::new()));
+        }
+        "struct" | "row" => {
             let mut fields = Vec::with_capacity(2 * list.args.len());
             for k in 0..list.args.len() {
                 fields.push(text(&format!("col{}", k + 1)));

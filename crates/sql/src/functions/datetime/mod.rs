@@ -2,7 +2,7 @@
 //!
 //! Everything here works on the proleptic Gregorian calendar and the years 0 to 9999; a result outside is NULL.
 
-mod arith;
+pub(super) mod arith;
 mod format;
 mod instants;
 mod iso;
