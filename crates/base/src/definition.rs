@@ -38,6 +38,8 @@ pub enum Aggregate {
     HllUnion,
     /// BITMAP_UNION.
     BitmapUnion,
+    /// QUANTILE_UNION.
+    QuantileUnion,
 }
 
 /// The value of a column that a row does not give.

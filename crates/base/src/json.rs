@@ -1,4 +1,4 @@
-//! The one text of a JSON document, in which documents are stored and shown.
+//! The one text of a JSON document, in which documents are stored and shown, and that of a VARIANT.
 
 use super::floats;
 
@@ -28,6 +28,105 @@ pub fn write_canonical(out: &mut String, value: &str) {
             }
         }
     }
+}
+
+/// Appends the text of a VARIANT that is read from a well-formed JSON value: like [`write_canonical`], with the keys of
+/// each object in ascending order of their bytes. A string that is the whole value becomes its characters, so a VARIANT
+/// shows and compares as what it holds.
+pub fn write_variant(out: &mut String, value: &str) {
+    let mut canonical = String::with_capacity(value.len());
+    write_canonical(&mut canonical, value);
+    match canonical.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
+        Some(inner) => write_characters(out, inner),
+        None => write_sorted(out, &canonical),
+    }
+}
+
+/// Appends a canonical value with the keys of its objects in order. Equal keys keep the order in which they came.
+fn write_sorted(out: &mut String, value: &str) {
+    let Some(open @ (b'{' | b'[')) = value.as_bytes().first().copied() else {
+        out.push_str(value);
+        return;
+    };
+    let mut parts = parts(value);
+    if open == b'{' {
+        parts.sort_by_key(|(key, _)| *key);
+    }
+    out.push(char::from(open));
+    for (n, (key, part)) in parts.into_iter().enumerate() {
+        if n > 0 {
+            out.push(',');
+        }
+        if !key.is_empty() {
+            out.push_str(key);
+            out.push(':');
+        }
+        write_sorted(out, part);
+    }
+    out.push(if open == b'{' { '}' } else { ']' });
+}
+
+/// Returns keys, with their quotes, and values of a canonical object, or the elements of an array with empty keys.
+fn parts(value: &str) -> Vec<(&str, &str)> {
+    let bytes = value.as_bytes();
+    let is_object = bytes[0] == b'{';
+    let (mut at, mut parts) = (1, Vec::new());
+    while at + 1 < bytes.len() {
+        let key = if is_object { at..string_end(bytes, at) } else { at..at };
+        let from = if is_object { key.end + 1 } else { at };
+        let to = part_end(bytes, from);
+        parts.push((&value[key], &value[from..to]));
+        at = to + 1;
+    }
+    parts
+}
+
+/// Returns the end of the canonical value that begins at `from`: the comma or bracket behind it.
+fn part_end(bytes: &[u8], from: usize) -> usize {
+    let (mut at, mut depth) = (from, 0usize);
+    while at < bytes.len() {
+        match bytes[at] {
+            b'"' => {
+                at = string_end(bytes, at);
+                continue;
+            }
+            b'{' | b'[' => depth += 1,
+            b',' if depth == 0 => return at,
+            b'}' | b']' if depth == 0 => return at,
+            b'}' | b']' => depth -= 1,
+            _ => {}
+        }
+        at += 1;
+    }
+    bytes.len()
+}
+
+/// Appends the characters of a canonical string without its quotes.
+fn write_characters(out: &mut String, inner: &str) {
+    let mut rest = inner;
+    while let Some(at) = rest.find('\\') {
+        out.push_str(&rest[..at]);
+        let escape = rest[at + 1..].chars().next();
+        let mut taken = at + 1 + escape.map_or(0, char::len_utf8);
+        match escape {
+            Some('b') => out.push('\u{8}'),
+            Some('f') => out.push('\u{c}'),
+            Some('n') => out.push('\n'),
+            Some('r') => out.push('\r'),
+            Some('t') => out.push('\t'),
+            Some('u') => match unicode(&rest[at..]) {
+                Some((c, length)) => {
+                    taken = at + length;
+                    out.push(c);
+                }
+                // Half a pair of surrogates is no character.
+                None => out.push(char::REPLACEMENT_CHARACTER),
+            },
+            other => out.extend(other),
+        }
+        rest = &rest[taken..];
+    }
+    out.push_str(rest);
 }
 
 /// Returns the end of the string that begins at `at`.
@@ -120,6 +219,26 @@ fn write_number(out: &mut String, number: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn variants_have_sorted_keys_and_plain_strings() {
+        for (value, expected) in [
+            (r#"{"b" : 1.0, "a":{"y":[{"d":1,"c":"}"}], "x":2}}"#, r#"{"a":{"x":2,"y":[{"c":"}","d":1}]},"b":1}"#),
+            (r#"{"b":1,"a,":"]","a":"\""}"#, r#"{"a":"\"","a,":"]","b":1}"#),
+            (r#"{"b":1,"a":2,"b":0}"#, r#"{"a":2,"b":1,"b":0}"#),
+            ("{ }", "{}"),
+            ("[ ]", "[]"),
+            ("[3, 1, [2]]", "[3,1,[2]]"),
+            (r#""a\n\"b\"""#, "a\n\"b\""),
+            (r#""\u00e9""#, "é"),
+            ("1.50", "1.5"),
+            ("true", "true"),
+        ] {
+            let mut out = String::new();
+            write_variant(&mut out, value);
+            assert_eq!(out, expected, "{value}");
+        }
+    }
 
     #[test]
     fn documents_have_one_text() {

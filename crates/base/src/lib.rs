@@ -19,6 +19,7 @@ pub mod near;
 pub mod policy;
 pub mod preempt;
 pub mod privileges;
+pub mod quantile;
 pub mod ranges;
 pub mod retry;
 pub mod secret;

@@ -73,6 +73,14 @@ pub enum SketchError {
         /// The actual content.
         found: String,
     },
+    /// Not values of which quantiles are asked.
+    #[error("QUANTILE_STATE value of {bytes} bytes: expected {expected}")]
+    Quantiles {
+        /// Length of the value.
+        bytes: usize,
+        /// The expected content.
+        expected: &'static str,
+    },
 }
 
 /// Returns the hash of a value's bytes: XXH3, 64 bits. It never changes, since sketches are stored.

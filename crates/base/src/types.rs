@@ -48,8 +48,10 @@ pub enum SqlType {
     DateTime(u8),
     /// TIME(p).
     Time(u8),
-    /// JSON, JSONB, VARIANT: text.
+    /// JSON, JSONB: text.
     Json,
+    /// VARIANT: the text of a document with its keys in order, or of a value that is none (`crate::json`).
+    Variant,
     /// `ARRAY<t>`.
     Array(Box<SqlType>),
     /// `MAP<k, v>`.
@@ -60,6 +62,8 @@ pub enum SqlType {
     Hll,
     /// BITMAP: a set of 64-bit integers, as a serialised Roaring treemap.
     Bitmap,
+    /// QUANTILE_STATE: values of which quantiles are asked (`crate::quantile`).
+    QuantileState,
     /// IPV4: an address of four bytes (`crate::address`).
     Ipv4,
     /// IPV6: an address of sixteen bytes.
@@ -67,6 +71,11 @@ pub enum SqlType {
 }
 
 impl SqlType {
+    /// Whether values of this type are sets, whose bytes only functions understand: HLL, BITMAP, QUANTILE_STATE.
+    pub fn is_set(&self) -> bool {
+        matches!(self, SqlType::Hll | SqlType::Bitmap | SqlType::QuantileState)
+    }
+
     /// Returns the Arrow type of a column of this type. Strings are `Utf8View`; DATETIME is
     /// `Timestamp(Microsecond, None)`; LARGEINT is `Decimal256(39, 0)`; list items and struct fields are nullable; map
     /// keys are not.
@@ -83,8 +92,10 @@ impl SqlType {
             SqlType::Double => DataType::Float64,
             SqlType::Decimal(p, s) if *p <= 38 => DataType::Decimal128(*p, *s),
             SqlType::Decimal(p, s) => DataType::Decimal256(*p, *s),
-            SqlType::Char(_) | SqlType::Varchar(_) | SqlType::String | SqlType::Json => DataType::Utf8View,
-            SqlType::Binary | SqlType::Hll | SqlType::Bitmap => DataType::BinaryView,
+            SqlType::Char(_) | SqlType::Varchar(_) | SqlType::String | SqlType::Json | SqlType::Variant => {
+                DataType::Utf8View
+            }
+            SqlType::Binary | SqlType::Hll | SqlType::Bitmap | SqlType::QuantileState => DataType::BinaryView,
             SqlType::Ipv4 => address::IPV4,
             SqlType::Ipv6 => address::IPV6,
             SqlType::Date => DataType::Date32,
@@ -131,8 +142,10 @@ impl fmt::Display for SqlType {
             SqlType::Time(0) => f.write_str("time"),
             SqlType::Time(p) => write!(f, "time({p})"),
             SqlType::Json => f.write_str("json"),
+            SqlType::Variant => f.write_str("variant"),
             SqlType::Hll => f.write_str("hll"),
             SqlType::Bitmap => f.write_str("bitmap"),
+            SqlType::QuantileState => f.write_str("quantile_state"),
             SqlType::Ipv4 => f.write_str("ipv4"),
             SqlType::Ipv6 => f.write_str("ipv6"),
             SqlType::Array(item) => write!(f, "array<{item}>"),

@@ -49,6 +49,8 @@ fn data_type() -> impl Strategy<Value = SqlType> {
         (0u8..=6).prop_map(SqlType::DateTime),
         (0u8..=6).prop_map(SqlType::Time),
         Just(SqlType::Json),
+        Just(SqlType::Variant),
+        Just(SqlType::QuantileState),
         Just(SqlType::Hll),
         Just(SqlType::Bitmap),
     ];

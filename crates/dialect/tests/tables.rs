@@ -182,7 +182,7 @@ fn columns_with_everything() {
     assert_eq!(c(11).default, Some(DefaultValue::Literal(Some("true".into()))));
     assert_eq!(c(13).default, Some(DefaultValue::Literal(Some("[]".into()))));
     assert_eq!(c(15).comment.as_deref(), Some("x"));
-    assert_eq!(c(16).data_type, SqlType::Json);
+    assert_eq!(c(16).data_type, SqlType::Variant);
     assert_eq!(t.distribution, Some(DistributionClause { hash: None, buckets: None }));
     // The order of attributes does not matter.
     let ordered = |sql: &str| create(&format!("create table t ({sql})")).columns;
@@ -444,12 +444,16 @@ fn create_table_otherwise() {
         ("create table t (a int as)", ")", "expected"),
         ("create table t (a int as (1) virtual)", "virtual", "generated columns are stored"),
         ("create table t (a frob)", "frob", "a type name, found 'FROB'"),
-        ("create table t (a quantile_state)", "quantile_state", "type QUANTILE_STATE is not supported"),
+        ("create table t (a agg_state)", "agg_state", "type AGG_STATE is not supported"),
         ("create table t (a int default b)", "b", "expected a literal, CURRENT_TIMESTAMP"),
         ("create table t (a int default (uuid()))", "(", "a default that is an expression"),
         ("create table t (a datetime default current_timestamp(7))", "7", "digits of the second from 0 to 6"),
         ("create table t (a int auto_incremnt)", "auto_incremnt", "did you mean AUTO_INCREMENT?"),
-        ("create table t (a int quantile_union)", "quantile_union", "aggregation QUANTILE_UNION is not supported"),
+        (
+            "create table t (a int percentile_union)",
+            "percentile_union",
+            "aggregation PERCENTILE_UNION is not supported",
+        ),
         ("create table t (a int, foreign key (a) references u (a))", "foreign", "FOREIGN KEY is not supported"),
         ("create table t (a int, check (a > 1))", "check", "CHECK is not supported"),
         ("create table t (a int, fulltext key (a))", "fulltext", "FULLTEXT indexes are not supported yet"),

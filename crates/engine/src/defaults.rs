@@ -151,6 +151,7 @@ fn value(column: &TableColumn) -> Result<Expr> {
         Some(DefaultValue::CurrentDate) => parsed("curdate()".into()),
         Some(DefaultValue::Empty) => match column.data_type {
             SqlType::Hll => parsed("hll_empty()".into()),
+            SqlType::QuantileState => parsed("quantile_state_empty()".into()),
             _ => parsed("bitmap_empty()".into()),
         },
         None if !column.nullable && column.auto_increment.is_none() && !column.hidden => Err(EngineError {

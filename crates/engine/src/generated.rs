@@ -92,7 +92,7 @@ pub(crate) async fn check(session: &Session, schema: &Arc<TableSchema>) -> Resul
         if column.auto_increment.is_some() {
             return refused("cannot be auto-increment.");
         }
-        if matches!(column.data_type, SqlType::Hll | SqlType::Bitmap) {
+        if column.data_type.is_set() {
             return Err(EngineError::unsupported(format!("generated column '{name}' of type {}", column.data_type)));
         }
         let replaces = matches!(column.aggregate, Some(Aggregate::Replace | Aggregate::ReplaceIfNotNull));

@@ -8,6 +8,7 @@ use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
 use dipper_base::address::{self, is_address};
+use dipper_base::quantile::{COMPRESSION, Quantiles};
 use dipper_base::sketch;
 use dipper_base::types::SqlType;
 use dipper_node::error::{EngineError, Result};
@@ -241,6 +242,7 @@ pub fn default_value(column: &TableColumn, now: &Now) -> Result<Option<ScalarVal
         }
         Some(DefaultValue::Empty) => match column.data_type {
             SqlType::Hll => ScalarValue::BinaryView(Some(sketch::HyperLogLog::new(sketch::HLL_PRECISION).to_bytes())),
+            SqlType::QuantileState => ScalarValue::BinaryView(Some(Quantiles::new(COMPRESSION).to_bytes())),
             _ => ScalarValue::BinaryView(Some(sketch::bitmap_to_bytes(&RoaringTreemap::new()))),
         },
     }))

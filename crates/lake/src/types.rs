@@ -84,7 +84,7 @@ pub fn facts(column_type: &str) -> Facts {
         "double" => facts.precision = Some(22),
         "datetime" | "timestamp" => facts.datetime_precision = Some(arguments.first().copied().unwrap_or(0)),
         "time" => facts.datetime_precision = Some(arguments.first().copied().unwrap_or(6)),
-        "string" | "text" | "json" => (facts.is_text, facts.characters) = (true, Some(STRING_BYTES_MAX)),
+        "string" | "text" | "json" | "variant" => (facts.is_text, facts.characters) = (true, Some(STRING_BYTES_MAX)),
         "char" | "varchar" => (facts.is_text, facts.characters) = (true, arguments.first().copied()),
         _ => {}
     }

@@ -8,7 +8,8 @@ use arrow_array::types::{Decimal128Type, Decimal256Type};
 use arrow_array::{Array, ArrayRef, RecordBatch, StringViewArray};
 use arrow_buffer::i256;
 use arrow_schema::{Schema, SchemaRef};
-use dipper_base::json::write_canonical;
+use dipper_base::json::{write_canonical, write_variant};
+use dipper_base::quantile::Quantiles;
 use dipper_base::sketch::{HyperLogLog, bitmap_from_bytes};
 use dipper_base::types::SqlType;
 use dipper_store::table::schema::TableSchema;
@@ -26,6 +27,8 @@ enum Rule {
     /// JSON: a document of at most this number of bytes, which is stored in its canonical text. Unless the load is
     /// strict, other text becomes NULL.
     Json(usize),
+    /// VARIANT: a document, which is stored with its keys in order, or other text, of at most this number of bytes.
+    Variant(usize),
     /// DECIMAL(p, s) in 128 bits: below 10^p.
     Decimal(u8),
     /// DECIMAL(p, s) in 256 bits: below 10^p.
@@ -35,6 +38,8 @@ enum Rule {
     Hll,
     /// BITMAP: a set.
     Bitmap,
+    /// QUANTILE_STATE: a set of values.
+    Quantiles,
     /// A nested type with DATETIME(p) inside, of p digits of the second.
     Times,
 }
@@ -80,11 +85,13 @@ impl Checks {
                 SqlType::Char(None) => Rule::Length(1),
                 SqlType::Varchar(None) | SqlType::String | SqlType::Binary => Rule::Bytes(string_bytes_max),
                 SqlType::Json => Rule::Json(string_bytes_max),
+                SqlType::Variant => Rule::Variant(string_bytes_max),
                 SqlType::Decimal(p, _) if *p <= 38 => Rule::Decimal(*p),
                 SqlType::Decimal(p, _) => Rule::WideDecimal(*p),
                 SqlType::LargeInt => Rule::LargeInt,
                 SqlType::Hll => Rule::Hll,
                 SqlType::Bitmap => Rule::Bitmap,
+                SqlType::QuantileState => Rule::Quantiles,
                 t if times::has_digits(t) => Rule::Times,
                 _ => Rule::Any,
             },
@@ -205,6 +212,26 @@ impl Checks {
                     return replaced(values, changed);
                 }
             }
+            Rule::Variant(max) => {
+                let values = array.as_string_view();
+                let mut changed = Vec::new();
+                let mut text = String::new();
+                for (row, value) in values.iter().enumerate() {
+                    let Some(value) = value else { continue };
+                    if value.len() > max {
+                        refuse(row, too_long(cut(value), max, value.len()));
+                    } else if serde_json::from_str::<serde::de::IgnoredAny>(value).is_ok() {
+                        text.clear();
+                        write_variant(&mut text, value);
+                        if text != value {
+                            changed.push((row, Some(text.clone())));
+                        }
+                    }
+                }
+                if !changed.is_empty() {
+                    return replaced(values, changed);
+                }
+            }
             Rule::Decimal(p) => {
                 let limit = 10i128.pow(u32::from(p));
                 let values = array.as_primitive::<Decimal128Type>();
@@ -236,6 +263,11 @@ impl Checks {
             Rule::Hll => each(array, |row, bytes| {
                 if let Err(e) = HyperLogLog::from_bytes(bytes) {
                     refuse(row, format!("{e}; make one with hll_hash() or hll_empty()"));
+                }
+            }),
+            Rule::Quantiles => each(array, |row, bytes| {
+                if let Err(e) = Quantiles::from_bytes(bytes) {
+                    refuse(row, format!("{e}; make one with to_quantile_state()"));
                 }
             }),
             Rule::Bitmap => each(array, |row, bytes| {

@@ -106,9 +106,10 @@ fn done(done: dipper_engine::Done) -> Done {
     Done { affected_rows: done.affected_rows, last_insert_id, info: done.info }
 }
 
-/// Whether values of a column are BITMAP or HLL, which clients get as NULL unless they ask for the bytes.
+/// Whether values of a column are BITMAP, HLL or QUANTILE_STATE, which clients get as NULL unless they ask for the bytes.
 fn is_opaque(column: &Column) -> bool {
-    column.field.metadata().get("dipper.type").is_some_and(|declared| matches!(declared.as_str(), "bitmap" | "hll"))
+    let declared = column.field.metadata().get("dipper.type");
+    declared.is_some_and(|declared| matches!(declared.as_str(), "bitmap" | "hll" | "quantile_state"))
 }
 
 fn without_opaque(batch: &RecordBatch, opaque: &[bool]) -> Result<RecordBatch, EngineError> {

@@ -61,6 +61,7 @@ const ATTRIBUTES: &[&str] = &[
     "REPLACE_IF_NOT_NULL",
     "HLL_UNION",
     "BITMAP_UNION",
+    "QUANTILE_UNION",
 ];
 
 fn entry(c: &mut Cursor<'_>, body: &mut Body) -> Result<(), SqlError> {
@@ -401,15 +402,16 @@ fn aggregate(c: &mut Cursor<'_>) -> Result<Option<Aggregate>, SqlError> {
         ("REPLACE_IF_NOT_NULL", Aggregate::ReplaceIfNotNull),
         ("HLL_UNION", Aggregate::HllUnion),
         ("BITMAP_UNION", Aggregate::BitmapUnion),
+        ("QUANTILE_UNION", Aggregate::QuantileUnion),
     ] {
         if c.accept_word(word) {
             return Ok(Some(aggregate));
         }
     }
-    for word in ["QUANTILE_UNION", "PERCENTILE_UNION", "GENERIC", "AGG_STATE_UNION"] {
+    for word in ["PERCENTILE_UNION", "GENERIC", "AGG_STATE_UNION"] {
         if c.peek_words(&[word]) {
             return Err(c.unsupported(&format!(
-                "aggregation {word} is not supported; there are SUM, MIN, MAX, REPLACE, REPLACE_IF_NOT_NULL, HLL_UNION and BITMAP_UNION"
+                "aggregation {word} is not supported; there are SUM, MIN, MAX, REPLACE, REPLACE_IF_NOT_NULL, HLL_UNION, BITMAP_UNION and QUANTILE_UNION"
             )));
         }
     }

@@ -415,9 +415,7 @@ impl<'a> Cursor<'a> {
         let has_paths =
             (start..self.index()).any(|at| is_word(self.token(at), "VARIANT") && *self.token(at + 1) == Token::Lt);
         if has_paths {
-            self.notes.push(
-                "VARIANT<...>: values are JSON documents as they come; the types of paths have no effect".to_string(),
-            );
+            self.notes.push("VARIANT<...>: the types of paths have no effect".to_string());
         }
         Ok(t)
     }

@@ -171,7 +171,7 @@ impl TypeReader<'_, '_> {
     }
 
     /// Skips `<'a.b': int, MATCH_NAME_GLOB 'x*': string COMMENT 'c', PROPERTIES ('k' = 'v')>` after VARIANT: a document
-    /// is stored as it comes.
+    /// is stored whole.
     fn variant_paths(&mut self) -> Result<(), ParserError> {
         if !self.parser.consume_token(&Token::Lt) {
             return Ok(());
@@ -277,12 +277,16 @@ impl TypeReader<'_, '_> {
             "TIME" => SqlType::Time(self.scale()?),
             "VARIANT" => {
                 self.variant_paths()?;
-                SqlType::Json
+                SqlType::Variant
             }
             "JSON" | "JSONB" => SqlType::Json,
-            "HLL" | "BITMAP" => {
+            "HLL" | "BITMAP" | "QUANTILE_STATE" => {
                 self.numbers()?;
-                if word == "HLL" { SqlType::Hll } else { SqlType::Bitmap }
+                match word.as_str() {
+                    "HLL" => SqlType::Hll,
+                    "BITMAP" => SqlType::Bitmap,
+                    _ => SqlType::QuantileState,
+                }
             }
             "IPV4" => SqlType::Ipv4,
             "IPV6" => SqlType::Ipv6,
@@ -318,8 +322,7 @@ impl TypeReader<'_, '_> {
                 self.close()?;
                 SqlType::Struct(fields)
             }
-            other @ ("QUANTILE_STATE" | "AGG_STATE" | "PERCENTILE" | "TIMESTAMPTZ" | "ENUM" | "SET" | "BIT"
-            | "YEAR" | "GEOMETRY") => {
+            other @ ("AGG_STATE" | "PERCENTILE" | "TIMESTAMPTZ" | "ENUM" | "SET" | "BIT" | "YEAR" | "GEOMETRY") => {
                 return Err(ParserError::ParserError(format!("{UNSUPPORTED}type {other} is not supported{location}")));
             }
             other => {

@@ -136,6 +136,8 @@ impl Display for ColumnDef {
             Some(DefaultValue::CurrentTimestamp(digits)) => write!(f, " DEFAULT {}", Clock(*digits))?,
             Some(DefaultValue::CurrentDate) => f.write_str(" DEFAULT CURRENT_DATE")?,
             Some(DefaultValue::Empty) if self.data_type == SqlType::Hll => f.write_str(" DEFAULT HLL_EMPTY")?,
+            // The default has no name in SQL.
+            Some(DefaultValue::Empty) if self.data_type == SqlType::QuantileState => {}
             Some(DefaultValue::Empty) => f.write_str(" DEFAULT BITMAP_EMPTY")?,
         }
         if let Some(digits) = self.on_update {
@@ -170,6 +172,7 @@ pub fn aggregate_name(aggregate: Aggregate) -> &'static str {
         Aggregate::ReplaceIfNotNull => "REPLACE_IF_NOT_NULL",
         Aggregate::HllUnion => "HLL_UNION",
         Aggregate::BitmapUnion => "BITMAP_UNION",
+        Aggregate::QuantileUnion => "QUANTILE_UNION",
     }
 }
 

@@ -49,6 +49,7 @@ fn native(state: &TableState, hidden: bool) -> Vec<ColumnInfo> {
                 Some(DefaultValue::CurrentTimestamp(digits)) => Some(format!("CURRENT_TIMESTAMP({digits})")),
                 Some(DefaultValue::CurrentDate) => Some("CURRENT_DATE".into()),
                 Some(DefaultValue::Empty) if c.data_type == SqlType::Hll => Some("HLL_EMPTY".into()),
+                Some(DefaultValue::Empty) if c.data_type == SqlType::QuantileState => None,
                 Some(DefaultValue::Empty) => Some("BITMAP_EMPTY".into()),
             },
             extra,

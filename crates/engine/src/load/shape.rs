@@ -583,7 +583,8 @@ fn default_of(column: &TableColumn, read_as: &DataType, now: &Now) -> Result<Opt
 fn typed(expression: &str, to: &SqlType) -> String {
     match to {
         SqlType::Char(_) | SqlType::Varchar(_) | SqlType::String => format!("CAST(({expression}) AS STRING)"),
-        SqlType::Json | SqlType::Binary | SqlType::Hll | SqlType::Bitmap => format!("({expression})"),
+        SqlType::Json | SqlType::Variant | SqlType::Binary => format!("({expression})"),
+        set if set.is_set() => format!("({expression})"),
         SqlType::Array(_) | SqlType::Map(..) | SqlType::Struct(_) => format!("({expression})"),
         to => format!("CAST(({expression}) AS {to})"),
     }

@@ -445,7 +445,7 @@ impl<'q> Lookup<'q> {
             return Err(no("the query names a hidden column beside *"));
         }
         // Clients get these values as NULL, or as their bytes if the session says so.
-        let is_opaque = |c: &TableColumn| matches!(c.data_type, SqlType::Hll | SqlType::Bitmap);
+        let is_opaque = |c: &TableColumn| c.data_type.is_set();
         let sent = |item: &Item| match item {
             Item::All => schema.columns.iter().any(is_opaque),
             Item::Column(c) => is_opaque(&schema.columns[*c]),

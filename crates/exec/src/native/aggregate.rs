@@ -10,7 +10,7 @@ use datafusion::functions_aggregate::first_last::last_value_udaf;
 use datafusion::logical_expr::{Expr, ExprFunctionExt, LogicalPlanBuilder, cast, col, ident};
 use dipper_node::error::{EngineError, ErrorKind, Result};
 use dipper_sql::charter::aggregates::sum;
-use dipper_sql::functions::{bitmap_union, hll_union};
+use dipper_sql::functions::{bitmap_union, hll_union, quantile_union};
 use dipper_store::table::schema::{Aggregate, TableColumn, TableSchema};
 
 use super::provider::{NativeProvider, SEGMENT_COLUMN};
@@ -56,6 +56,7 @@ fn aggregate(definition: &TableSchema, column: &TableColumn) -> Result<Expr> {
         }
         Some(Aggregate::HllUnion) => hll_union().call(vec![value]),
         Some(Aggregate::BitmapUnion) => bitmap_union().call(vec![value]),
+        Some(Aggregate::QuantileUnion) => quantile_union().call(vec![value]),
         None => {
             let message = format!("column {} of an AGGREGATE table has no aggregation", column.name);
             return Err(EngineError::new(ErrorKind::Internal, message));

@@ -32,9 +32,11 @@ pub fn field(column: &TableColumn) -> Field {
         SqlType::Char(_)
         | SqlType::Varchar(_)
         | SqlType::Json
+        | SqlType::Variant
         | SqlType::DateTime(_)
         | SqlType::Hll
         | SqlType::Bitmap
+        | SqlType::QuantileState
         | SqlType::Time(_) => {
             let text = column.data_type.to_string();
             field.with_metadata([(TYPE_KEY.to_string(), text)].into())

@@ -42,7 +42,7 @@ pub const FORMAT_PARQUET: &str = "parquet";
 pub fn hive_spelling(data_type: &SqlType) -> Result<String> {
     Ok(match data_type {
         SqlType::DateTime(_) => "timestamp".into(),
-        SqlType::Json | SqlType::Varchar(None) => "string".into(),
+        SqlType::Json | SqlType::Variant | SqlType::Varchar(None) => "string".into(),
         SqlType::Char(None) => "char(1)".into(),
         SqlType::Array(item) => format!("array<{}>", hive_spelling(item)?),
         SqlType::Map(key, value) => format!("map<{},{}>", hive_spelling(key)?, hive_spelling(value)?),

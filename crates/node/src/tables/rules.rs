@@ -127,12 +127,14 @@ fn can_be_key(data_type: &SqlType) -> bool {
             | SqlType::Double
             | SqlType::String
             | SqlType::Json
+            | SqlType::Variant
             | SqlType::Binary
             | SqlType::Array(_)
             | SqlType::Map(..)
             | SqlType::Struct(_)
             | SqlType::Hll
             | SqlType::Bitmap
+            | SqlType::QuantileState
     )
 }
 
@@ -156,12 +158,23 @@ fn keys(schema: &TableSchema) -> Result<()> {
     Ok(())
 }
 
+/// Returns the type of sets that a nested type has inside. Their values could not be shown as NULL there.
+fn set_inside(data_type: &SqlType) -> Option<&SqlType> {
+    let inside = |t| if SqlType::is_set(t) { Some(t) } else { set_inside(t) };
+    match data_type {
+        SqlType::Array(element) => inside(element),
+        SqlType::Map(key, value) => inside(key).or_else(|| inside(value)),
+        SqlType::Struct(fields) => fields.iter().find_map(|(_, t, _)| inside(t)),
+        _ => None,
+    }
+}
+
 fn values(schema: &TableSchema) -> Result<()> {
     for column in schema.columns[schema.keys..].iter().filter(|c| !c.hidden) {
         match (schema.model, column.aggregate) {
             (Model::Aggregate, None) => {
                 return invalid(format!(
-                    "column {} of an AGGREGATE KEY table needs an aggregation: SUM, MIN, MAX, REPLACE, REPLACE_IF_NOT_NULL, HLL_UNION or BITMAP_UNION",
+                    "column {} of an AGGREGATE KEY table needs an aggregation: SUM, MIN, MAX, REPLACE, REPLACE_IF_NOT_NULL, HLL_UNION, BITMAP_UNION or QUANTILE_UNION",
                     column.name
                 ));
             }
@@ -173,7 +186,7 @@ fn values(schema: &TableSchema) -> Result<()> {
         }
     }
     for column in &schema.columns {
-        let is_set = matches!(column.data_type, SqlType::Hll | SqlType::Bitmap);
+        let is_set = column.data_type.is_set();
         if is_set != (column.default == Some(DefaultValue::Empty)) {
             return invalid(match is_set {
                 true => format!(
@@ -186,7 +199,23 @@ fn values(schema: &TableSchema) -> Result<()> {
                 ),
             });
         }
+        if column.default == Some(DefaultValue::CurrentDate) && column.data_type != SqlType::Date {
+            return invalid(format!(
+                "column {}: Types other than DATE and DATEV2 cannot use current_date as the default value",
+                column.name
+            ));
+        }
+        if let Some(inner) = set_inside(&column.data_type) {
+            return invalid(format!("column {}: type {inner} is not supported inside of other types", column.name));
+        }
         if column.auto_increment.is_some() {
+            if column.default.is_some() {
+                return Err(EngineError {
+                    code: 1067,
+                    sqlstate: "42000",
+                    ..EngineError::invalid(format!("Invalid default value for '{}'", column.name))
+                });
+            }
             if !matches!(column.data_type, SqlType::BigInt | SqlType::Int) {
                 return invalid(format!("the auto increment must be BIGINT or INT type: column {}", column.name));
             }
@@ -244,13 +273,19 @@ fn check_aggregate(column: &TableColumn, aggregate: Aggregate) -> Result<()> {
         ),
         Aggregate::Min | Aggregate::Max => !matches!(
             t,
-            SqlType::Array(_) | SqlType::Map(..) | SqlType::Struct(_) | SqlType::Hll | SqlType::Bitmap | SqlType::Json
+            SqlType::Array(_)
+                | SqlType::Map(..)
+                | SqlType::Struct(_)
+                | SqlType::Hll
+                | SqlType::Bitmap
+                | SqlType::QuantileState
+                | SqlType::Json
+                | SqlType::Variant
         ),
-        Aggregate::Replace | Aggregate::ReplaceIfNotNull | Aggregate::ReplaceBySequence(_) => {
-            !matches!(t, SqlType::Hll | SqlType::Bitmap)
-        }
+        Aggregate::Replace | Aggregate::ReplaceIfNotNull | Aggregate::ReplaceBySequence(_) => !t.is_set(),
         Aggregate::HllUnion => matches!(t, SqlType::Hll),
         Aggregate::BitmapUnion => matches!(t, SqlType::Bitmap),
+        Aggregate::QuantileUnion => matches!(t, SqlType::QuantileState),
     };
     if fits {
         return Ok(());
@@ -293,8 +328,10 @@ fn placement(schema: &TableSchema) -> Result<()> {
                         | SqlType::Map(..)
                         | SqlType::Struct(_)
                         | SqlType::Json
+                        | SqlType::Variant
                         | SqlType::Hll
                         | SqlType::Bitmap
+                        | SqlType::QuantileState
                 ) {
                     return invalid(format!(
                         "Distribution column[{}] of type {} cannot be hashed",

@@ -79,9 +79,16 @@ async fn columns(
     // Only DESC shows the aggregation of a column.
     let described = texts(session, &format!("DESC {place}")).await?;
     let merged = |row: usize| match described.rows.get(row).and_then(|r| r.last()?.clone()).as_deref() {
-        Some(name @ ("SUM" | "MIN" | "MAX" | "REPLACE" | "REPLACE_IF_NOT_NULL" | "HLL_UNION" | "BITMAP_UNION")) => {
-            name.to_string()
-        }
+        Some(
+            name @ ("SUM"
+            | "MIN"
+            | "MAX"
+            | "REPLACE"
+            | "REPLACE_IF_NOT_NULL"
+            | "HLL_UNION"
+            | "BITMAP_UNION"
+            | "QUANTILE_UNION"),
+        ) => name.to_string(),
         _ => String::new(),
     };
     let properties: Vec<Value> = (rows.rows.iter().enumerate())

@@ -43,7 +43,9 @@ use crate::class::{Class, DATETIME, LARGEINT_CLASS};
 use crate::functions::datetime::DAY_MICROS;
 use crate::functions::datetime::parse::{datetime_from_number, parse_time};
 use crate::functions::datetime::zone::Zone;
-use crate::functions::{Content, JSON, LostValues, is_bytes, json_content_udf, like_udf, members_of_frames, whole};
+use crate::functions::{
+    Content, JSON, LostValues, VARIANT, is_bytes, json_content_udf, like_udf, members_of_frames, whole,
+};
 use crate::metadata::TYPE_KEY;
 
 /// Whether `from` to `to` needs [`MySqlCast`].
@@ -542,12 +544,17 @@ fn replace_cast(expr: Expr, field: FieldRef, try_cast: bool, schema: &DFSchema) 
     })
 }
 
-/// Casts a document to text, a number or a truth value, which it holds in other characters than text does. Returns the
+/// Casts a document or a VARIANT to text, a number or a truth value, which it holds in other characters than text does. Returns the
 /// expression itself if it is no document, or the type is another one.
 fn of_json(expr: Expr, to: &DataType, schema: &DFSchema) -> Result<Expr, Expr> {
-    let is_json =
-        expr.to_field(schema).is_ok_and(|(_, field)| field.metadata().get(TYPE_KEY).is_some_and(|t| t == JSON));
+    let declared = expr.to_field(schema).ok().and_then(|(_, field)| field.metadata().get(TYPE_KEY).cloned());
     let class = Class::of(to);
+    let is_json = match declared.as_deref() {
+        Some(JSON) => true,
+        // The text of a VARIANT is what a cast to text gives.
+        Some(VARIANT) => class != Class::Text,
+        _ => false,
+    };
     let is_single = matches!(class, Class::Text | Class::Boolean | Class::Date | Class::DateTime) || class.is_number();
     if !is_json || !(is_single || is_time(to)) {
         return Err(expr);

@@ -21,7 +21,7 @@ use dipper_dialect::parser::parse_type;
 
 use super::typed::{CAST_NAME, Typed};
 use crate::class::Class;
-use crate::functions::{JSON, TAKE_VALUES, datetime, is_bytes};
+use crate::functions::{JSON, TAKE_VALUES, VARIANT, datetime, is_bytes};
 use crate::metadata::{DIGITS_KEY, TYPE_KEY};
 
 /// DATETIME without digits.
@@ -352,7 +352,7 @@ pub(super) fn arguments(function: ScalarFunction, schema: &DFSchema) -> Transfor
     let takes_json = TAKE_VALUES.contains(&name);
     let json = |arg: &Expr| {
         let field = arg.to_field(schema).ok().filter(|_| takes_json)?.1;
-        field.metadata().get(TYPE_KEY).filter(|text| *text == JSON).cloned()
+        field.metadata().get(TYPE_KEY).filter(|text| *text == JSON || *text == VARIANT).cloned()
     };
     let wanted = |arg: &Expr| {
         let is_said = matches!(arg, Expr::ScalarFunction(f) if f.func.name() == super::typed::TYPED_NAME);

@@ -26,7 +26,7 @@ use super::bytes::is_bytes;
 use super::datetime::parse::{datetime_from_number, parse_datetime_in};
 use super::datetime::zone::Zone;
 use super::datetime::{format_datetime, split_micros};
-use super::func::{DATETIME, JSON};
+use super::func::{DATETIME, JSON, VARIANT};
 use super::growth::Growth;
 use super::lost::LostValues;
 use crate::charter::text::format_datetime_to;
@@ -148,9 +148,9 @@ impl<'a> Args<'a> {
         self.fields.get(k)?.metadata().get(key).map(String::as_str)
     }
 
-    /// Whether argument `k` is of the SQL type JSON.
+    /// Whether argument `k` is of the SQL type JSON or VARIANT.
     pub fn is_json(&self, k: usize) -> bool {
-        self.metadata(k, TYPE_KEY) == Some(JSON)
+        matches!(self.metadata(k, TYPE_KEY), Some(JSON | VARIANT))
     }
 
     /// Returns argument `k` unconverted; `one` says that it is a constant.

@@ -31,6 +31,9 @@ pub(super) const PART_OF_JSON: &str = "json_extract_string";
 /// The SQL type of text that is JSON.
 pub(crate) const JSON: &str = "json";
 
+/// The SQL type of text that is a VARIANT.
+pub(crate) const VARIANT: &str = "variant";
+
 /// The rule by which the result type follows from the arguments.
 #[derive(Clone, Copy)]
 pub enum Ret {
@@ -40,6 +43,8 @@ pub enum Ret {
     Bytes,
     /// Text that is JSON.
     Json,
+    /// The text of a VARIANT.
+    Variant,
     /// A set of this type, BITMAP or HLL.
     Set(&'static str),
     /// BIGINT.
@@ -185,7 +190,7 @@ impl ScalarUDFImpl for Fun {
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         super::still_wanted()?;
         let data_type = match self.def.ret {
-            Ret::Text | Ret::Json => DataType::Utf8View,
+            Ret::Text | Ret::Json | Ret::Variant => DataType::Utf8View,
             Ret::Bytes | Ret::Set(_) => DataType::BinaryView,
             Ret::Int => DataType::Int64,
             Ret::Double => DataType::Float64,
@@ -203,6 +208,7 @@ impl ScalarUDFImpl for Fun {
         let declared = match self.def.ret {
             Ret::Bytes => "string",
             Ret::Json => JSON,
+            Ret::Variant => VARIANT,
             Ret::Set(name) => name,
             _ => {
                 // A part of a document is split into tokens by the analyzer of its column's index.

@@ -267,7 +267,9 @@ const AS_SCALAR: Def = def("dipper_json_as_scalar", &[], (1, 1), Ret::Text, |a| 
 const AS_FLAG: Def = def("dipper_json_as_flag", &[], (1, 1), Ret::Bool, |a| {
     let docs = a.text(0)?;
     a.bools(|i| {
-        let value = document(docs.at(i)?)?;
+        let text = docs.at(i)?;
+        // A VARIANT that is a string is shown by its characters.
+        let Some(value) = document(text) else { return parse_boolean(text) };
         match kind(value) {
             Kind::Bool => Some(value == "true"),
             Kind::Integer | Kind::Double => value.parse::<f64>().ok().map(|n| n != 0.0),
@@ -290,7 +292,12 @@ pub(crate) fn json_content_udf(content: Content) -> ScalarUDF {
 fn content(a: &Args, of: fn(&str) -> Option<String>) -> Result<ArrayRef> {
     let docs = a.text(0)?;
     a.texts(|i, out| {
-        out.push_str(&of(document(docs.at(i)?)?)?);
+        let text = docs.at(i)?;
+        match document(text) {
+            Some(document) => out.push_str(&of(document)?),
+            // A VARIANT that is a string is shown by its characters.
+            None => out.push_str(text),
+        }
         Some(())
     })
 }

@@ -53,6 +53,7 @@ fn result(ret: Ret) -> String {
     match ret {
         Ret::Text => "text".into(),
         Ret::Json => "JSON".into(),
+        Ret::Variant => "VARIANT".into(),
         Ret::Bytes => "BINARY".into(),
         Ret::Set(name) => name.to_uppercase(),
         Ret::Int => "BIGINT".into(),

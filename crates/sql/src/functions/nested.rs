@@ -1,16 +1,20 @@
 //! Fields of structs, and values as JSON.
 
-use arrow::array::{Array, ArrayRef, AsArray};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, StructArray};
 use arrow::compute::{is_null, nullif};
 use arrow::datatypes::{DataType, Fields};
 use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::ReturnFieldArgs;
+use dipper_base::json::write_variant;
 
-use super::args::{Args, to_text};
+use super::args::{Args, Col, to_text};
 use super::array::{lists, span};
 use super::bytes::is_bytes;
 use super::func::{Def, Ret, def};
 use super::json::{json_parse, write_quoted};
+use super::json_path::document;
 use crate::charter::nested;
 use crate::type_text::Sql;
 
@@ -21,6 +25,12 @@ pub const JSON_MEMBERS: &str = "dipper_json_members";
 /// Name of the function behind CAST(x AS JSON). (It is not a name in SQL.)
 pub const CAST_JSON: &str = "dipper_cast_json";
 
+/// Name of the function behind CAST(x AS VARIANT). (It is not a name in SQL.)
+pub const CAST_VARIANT: &str = "dipper_cast_variant";
+
+/// Name of the function that makes a struct without fields. (It is not a name in SQL.)
+pub const EMPTY_STRUCT: &str = "dipper_empty_struct";
+
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
     def("struct_element", &[], (2, 2), Ret::By(element_type), struct_element),
@@ -30,6 +40,28 @@ pub const DEFS: &[Def] = &[
         t if t.is_string() || is_bytes(t) => json_parse(a, false),
         DataType::Null => Ok(a.nulls()),
         _ => to_json(a),
+    }),
+    // Text that is no JSON is a string, which is shown by its characters.
+    def(CAST_VARIANT, &[], (1, 1), Ret::Variant, |a| {
+        let values = match a.data_type(0) {
+            DataType::Null => return Ok(a.nulls()),
+            t if t.is_string() || is_bytes(t) => a.text(0)?,
+            _ => {
+                let values = a.raw(0);
+                Col { array: nested::json(&values.array, a.digits(0))?, one: values.one }
+            }
+        };
+        a.texts(|i, out| {
+            let value = values.at(i)?;
+            match document(value) {
+                Some(document) => write_variant(out, document),
+                None => out.push_str(value),
+            }
+            Some(())
+        })
+    }),
+    def(EMPTY_STRUCT, &[], (0, 0), Ret::By(|_| Ok(DataType::Struct(Fields::empty()))), |a| {
+        Ok(Arc::new(StructArray::new_empty_fields(a.rows, None)))
     }),
     def(JSON_MEMBERS, &[], (2, 2), Ret::Json, json_members),
 ];

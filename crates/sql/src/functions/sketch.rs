@@ -39,6 +39,14 @@ pub const DEFS: &[Def] = &[
         let count = |bytes| HyperLogLog::from_bytes(bytes).map(|h| h.estimate() as i64).map_err(external);
         ints(a, |i| sketches.at(i).map_or(Ok(0), count).map(Some))
     }),
+    def("hll_to_base64", &[], (1, 1), Ret::Text, |a| {
+        let sketches = sets(a, 0)?;
+        a.texts(|i, out| {
+            STANDARD.encode_string(sketches.at(i)?, out);
+            Some(())
+        })
+    }),
+    def("hll_from_base64", &[], (1, 1), HLL, hll_from_base64),
     def("bitmap_empty", &[], (0, 0), BITMAP, |a| made(a, |_| Some(RoaringTreemap::new()))),
     def("to_bitmap", &[], (1, 1), BITMAP, to_bitmap),
     def("bitmap_hash", &[], (1, 1), BITMAP, |a| {
@@ -173,6 +181,32 @@ impl Bytes for AtMostOne {
     }
 }
 
+/// Reads a sketch from the text of HLL_TO_BASE64; NULL for other text.
+///
+/// # Errors
+/// For a sketch of Doris with members: Doris hashes values by another function, so a union with it would count equal
+/// values twice.
+fn hll_from_base64(a: &Args) -> Result<ArrayRef> {
+    let s = a.text(0)?;
+    let mut of_doris = false;
+    let sketches = made(a, |i| {
+        let bytes = STANDARD.decode(s.at(i)?.trim()).ok()?;
+        if let [form @ 0..=3, rest @ ..] = bytes.as_slice() {
+            of_doris |= *form > 0 && !rest.is_empty();
+            return (*form == 0 && rest.is_empty()).then(|| HyperLogLog::new(HLL_PRECISION));
+        }
+        HyperLogLog::from_bytes(&bytes).ok()
+    })?;
+    match of_doris {
+        true => exec_err!(
+            "{}: expected the text of hll_to_base64 of this server, found a sketch of Doris, which hashes values by \
+             another function",
+            a.name
+        ),
+        false => Ok(sketches),
+    }
+}
+
 fn external(e: SketchError) -> DataFusionError {
     DataFusionError::External(Box::new(e))
 }
@@ -202,7 +236,7 @@ pub fn check_set(name: &str, data_type: &DataType) -> Result<()> {
         return Ok(());
     }
     exec_err!(
-        "{name}: expected an HLL or BITMAP value, found {}; make one with hll_hash(), to_bitmap(), bitmap_hash() or bitmap_from_string()",
+        "{name}: expected an HLL, BITMAP or QUANTILE_STATE value, found {}; make one with hll_hash(), to_bitmap(), bitmap_hash(), bitmap_from_string() or to_quantile_state()",
         Sql(data_type)
     )
 }

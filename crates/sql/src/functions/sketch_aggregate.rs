@@ -1,4 +1,4 @@
-//! Aggregates over HLL and BITMAP values: unions, intersections and the numbers of their members.
+//! Aggregates over HLL, BITMAP and QUANTILE_STATE values: unions, intersections and the numbers of their members.
 //!
 //! Rows that are NULL are ignored; without rows the result is the empty set, or 0.
 
@@ -14,6 +14,7 @@ use datafusion::common::{DataFusionError, Result, ScalarValue, internal_err, pla
 use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
+use dipper_base::quantile::{COMPRESSION, Quantiles};
 use dipper_base::sketch::{
     BitmapUnion, HLL_PRECISION, HyperLogLog, RoaringTreemap, SketchError, bitmap_from_bytes, bitmap_to_bytes,
     few_members,
@@ -40,6 +41,13 @@ pub fn bitmap_union() -> Arc<AggregateUDF> {
     Arc::clone(&FUNCTION)
 }
 
+/// Returns QUANTILE_UNION: the set of all values of the sets.
+pub fn quantile_union() -> Arc<AggregateUDF> {
+    static FUNCTION: LazyLock<Arc<AggregateUDF>> =
+        LazyLock::new(|| udaf("quantile_union", &[], Work::QuantileUnion, false));
+    Arc::clone(&FUNCTION)
+}
+
 /// Returns BITMAP_UNION_COUNT: the number of members of the union of sets.
 pub(super) fn bitmap_union_count() -> Arc<AggregateUDF> {
     udaf("bitmap_union_count", &["orthogonal_bitmap_union_count"], Work::BitmapUnion, true)
@@ -53,6 +61,7 @@ pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     let all = [
         hll_union(),
         udaf("hll_union_agg", &[], Work::HllUnion, true),
+        quantile_union(),
         bitmap_union(),
         bitmap_union_count(),
         udaf("bitmap_intersect", &[], Work::BitmapIntersect, false),
@@ -69,6 +78,7 @@ pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Work {
     HllUnion,
+    QuantileUnion,
     BitmapUnion,
     BitmapIntersect,
     /// The members that are in an odd number of sets.
@@ -144,7 +154,11 @@ impl AggregateUDFImpl for SketchAggregate {
         if self.counts {
             return Ok(Arc::new(Field::new(self.name, DataType::Int64, true)));
         }
-        let set = if self.work == Work::HllUnion { SqlType::Hll } else { SqlType::Bitmap };
+        let set = match self.work {
+            Work::HllUnion => SqlType::Hll,
+            Work::QuantileUnion => SqlType::QuantileState,
+            _ => SqlType::Bitmap,
+        };
         let metadata = [(TYPE_KEY.to_string(), set.to_string())].into();
         Ok(Arc::new(Field::new(self.name, DataType::BinaryView, true).with_metadata(metadata)))
     }
@@ -276,6 +290,7 @@ impl Accumulator for Members {
 #[derive(Debug)]
 enum Set {
     Hll(HyperLogLog),
+    Quantiles(Quantiles),
     Union(BitmapUnion),
     /// `None` until there is a first set.
     Intersection(Option<RoaringTreemap>),
@@ -298,6 +313,7 @@ impl State {
     fn new(work: Work, counts: bool) -> Self {
         let set = match work {
             Work::HllUnion => Set::Hll(HyperLogLog::new(HLL_PRECISION)),
+            Work::QuantileUnion => Set::Quantiles(Quantiles::new(COMPRESSION)),
             Work::BitmapUnion | Work::Integers => Set::Union(BitmapUnion::default()),
             Work::BitmapIntersect => Set::Intersection(None),
             Work::BitmapXor => Set::Difference(None),
@@ -309,6 +325,7 @@ impl State {
         for bytes in values.as_binary_view().iter().flatten() {
             match &mut self.set {
                 Set::Hll(sketch) => sketch.union(&HyperLogLog::from_bytes(bytes)?),
+                Set::Quantiles(set) => set.union(&Quantiles::from_bytes(bytes)?),
                 Set::Union(set) => set.add(bytes)?,
                 Set::Intersection(Some(set)) => *set &= bitmap_from_bytes(bytes)?,
                 Set::Difference(Some(set)) => *set ^= bitmap_from_bytes(bytes)?,
@@ -322,6 +339,7 @@ impl State {
     fn bytes(&mut self) -> ScalarValue {
         let bytes = match &mut self.set {
             Set::Hll(sketch) => Some(sketch.to_bytes()),
+            Set::Quantiles(set) => Some(set.to_bytes()),
             Set::Union(set) => {
                 let set = set.set();
                 set.optimize();
@@ -339,6 +357,8 @@ impl State {
     fn count(&mut self) -> u64 {
         match &mut self.set {
             Set::Hll(sketch) => sketch.estimate(),
+            // No function counts these.
+            Set::Quantiles(_) => 0,
             Set::Union(set) => set.set().len(),
             Set::Intersection(set) | Set::Difference(set) => set.as_ref().map_or(0, RoaringTreemap::len),
         }
@@ -382,6 +402,7 @@ impl Accumulator for State {
         size_of::<Self>()
             + match &self.set {
                 Set::Hll(sketch) => sketch.memory(),
+                Set::Quantiles(set) => set.memory(),
                 Set::Union(set) => set.memory(),
                 Set::Intersection(Some(set)) | Set::Difference(Some(set)) => set.serialized_size(),
                 Set::Intersection(None) | Set::Difference(None) => 0,

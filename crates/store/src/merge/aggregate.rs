@@ -14,6 +14,7 @@ use arrow_buffer::ArrowNativeType;
 use arrow_ord::ord::make_comparator;
 use arrow_schema::{DataType, SortOptions};
 use arrow_select::take::take;
+use dipper_base::quantile::quantile_union;
 use dipper_base::sketch::{SketchError, bitmap_union, hll_union};
 use dipper_base::types::SqlType;
 
@@ -42,6 +43,9 @@ pub(super) fn aggregate(schema: &TableSchema, batch: &RecordBatch, starts: &[u32
                 choose(array, latest(batch.column(sequence), &groups)?.into_iter())?
             }
             Some(Aggregate::HllUnion) => union(column, array, &groups, |values| hll_union(values.iter().copied()))?,
+            Some(Aggregate::QuantileUnion) => {
+                union(column, array, &groups, |values| quantile_union(values.iter().copied()))?
+            }
             Some(Aggregate::BitmapUnion) => {
                 union(column, array, &groups, |values| bitmap_union(values.iter().copied()))?
             }

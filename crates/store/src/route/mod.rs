@@ -153,7 +153,8 @@ pub const NOWHERE: u32 = u32::MAX;
 fn sort_field(column: &str, data_type: &SqlType) -> Result<SortField, RouteError> {
     let wrong = || RouteError::Type { column: column.into(), role: "a partition column", found: data_type.to_string() };
     match data_type {
-        SqlType::Float | SqlType::Double | SqlType::Hll | SqlType::Bitmap | SqlType::Json => Err(wrong()),
+        SqlType::Float | SqlType::Double | SqlType::Json | SqlType::Variant => Err(wrong()),
+        t if t.is_set() => Err(wrong()),
         SqlType::Array(_) | SqlType::Map(..) | SqlType::Struct(_) => Err(wrong()),
         t => Ok(SortField::new(t.to_arrow())),
     }

@@ -23,7 +23,12 @@ pub fn literal(data_type: &SqlType, text: Option<&str>) -> Result<ArrayRef, Rout
     let trimmed = text.trim();
     let spelled = match data_type {
         SqlType::Date | SqlType::DateTime(_) => with_dashes(trimmed),
-        SqlType::Char(_) | SqlType::Varchar(_) | SqlType::String | SqlType::Json | SqlType::Binary => text.to_string(),
+        SqlType::Char(_)
+        | SqlType::Varchar(_)
+        | SqlType::String
+        | SqlType::Json
+        | SqlType::Variant
+        | SqlType::Binary => text.to_string(),
         _ => trimmed.to_string(),
     };
     // A DATE accepts a DATETIME's text and drops its time of day, as everywhere in SQL.

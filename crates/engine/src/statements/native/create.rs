@@ -333,10 +333,10 @@ pub(super) fn definition(
     Ok((definition, partitions))
 }
 
-/// Makes a column from its definition. HLL and BITMAP columns never hold NULL, whatever the statement says; as in
+/// Makes a column from its definition. Columns of sets never hold NULL, whatever the statement says; as in
 /// Doris, their default is an empty set.
 pub(super) fn column(c: &ColumnDef, id: u32) -> TableColumn {
-    let is_set = matches!(c.data_type, SqlType::Hll | SqlType::Bitmap);
+    let is_set = c.data_type.is_set();
     TableColumn {
         id,
         name: c.name.clone(),

@@ -104,13 +104,9 @@ fn index(schema: &TableSchema, def: &IndexDef) -> Result<Index> {
             let column = columns[0];
             if matches!(
                 column.data_type,
-                SqlType::Json
-                    | SqlType::Binary
-                    | SqlType::Map(..)
-                    | SqlType::Struct(_)
-                    | SqlType::Hll
-                    | SqlType::Bitmap
-            ) {
+                SqlType::Json | SqlType::Variant | SqlType::Binary | SqlType::Map(..) | SqlType::Struct(_)
+            ) || column.data_type.is_set()
+            {
                 return type_of(&name, &kind, column);
             }
         }
@@ -173,13 +169,10 @@ fn inverted(schema: &TableSchema, name: &str, columns: &[&TableColumn]) -> Resul
         other => other,
     };
     match of_element {
-        SqlType::Array(_)
-        | SqlType::Map(..)
-        | SqlType::Struct(_)
-        | SqlType::Hll
-        | SqlType::Bitmap
-        | SqlType::Binary
-        | SqlType::Time(_) => type_of(name, "inverted", column),
+        SqlType::Array(_) | SqlType::Map(..) | SqlType::Struct(_) | SqlType::Binary | SqlType::Time(_) => {
+            type_of(name, "inverted", column)
+        }
+        set if set.is_set() => type_of(name, "inverted", column),
         _ => Ok(()),
     }
 }
@@ -281,7 +274,7 @@ fn properties(name: &str, kind: &str, column: &TableColumn, given: &[(String, St
     };
     if ["parser", "built_in_analyzer", "analyzer"].iter().any(|k| cuts(k))
         && !is_text(element)
-        && *element != SqlType::Json
+        && !matches!(element, SqlType::Json | SqlType::Variant)
     {
         return invalid(format!(
             "INVERTED index with a parser is not supported for column: {} of type {}. invalid index: {name}",

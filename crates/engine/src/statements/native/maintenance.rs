@@ -124,6 +124,7 @@ async fn checksum(session: &mut Session, (database, object): (&str, &str), table
             SqlType::Binary => name,
             SqlType::Bitmap => format!("bitmap_to_base64({name})"),
             SqlType::Hll => format!("hll_cardinality({name})"),
+            SqlType::QuantileState => format!("quantile_state_to_base64({name})"),
             _ => format!("CAST({name} AS STRING)"),
         };
         format!("IFNULL(CAST(crc32({value}) AS STRING), '-')")

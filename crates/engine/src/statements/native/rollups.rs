@@ -122,8 +122,9 @@ pub(super) fn cluster_by(session: &mut Session, schema: &mut TableSchema, names:
         }
         if matches!(
             column.data_type,
-            SqlType::Json | SqlType::Array(_) | SqlType::Map(..) | SqlType::Struct(_) | SqlType::Hll | SqlType::Bitmap
-        ) {
+            SqlType::Json | SqlType::Variant | SqlType::Array(_) | SqlType::Map(..) | SqlType::Struct(_)
+        ) || column.data_type.is_set()
+        {
             return invalid(format!("CLUSTER BY: column {name} has type {}, which has no order", column.data_type));
         }
         ids.push(column.id);

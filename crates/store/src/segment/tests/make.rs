@@ -163,10 +163,10 @@ pub(crate) fn column(t: &SqlType, rows: usize, nullable: bool, wide: bool, rng: 
         SqlType::Decimal(..) => build!(Decimal256Builder::new().with_data_type(t.to_arrow()), |rng| {
             i256::from_i128(rng.random()).wrapping_mul(i256::from_i128(rng.random_range(-1000i64..1000) as i128))
         }),
-        SqlType::Char(_) | SqlType::Varchar(_) | SqlType::String | SqlType::Json => {
+        SqlType::Char(_) | SqlType::Varchar(_) | SqlType::String | SqlType::Json | SqlType::Variant => {
             build!(StringViewBuilder::new(), |rng| text(rng))
         }
-        SqlType::Binary | SqlType::Hll | SqlType::Bitmap => {
+        SqlType::Binary | SqlType::Hll | SqlType::Bitmap | SqlType::QuantileState => {
             build!(BinaryViewBuilder::new(), |rng| match rng.random_range(0..5) {
                 0 => vec![0xff; rng.random_range(0..100)],
                 _ => (0..rng.random_range(0..20)).map(|_| rng.random()).collect::<Vec<u8>>(),

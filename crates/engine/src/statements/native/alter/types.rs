@@ -103,6 +103,7 @@ mod tests {
             ("string", "int", None),
             ("array<int>", "array<bigint>", None),
             ("hll", "bitmap", None),
+            ("bitmap", "quantile_state", None),
         ] {
             let found = change(&parse_type(from).unwrap(), &parse_type(to).unwrap());
             assert_eq!(found, expected, "{from} to {to}");
