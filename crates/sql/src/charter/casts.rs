@@ -64,6 +64,7 @@ fn differs(from: &DataType, to: &DataType) -> bool {
         (C::Float | C::Decimal(..), LARGEINT_CLASS) => from != to,
         (_, C::Text) => from.is_nested(),
         _ if by_part::is_by_part(from, to) => from != to,
+        _ if to.is_nested() && !from.is_nested() => !from.is_null(),
         (f, t) if temporal(f) => t.is_number() || t == C::Boolean,
         (f, t) if temporal(t) => f.is_number(),
         _ => false,
@@ -227,6 +228,8 @@ fn cast_array(array: &ArrayRef, to: &DataType, session: Option<Zone>, digits: Op
         }
         (Class::Text, Class::Other) => nested::of_texts(array.as_string_view(), to),
         (Class::Text, class) => from_text(array.as_string_view(), class, to, session),
+        // Arrow would make lists of one element.
+        _ if to.is_nested() && !array.data_type().is_nested() => Ok(arrow::array::new_null_array(to, array.len())),
         (_, Class::Text) => to_text(&array, to, digits),
         // A decimal that is not zero stays so as a double.
         (Class::Decimal(..), Class::Boolean) => safe(&safe(&array, &DataType::Float64)?, to),
