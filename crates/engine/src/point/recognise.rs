@@ -1,6 +1,5 @@
 //! Recognises queries for rows by their whole key, from their syntax tree alone.
 
-use dipper_base::types::SqlType;
 use dipper_dialect::statement::{Name, QueryText};
 use dipper_sql::charter::session::{TableRef, VarValue};
 use dipper_sql::charter::table_refs;
