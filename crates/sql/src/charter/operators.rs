@@ -32,7 +32,7 @@ use super::{chain, common_args, compare, mixed, text};
 use crate::class::{Class, DATETIME, LARGEINT_CLASS};
 use crate::functions::decimals::{is_wide_product, is_wide_quotient};
 use crate::functions::whole::LARGEINT;
-use crate::functions::{Operators, element_at_udf, is_bytes, json_value_udf, map_udf};
+use crate::functions::{Operators, element_at_udf, is_bytes, is_combined, json_value_udf, map_udf};
 use crate::type_text::Sql;
 
 /// The planner hook of the charter for operators, aggregates and other expressions.
@@ -434,6 +434,14 @@ fn is_arithmetic(op: &BinaryOperator, l: Class, r: Class) -> bool {
     }
 }
 
+/// Refuses DISTINCT in the form of an aggregate for arrays: it could mean the arrays or the elements of a position.
+fn without_distinct(name: &str, distinct: bool) -> Result<()> {
+    match distinct && is_combined(name) {
+        true => plan_err!("{name} does not take DISTINCT"),
+        false => Ok(()),
+    }
+}
+
 /// Refuses BINARY as a number: BITMAP and HLL are bytes, too, and not all bytes are text.
 ///
 /// # Errors
@@ -620,6 +628,7 @@ impl ExprPlanner for CharterPlanner {
 
     /// `FIRST_VALUE(x, TRUE)` and `LAST_VALUE(x, TRUE)` are Doris' spelling of IGNORE NULLS.
     fn plan_window(&self, mut expr: RawWindowExpr) -> Result<PlannerResult<RawWindowExpr>> {
+        without_distinct(expr.func_def.name(), expr.distinct)?;
         if expr.distinct && expr.func_def.name() == "count" {
             expr.func_def = WindowFunctionDefinition::AggregateUDF(crate::functions::count_distinct());
         }
@@ -656,6 +665,7 @@ impl ExprPlanner for CharterPlanner {
     /// Plans aggregates. `COUNT(DISTINCT a, b)` counts distinct tuples without a NULL. `SUM(x + literal)` keeps the
     /// form that DataFusion turns into `SUM(x) + literal * COUNT(x)`.
     fn plan_aggregate(&self, mut expr: RawAggregateExpr) -> Result<PlannerResult<RawAggregateExpr>> {
+        without_distinct(expr.func.name(), expr.distinct)?;
         if expr.func.name() == "count" && expr.distinct {
             expr.func = crate::functions::count_distinct();
         }
