@@ -5,7 +5,6 @@ use crate::sheet::{Cell, Kind, Sheet};
 /// Column types with the bytes that a value takes in memory. For text and nested types that is the size of the
 /// reference to the bytes.
 const TYPES: &[(&str, i64)] = &[
-    ("AGG_STATE", 16),
     ("ARRAY", 8),
     ("BIGINT", 8),
     ("BITMAP", 16),
@@ -18,14 +17,18 @@ const TYPES: &[(&str, i64)] = &[
     ("FLOAT", 4),
     ("HLL", 16),
     ("INT", 4),
+    ("IPV4", 4),
+    ("IPV6", 16),
     ("JSON", 16),
     ("LARGEINT", 16),
     ("MAP", 8),
+    ("QUANTILE_STATE", 16),
     ("SMALLINT", 2),
     ("STRING", 16),
     ("STRUCT", 8),
     ("TINYINT", 1),
     ("VARCHAR", 16),
+    ("VARIANT", 16),
 ];
 
 /// Makes the rows of SHOW DATA TYPES.
