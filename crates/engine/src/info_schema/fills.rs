@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dipper_lake::sheet::Sheet;
-use dipper_lake::virtual_tables::Rows;
+use dipper_lake::virtual_tables::{Rows, keys as of_keys};
 use futures::future::BoxFuture;
 
 use super::{Wanted, access, config, keys, loads, measures, objects, server};
@@ -51,9 +51,9 @@ pub(super) fn of(rows: Rows) -> Fill {
         Rows::GrantsToRoles => Fill::Now(access::grants_to_roles),
         Rows::GrantsToUsers => Fill::Now(access::grants_to_users),
         Rows::Hosts => Fill::Now(server::hosts),
-        Rows::KeyColumnUsage => {
-            Fill::Later(|context, wanted, sheet| Box::pin(keys::key_column_usage(context, wanted, sheet)))
-        }
+        Rows::KeyColumnUsage => Fill::Later(|context, wanted, sheet| {
+            Box::pin(keys::rows(context, wanted, sheet, of_keys::key_column_usage))
+        }),
         Rows::Keywords => Fill::Now(measures::keywords),
         Rows::LoadJobs => Fill::Now(loads::load_jobs),
         Rows::Loads => Fill::Now(loads::loads),
@@ -69,6 +69,9 @@ pub(super) fn of(rows: Rows) -> Fill {
         }
         Rows::Processlist => Fill::Now(server::processlist),
         Rows::Profiling => Fill::Now(measures::profiling),
+        Rows::ReferentialConstraints => Fill::Later(|context, wanted, sheet| {
+            Box::pin(keys::rows(context, wanted, sheet, of_keys::referential_constraints))
+        }),
         Rows::RoleEdges => Fill::Now(access::role_edges),
         Rows::RoleTableGrants => Fill::Now(access::role_table_grants),
         Rows::Rowsets => Fill::Later(|context, wanted, sheet| Box::pin(config::rowsets(context, wanted, sheet))),
@@ -76,16 +79,18 @@ pub(super) fn of(rows: Rows) -> Fill {
         Rows::SchemaPrivileges => Fill::Now(access::schema_privileges),
         Rows::Schemata => Fill::Now(objects::schemata),
         Rows::SessionVariables => Fill::Now(server::session_variables),
-        Rows::Statistics => Fill::Later(|context, wanted, sheet| Box::pin(keys::statistics(context, wanted, sheet))),
+        Rows::Statistics => {
+            Fill::Later(|context, wanted, sheet| Box::pin(keys::rows(context, wanted, sheet, of_keys::statistics)))
+        }
         Rows::Status => Fill::Now(server::fill_status),
         Rows::StreamLoads => Fill::Now(loads::stream_loads),
         Rows::SysMetrics => Fill::Now(server::sys_metrics),
         Rows::SysSessions => Fill::Now(server::sys_sessions),
         Rows::SysVersion => Fill::Now(server::sys_version),
         Rows::SystemVariables => Fill::Now(measures::system_variables),
-        Rows::TableConstraints => {
-            Fill::Later(|context, wanted, sheet| Box::pin(keys::table_constraints(context, wanted, sheet)))
-        }
+        Rows::TableConstraints => Fill::Later(|context, wanted, sheet| {
+            Box::pin(keys::rows(context, wanted, sheet, of_keys::table_constraints))
+        }),
         Rows::TableOptions => {
             Fill::Later(|context, wanted, sheet| Box::pin(config::table_options(context, wanted, sheet)))
         }

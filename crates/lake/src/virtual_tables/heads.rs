@@ -217,7 +217,7 @@ pub(super) const TABLES: &[Virtual] = &[
             t("TABLE_NAME"),
             t("REFERENCED_TABLE_NAME"),
         ],
-        Rows::None,
+        Rows::ReferentialConstraints,
     ),
     info(
         "check_constraints",

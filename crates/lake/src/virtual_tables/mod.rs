@@ -9,11 +9,13 @@
 //! | `briefs.rs` | `mysql`, `performance_schema`, Doris's and StarRocks' `information_schema`, written in words |
 //! | `of_mysql.rs`, `of_starrocks.rs` | tables that consoles and monitors read, mostly without rows |
 //! | `no_rows.rs` | the lists of SHOW that are always empty |
+//! | `keys.rs` | rows of keys, indexes and constraints of native tables |
 //! | `partitions.rs` | partitions and tablets of native tables |
 //! | `types.rs` | the types of columns |
 
 mod briefs;
 mod heads;
+pub mod keys;
 pub mod no_rows;
 mod of_mysql;
 mod of_starrocks;
@@ -116,6 +118,8 @@ pub enum Rows {
     Processlist,
     /// Rows of `information_schema.profiling`.
     Profiling,
+    /// Rows of `information_schema.referential_constraints`.
+    ReferentialConstraints,
     /// Rows of `sys.role_edges`.
     RoleEdges,
     /// Rows of `information_schema.role_table_grants`.

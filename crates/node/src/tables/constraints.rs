@@ -85,25 +85,49 @@ pub fn clear(schema: &mut TableSchema) {
     schema.properties.retain(|key, _| !key.starts_with(CONSTRAINT));
 }
 
+/// A constraint that is declared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Declared {
+    /// The name.
+    pub name: String,
+    /// `PRIMARY KEY`, `UNIQUE` or `FOREIGN KEY`.
+    pub kind: String,
+    /// The columns of the table.
+    pub columns: Vec<String>,
+    /// Database and table that a foreign key refers to, and the columns there.
+    pub references: Option<([String; 2], Vec<String>)>,
+}
+
 /// Returns the constraints of a table, ordered by name.
-pub fn list(schema: &TableSchema) -> Vec<Shown> {
+pub fn declared(schema: &TableSchema) -> Vec<Declared> {
+    let texts = |value: &Value| -> Vec<String> {
+        value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_string).collect()
+    };
     let constraints = schema.properties.iter().filter_map(|(key, value)| {
         let name = key.strip_prefix(CONSTRAINT)?.to_string();
         let value: Value = serde_json::from_str(value).ok()?;
-        let kind = value["kind"].as_str()?.to_string();
         let columns = ids(&value).into_iter().filter_map(|id| schema.position(id));
-        let columns = columns.map(|at| schema.columns[at].name.as_str()).collect::<Vec<_>>().join(", ");
-        let mut definition = format!("{kind} ({columns})");
-        if kind == FOREIGN {
-            let texts = |key: &str, between: &str| {
-                let texts = value[key].as_array().into_iter().flatten().filter_map(Value::as_str);
-                texts.collect::<Vec<_>>().join(between)
-            };
-            definition += &format!(" REFERENCES {} ({})", texts("table", "."), texts("referenced", ", "));
-        }
-        Some(Shown { name, kind, definition })
+        let references = <[String; 2]>::try_from(texts(&value["table"])).ok();
+        Some(Declared {
+            name,
+            kind: value["kind"].as_str()?.to_string(),
+            columns: columns.map(|at| schema.columns[at].name.clone()).collect(),
+            references: references.map(|table| (table, texts(&value["referenced"]))),
+        })
     });
     constraints.collect()
+}
+
+/// Returns the constraints of a table as they are shown, ordered by name.
+pub fn list(schema: &TableSchema) -> Vec<Shown> {
+    let shown = |Declared { name, kind, columns, references }| {
+        let mut definition = format!("{kind} ({})", columns.join(", "));
+        if let Some((table, columns)) = references {
+            definition += &format!(" REFERENCES {} ({})", table.join("."), columns.join(", "));
+        }
+        Shown { name, kind, definition }
+    };
+    declared(schema).into_iter().map(shown).collect()
 }
 
 /// Returns the name of a constraint that has the column.
