@@ -125,6 +125,7 @@ fn wrong_arguments(message: &str) -> Option<String> {
     }
     let reason = reason.rsplit("Execution error: ").next().unwrap_or(reason);
     let reason = reason.rsplit("Error during planning: ").next().unwrap_or(reason);
+    let reason = reason.rsplit("This feature is not implemented: ").next().unwrap_or(reason);
     let reason = reason.trim().trim_end_matches('.');
     Some(if reason.contains(name) { reason.to_string() } else { format!("{found}: {reason}") })
 }
@@ -144,6 +145,10 @@ mod tests {
             one argument, found 0. No function matches the given name and argument types 'f()'. You might need to add \
             explicit type casts.\n\tCandidate functions:\n\tf(UserDefined)";
         assert_eq!(wrong_arguments(message).as_deref(), Some("f takes one argument, found 0"));
+        let message = "Execution error: Function 'f' user-defined coercion failed with: This feature is not implemented: \
+            f: BINARY is not supported. No function matches the given name and argument types 'f(Binary)'. You might \
+            need to add explicit type casts.\n\tCandidate functions:\n\tf(UserDefined)";
+        assert_eq!(wrong_arguments(message).as_deref(), Some("f: BINARY is not supported"));
         assert_eq!(wrong_arguments("table 't' not found"), None);
     }
 

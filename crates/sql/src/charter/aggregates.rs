@@ -114,12 +114,8 @@ impl AggregateUDFImpl for Typed {
             (Class::UInt64, Kind::Sum) => DataType::UInt64,
             (Class::Int(_) | Class::Boolean, Kind::Avg) => DataType::Int64,
             (Class::UInt64 | Class::Float | Class::Text | Class::Null, _) => double,
-            _ if is_bytes(t) => {
-                return datafusion::common::not_impl_err!(
-                    "{}: BINARY is not supported as a number: CAST(x AS STRING) is text, which counts as one",
-                    self.name()
-                );
-            }
+            // Refused as a result: the planner would put its own words around an error of this function.
+            _ if is_bytes(t) => t.clone(),
             (Class::Interval | Class::Other, _) => return self.inner.coerce_types(arg_types),
             (Class::Date | Class::DateTime, _) => {
                 return datafusion::common::plan_err!(
@@ -137,6 +133,10 @@ impl AggregateUDFImpl for Typed {
             (Kind::Avg, DataType::Decimal256(_, s)) => Ok(DataType::Decimal256(76, (*s).max(4))),
             (Kind::Avg, DataType::Int64) => Ok(DataType::Float64),
             (Kind::Sum, large @ DataType::Decimal256(39, 0)) => Ok(large.clone()),
+            (_, t) if is_bytes(t) => datafusion::common::not_impl_err!(
+                "{}: BINARY is not supported as a number: CAST(x AS STRING) is text, which counts as one",
+                self.name()
+            ),
             _ => self.inner.return_type(arg_types),
         }
     }

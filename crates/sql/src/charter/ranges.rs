@@ -37,7 +37,13 @@ pub(super) fn with_exact_bounds(mut function: Box<WindowFunction>, schema: &DFSc
     let frame = &function.params.window_frame;
     let distances = [&frame.start_bound, &frame.end_bound].into_iter().filter_map(distance).map(String::from);
     let distances: Vec<String> = distances.collect();
-    let (WindowFrameUnits::Range, [key]) = (frame.units, function.params.order_by.as_mut_slice()) else {
+    let ranges = frame.units == WindowFrameUnits::Range;
+    let first = function.params.order_by.first().and_then(|key| key.expr.get_type(schema).ok());
+    if ranges && distances.is_empty() && first.is_some_and(|t| !has_ranges(&t)) {
+        function.params.window_frame.units = WindowFrameUnits::Groups;
+        return Ok(Transformed::yes(Expr::WindowFunction(function)));
+    }
+    let (true, [key]) = (ranges, function.params.order_by.as_mut_slice()) else {
         return Ok(Transformed::no(Expr::WindowFunction(function)));
     };
     let Ok(t) = key.expr.get_type(schema) else { return Ok(Transformed::no(Expr::WindowFunction(function))) };
@@ -73,6 +79,29 @@ pub(super) fn with_exact_bounds(mut function: Box<WindowFunction>, schema: &DFSc
         }
     }
     Ok(Transformed::yes(Expr::WindowFunction(function)))
+}
+
+/// Whether DataFusion takes a RANGE frame over keys of a type: it refuses others, such as addresses and STRUCTs, also
+/// where no bound is a distance. Without distances the rows of the frame are those of a GROUPS frame.
+fn has_ranges(t: &DataType) -> bool {
+    match t {
+        DataType::Dictionary(_, value) => has_ranges(value),
+        DataType::Null
+        | DataType::Boolean
+        | DataType::Utf8
+        | DataType::LargeUtf8
+        | DataType::Utf8View
+        | DataType::Binary
+        | DataType::LargeBinary
+        | DataType::BinaryView
+        | DataType::Date32
+        | DataType::Date64
+        | DataType::Timestamp(..)
+        | DataType::List(_)
+        | DataType::LargeList(_)
+        | DataType::FixedSizeList(..) => true,
+        t => t.is_numeric(),
+    }
 }
 
 /// Returns the distance of a bound as it is written.

@@ -8,12 +8,15 @@ use arrow::compute::{SortOptions, take};
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::{Result, exec_err, plan_err};
 use datafusion::logical_expr::{ReturnFieldArgs, ScalarUDF};
+use dipper_base::address::is_address;
 
 use super::args::{Args, Col, lenient_cast, to_text_of};
 use super::datetime::DAY_MICROS;
 use super::datetime::arith::{Unit, add_micros, add_months, simple_unit};
 use super::func::{DATETIME, Def, Ret, common_type, def};
 use super::growth::bytes_of;
+use crate::charter::casts::cast_values;
+use crate::charter::compare::comparison_type;
 use crate::type_text::Sql;
 
 /// Functions of this file.
@@ -51,7 +54,7 @@ pub const DEFS: &[Def] = &[
     def("map_contains_value", &[], (2, 2), Ret::Bool, |a| map_contains(a, false)),
     def("map_contains_entry", &[], (3, 3), Ret::Bool, map_contains_entry),
     // The keys of a MAP are distinct already.
-    def("deduplicate_map", &[], (1, 1), Ret::Arg(0), |a| match a.data_type(0) {
+    def("deduplicate_map", &["distinct_map_keys"], (1, 1), Ret::Arg(0), |a| match a.data_type(0) {
         DataType::Map(..) | DataType::Null => a.full(0),
         t => exec_err!("{}: expected a MAP, found {}", a.name, Sql(t)),
     }),
@@ -233,11 +236,23 @@ fn element_at(a: &Args) -> Result<ArrayRef> {
     Ok(take(lists.array.values(), &at, None)?)
 }
 
+/// Returns two columns in the type in which a part of a map and a value are compared, and that type. A text beside an
+/// address is an address.
+fn side_by_side(a: &Args, inside: &ArrayRef, wanted: &ArrayRef) -> Result<(ArrayRef, ArrayRef, DataType)> {
+    let (x, y) = (inside.data_type(), wanted.data_type());
+    match comparison_type(x, y).filter(is_address) {
+        Some(address) => Ok((cast_values(inside, &address)?, cast_values(wanted, &address)?, address)),
+        None => {
+            let common = common_type(a.name, &[x.clone(), y.clone()])?;
+            Ok((lenient_cast(inside, &common)?, lenient_cast(wanted, &common)?, common))
+        }
+    }
+}
+
 /// Returns for each row the index of the entry whose key (or value) equals argument 1.
 fn map_find(a: &Args, maps: &MapArray, one: bool, inside: &ArrayRef) -> Result<Vec<Option<u64>>> {
     let wanted = a.raw(1);
-    let common = common_type(a.name, &[inside.data_type().clone(), wanted.array.data_type().clone()])?;
-    let (inside, other) = (lenient_cast(inside, &common)?, lenient_cast(&wanted.array, &common)?);
+    let (inside, other, _) = side_by_side(a, inside, &wanted.array)?;
     let compare = make_comparator(&inside, &other, SortOptions::default())?;
     Ok((0..a.rows)
         .map(|i| {
@@ -274,11 +289,10 @@ fn map_contains_entry(a: &Args) -> Result<ArrayRef> {
     };
     // Compares a part of an entry with that of a row.
     let equal = |inside: &ArrayRef, wanted: Col<ArrayRef>| -> Result<Box<dyn Fn(usize, usize) -> bool>> {
-        let common = common_type(a.name, &[inside.data_type().clone(), wanted.array.data_type().clone()])?;
+        let (inside, other, common) = side_by_side(a, inside, &wanted.array)?;
         if common.is_null() {
             return Ok(Box::new(|_, _| true));
         }
-        let (inside, other) = (lenient_cast(inside, &common)?, lenient_cast(&wanted.array, &common)?);
         let compare = make_comparator(&inside, &other, SortOptions::default())?;
         Ok(Box::new(move |at, row| {
             let row = if wanted.one { 0 } else { row };
