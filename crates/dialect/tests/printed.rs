@@ -164,6 +164,7 @@ prop_compose! {
         CreateTable {
             name,
             if_not_exists,
+            or_replace: false,
             temporary,
             columns,
             column_names: Vec::new(),

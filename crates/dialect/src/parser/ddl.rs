@@ -42,10 +42,24 @@ pub(super) fn create(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let external = c.accept_word("EXTERNAL");
     let temporary = !external && c.accept_word("TEMPORARY");
     if c.accept_word("TABLE") {
-        if or_replace {
-            return Err(c.unsupported("CREATE OR REPLACE TABLE is not supported; drop the table first"));
+        if or_replace && (external || temporary) {
+            return Err(c.unsupported("OR REPLACE is for tables that are not EXTERNAL and not TEMPORARY"));
         }
-        return table::create_table(c, external, temporary);
+        let at = c.index();
+        let mut statement = table::create_table(c, external, temporary)?;
+        match &mut statement {
+            _ if !or_replace => {}
+            Statement::CreateTable(create) if !create.if_not_exists => create.or_replace = true,
+            Statement::CreateTable(_) => {
+                c.seek(at);
+                return Err(SqlError::syntax("OR REPLACE and IF NOT EXISTS exclude each other", Some(c.position())));
+            }
+            _ => {
+                c.seek(at);
+                return Err(c.unsupported("OR REPLACE is for native tables, and not with LIKE; drop the table first"));
+            }
+        }
+        return Ok(statement);
     }
     c.seek(start);
     if c.accept_word("CATALOG") || c.accept(&["EXTERNAL", "CATALOG"]) {
@@ -155,11 +169,93 @@ fn create_materialized_view(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
             c.properties(false)?;
         } else {
             kind = ViewKind::Materialized;
-            skip_clause(c)?;
+            storage_clause(c)?;
         }
     }
     let query = c.query()?;
     Ok(Statement::CreateView(CreateView { kind, name, or_replace: false, if_not_exists, columns, comment, query }))
+}
+
+/// Reads a clause of Doris or StarRocks that says when and where the rows of a materialized view are stored.
+///
+/// # Errors
+/// 1235 for a policy, 1064 for words that are no such clause.
+fn storage_clause(c: &mut Cursor<'_>) -> Result<(), SqlError> {
+    refuse_policies(c)?;
+    if c.accept_word("BUILD") {
+        return match c.accept_any(&["IMMEDIATE", "DEFERRED"]) {
+            Some(_) => Ok(()),
+            None => Err(c.expected("IMMEDIATE or DEFERRED")),
+        };
+    }
+    if c.accept_word("REFRESH") {
+        return refresh_clause(c);
+    }
+    if c.accept(&["DUPLICATE", "KEY"]) || c.accept_word("KEY") || c.accept(&["ORDER", "BY"]) {
+        c.ident_list()?;
+        return Ok(());
+    }
+    if c.accept(&["PARTITION", "BY"]) {
+        // Several columns may stand in parentheses, and StarRocks leaves these out.
+        loop {
+            c.expr()?;
+            if !c.accept_token(&Token::Comma) {
+                return Ok(());
+            }
+        }
+    }
+    match partitions::distribution(c)? {
+        Some(_) => Ok(()),
+        None => Err(c.expected("AS or a clause of a materialized view")),
+    }
+}
+
+/// Reads Doris's `[COMPLETE | AUTO] [ON {MANUAL | COMMIT | SCHEDULE EVERY n unit [STARTS time]}]` and StarRocks's
+/// `[IMMEDIATE | DEFERRED] {MANUAL | SYNC | INCREMENTAL | ASYNC [START (time)] [EVERY (INTERVAL n unit)]}`, after
+/// REFRESH.
+fn refresh_clause(c: &mut Cursor<'_>) -> Result<(), SqlError> {
+    let start = c.index();
+    let method = c.accept_any(&["COMPLETE", "AUTO"]);
+    if c.accept_word("ON") {
+        return match c.accept_any(&["MANUAL", "COMMIT", "SCHEDULE"]) {
+            Some("SCHEDULE") => {
+                c.expect(&["EVERY"])?;
+                c.uint()?;
+                c.ident()?;
+                if c.accept_word("STARTS") {
+                    c.string()?;
+                }
+                Ok(())
+            }
+            Some(_) => Ok(()),
+            None => Err(c.expected("MANUAL, COMMIT or SCHEDULE")),
+        };
+    }
+    if method.is_some() {
+        return Ok(());
+    }
+    c.accept_any(&["IMMEDIATE", "DEFERRED"]);
+    match c.accept_any(&["MANUAL", "SYNC", "INCREMENTAL", "ASYNC"]) {
+        Some("ASYNC") => {
+            if c.accept_word("START") {
+                c.expect_token(&Token::LParen)?;
+                c.string()?;
+                c.expect_token(&Token::RParen)?;
+            }
+            if c.accept_word("EVERY") {
+                c.expect_token(&Token::LParen)?;
+                c.accept_word("INTERVAL");
+                c.uint()?;
+                c.ident()?;
+                c.expect_token(&Token::RParen)?;
+            }
+            Ok(())
+        }
+        Some(_) => Ok(()),
+        // IMMEDIATE and DEFERRED alone are clauses as well.
+        None if c.index() > start => Ok(()),
+        None => Err(c.expected("COMPLETE, AUTO, ON, IMMEDIATE, DEFERRED, MANUAL, SYNC, INCREMENTAL or ASYNC")),
+    }
 }
 
 /// Skips one token, or all between parentheses.

@@ -209,6 +209,7 @@ pub(super) fn insert(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         partition: Vec::new(),
         temporary: false,
         columns: Vec::new(),
+        by_name: false,
         label: None,
         ignore,
         source: c.subordinate_query("SELECT 1")?,
@@ -225,11 +226,12 @@ pub(super) fn insert(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     if c.accept(&["WITH", "LABEL"]) {
         insert.label = Some(c.ident()?);
     }
-    if c.peek_words(&["BY", "NAME"]) {
-        return Err(c.unsupported("INSERT ... BY NAME is not supported; name the columns in the query's order"));
-    }
+    insert.by_name = c.accept(&["BY", "NAME"]);
     // A parenthesis opens a column list or a query.
     if *c.peek() == Token::LParen && !opens_query(c) {
+        if insert.by_name {
+            return Err(c.expected("a query, whose columns are the columns of INSERT BY NAME"));
+        }
         let empty = *c.token(c.index() + 1) == Token::RParen;
         if empty {
             c.advance();
@@ -254,6 +256,9 @@ pub(super) fn insert(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         return Err(c.unsupported(
             "PROPERTIES of INSERT are not supported; SET enable_insert_strict and insert_max_filter_ratio",
         ));
+    }
+    if insert.by_name && (c.peek_words(&["SET"]) || c.peek_words(&["VALUES"]) || c.peek_words(&["VALUE"])) {
+        return Err(c.expected("a query, whose columns are the columns of INSERT BY NAME"));
     }
     if c.accept_word("SET") {
         insert_set(c, &mut insert)?;

@@ -9,6 +9,8 @@
 //! | `FROM t TEMPORARY PARTITION p` | the same, the name prefixed with [`TEMPORARY`] |
 //! | `FROM (a, b)` | `FROM (a CROSS JOIN b)` |
 //! | `SELECT * EXCLUDE (a)` | `SELECT * EXCEPT (a)` |
+//! | `ARRAY<INT>[1]`, `MAP<INT, STRING>{1: 'a'}` | `CAST([1] AS ARRAY<INT>)`, `CAST({1: 'a'} AS MAP<INT, STRING>)` |
+//! | `@'name'`, `` @`name` `` | the variable as one word |
 //! | `count(DISTINCT [skew] a)` | the same without the hint |
 //! | `lead(a IGNORE NULLS, 1)` | `lead(a, 1 IGNORE NULLS)` |
 //! | `ASOF JOIN`, `NULL AWARE LEFT ANTI JOIN`, `a BITSHIFTLEFT b`, `FROM t PARTITION (k = 1)` | refused by name |
@@ -63,6 +65,8 @@ pub(super) fn in_words_of_the_parser(
         if let Some(range) = behind {
             remove(tokens, ranges, range);
         }
+        quoted_variable(tokens, ranges, at);
+        typed_collection(tokens, ranges, at);
         if tokens[at].token == Token::Mul && is_word_at(tokens, at + 1, "REPLACE") && is_star(tokens, at) {
             return Err(SqlError::unsupported(REPLACE, Some(source.position(ranges[at + 1].clone()))));
         }
@@ -93,6 +97,79 @@ pub(super) fn in_words_of_the_parser(
         at += 1;
     }
     Ok(())
+}
+
+/// Writes StarRocks' arrays and maps with a type in front as casts.
+fn typed_collection(tokens: &mut Vec<TokenWithSpan>, ranges: &mut Vec<Range<usize>>, at: usize) {
+    let is = |place: usize, token: &Token| tokens.get(place).is_some_and(|t| t.token == *token);
+    let (open, close) = if is_word_at(tokens, at, "ARRAY") {
+        (Token::LBracket, Token::RBracket)
+    } else if is_word_at(tokens, at, "MAP") {
+        (Token::LBrace, Token::RBrace)
+    } else {
+        return;
+    };
+    if !is(at + 1, &Token::Lt) {
+        return;
+    }
+    let mut depth = 0_i64;
+    let behind = (at + 1..tokens.len()).find(|place| {
+        depth += match tokens[*place].token {
+            Token::Lt => 1,
+            Token::Gt => -1,
+            Token::ShiftRight => -2,
+            _ => 0,
+        };
+        depth <= 0
+    });
+    let Some(start) = behind.map(|end| end + 1).filter(|start| is(*start, &open)) else { return };
+    let mut depth = 0_i64;
+    let end = (start..tokens.len()).find(|place| {
+        depth += i64::from(is(*place, &open)) - i64::from(is(*place, &close));
+        depth == 0
+    });
+    let Some(end) = end else { return };
+    let word = |text: &str, like: usize| TokenWithSpan { token: Token::make_keyword(text), span: tokens[like].span };
+    let sign = |token: Token, like: usize| TokenWithSpan { token, span: tokens[like].span };
+    let mut new = vec![word("CAST", at), sign(Token::LParen, at)];
+    let mut places = vec![ranges[at].clone(), ranges[at].clone()];
+    new.extend_from_slice(&tokens[start..=end]);
+    places.extend_from_slice(&ranges[start..=end]);
+    new.push(word("AS", at));
+    places.push(ranges[at].clone());
+    new.extend_from_slice(&tokens[at..start]);
+    places.extend_from_slice(&ranges[at..start]);
+    new.push(sign(Token::RParen, end));
+    places.push(ranges[end].clone());
+    tokens.splice(at..=end, new);
+    ranges.splice(at..=end, places);
+}
+
+/// Makes one word of MySQL's variables whose names are in quotes. An `@` behind a name is that of an account,
+/// `'user'@'host'`.
+fn quoted_variable(tokens: &mut Vec<TokenWithSpan>, ranges: &mut Vec<Range<usize>>, at: usize) {
+    if tokens[at].token != Token::AtSign || ranges.get(at + 1).is_none_or(|next| next.start != ranges[at].end) {
+        return;
+    }
+    let is_name = |token: &Token| match token {
+        Token::SingleQuotedString(_) | Token::DoubleQuotedString(_) => true,
+        Token::Word(word) => word.quote_style.is_some() || word.keyword == Keyword::NoKeyword,
+        _ => false,
+    };
+    if at > 0 && (is_name(&tokens[at - 1].token) || ranges[at - 1].end == ranges[at].start) {
+        return;
+    }
+    let name = match &tokens[at + 1].token {
+        Token::SingleQuotedString(name) | Token::DoubleQuotedString(name) => name,
+        Token::Word(Word { value, quote_style: Some(_), .. }) => value,
+        _ => return,
+    };
+    let value = format!("@{name}");
+    tokens[at].token = Token::Word(Word { value, quote_style: None, keyword: Keyword::NoKeyword });
+    tokens[at].span.end = tokens[at + 1].span.end;
+    ranges[at].end = ranges[at + 1].end;
+    tokens.remove(at + 1);
+    ranges.remove(at + 1);
 }
 
 /// Moves StarRocks' `IGNORE NULLS` behind the first argument, as in `lead(v IGNORE NULLS, 1)`, to the end of the

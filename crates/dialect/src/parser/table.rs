@@ -96,6 +96,7 @@ impl Clauses {
         let native = CreateTable {
             name: name.clone(),
             if_not_exists,
+            or_replace: false,
             temporary: false,
             columns: Vec::new(),
             column_names: Vec::new(),

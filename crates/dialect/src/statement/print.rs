@@ -61,7 +61,8 @@ impl Display for CreateTable {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let temporary = if self.temporary { "TEMPORARY " } else { "" };
         let if_not_exists = if self.if_not_exists { "IF NOT EXISTS " } else { "" };
-        write!(f, "CREATE {temporary}TABLE {if_not_exists}")?;
+        let or_replace = if self.or_replace { "OR REPLACE " } else { "" };
+        write!(f, "CREATE {or_replace}{temporary}TABLE {if_not_exists}")?;
         for (i, part) in self.name.0.iter().enumerate() {
             write!(f, "{}{}", if i > 0 { "." } else { "" }, Quoted(part))?;
         }

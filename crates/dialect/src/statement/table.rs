@@ -58,6 +58,8 @@ pub struct CreateTable {
     pub name: Name,
     /// Whether IF NOT EXISTS was written.
     pub if_not_exists: bool,
+    /// Whether OR REPLACE was written: the table takes the place of one of its name.
+    pub or_replace: bool,
     /// Whether TEMPORARY was written.
     pub temporary: bool,
     /// The columns in written order. Empty with `query` (then [`CreateTable::column_names`] may be given), or with

@@ -20,6 +20,8 @@ pub struct Insert {
     pub temporary: bool,
     /// The column list; empty if it was not written.
     pub columns: Vec<String>,
+    /// Whether BY NAME was written: the columns are those that the query's columns name.
+    pub by_name: bool,
     /// `WITH LABEL name`.
     pub label: Option<String>,
     /// Whether IGNORE was written.

@@ -149,6 +149,9 @@ fn collect(session: &Session, statement: &Statement, needs: &mut Vec<Need>) {
         }
         Statement::CreateTable(create) => {
             all(Privileges::CREATE, around(&create.name));
+            if create.or_replace {
+                all(Privileges::DROP, table(&create.name));
+            }
             if create.query.is_some() {
                 all(Privileges::INSERT, around(&create.name));
             }

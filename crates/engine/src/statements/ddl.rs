@@ -190,6 +190,7 @@ pub(super) async fn create_table(session: &mut Session, create: &CreateExternalT
             partition: Vec::new(),
             temporary: false,
             columns: Vec::new(),
+            by_name: false,
             label: None,
             ignore: false,
             source: query.clone(),

@@ -178,7 +178,8 @@ fn is_temporary(session: &Session, name: &Name) -> bool {
 fn sees(session: &Session, statement: &Statement) -> bool {
     match statement {
         Statement::Insert(insert) => {
-            let is_partial = !insert.columns.is_empty() && session.variables.flag("enable_unique_key_partial_update");
+            let is_partial = (insert.by_name || !insert.columns.is_empty())
+                && session.variables.flag("enable_unique_key_partial_update");
             insert.ignore || is_partial || !insert.on_duplicate.is_empty() || !table_refs(&insert.source).is_empty()
         }
         Statement::Query(query) => !table_refs(query).is_empty(),

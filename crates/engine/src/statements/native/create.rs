@@ -6,7 +6,8 @@ use std::sync::Arc;
 use dipper_base::names::BUILTIN_VOLUME;
 use dipper_base::types::SqlType;
 use dipper_dialect::statement::{
-    ColumnDef, CreateTable, DistributionClause, Model, Name, PartitionClause, PartitionExpr, PartitionKind, WithRollups,
+    ColumnDef, CreateTable, DistributionClause, Model, Name, PartitionClause, PartitionExpr, PartitionKind,
+    TableChange, WithRollups,
 };
 use dipper_node::tables::volumes::is_enabled;
 use dipper_node::tables::{constraints, rules};
@@ -24,7 +25,7 @@ use crate::generated;
 use crate::query;
 use crate::result::{Done, Outcome};
 use crate::session::Session;
-use crate::statements::{ddl, qualified};
+use crate::statements::{ddl, own_name, qualified};
 
 /// The only partition of an unpartitioned table. It has the name of the table, as in Doris.
 pub(super) fn only_partition(table: &str, buckets: u32) -> Partition {
@@ -51,7 +52,12 @@ pub(in crate::statements) async fn create_table(session: &mut Session, create: &
         true => session.temporaries.hidden(&database, &name).is_some(),
         false => before.table(&database, &name).is_some(),
     };
-    if exists {
+    let replaced = before.table(&database, &name).filter(|_| create.or_replace).cloned();
+    if let Some(other) = replaced.as_ref().filter(|found| !found.is_native()) {
+        let message = format!("'{database}.{}' is no native table, which OR REPLACE would replace", other.name);
+        return Err(EngineError::new(ErrorKind::WrongObject, message));
+    }
+    if exists && replaced.is_none() {
         if create.if_not_exists {
             session.note(1050, format!("Table '{name}' already exists"));
             return Ok(Outcome::ok());
@@ -79,12 +85,20 @@ pub(in crate::statements) async fn create_table(session: &mut Session, create: &
     }
     let (definition, partitions) = definition(session, &name, &create)?;
     generated::check(session, &Arc::new(definition.clone())).await?;
-    let made = if create.temporary { session.temporaries.new_name() } else { name.clone() };
+    let made = match (create.temporary, &replaced) {
+        (true, _) => session.temporaries.new_name(),
+        (_, Some(_)) => format!("__dipper_new_{}", TableId::fresh()),
+        _ => name.clone(),
+    };
     make(session, &database, &made, definition, partitions, create.if_not_exists).await?;
-    let filled = match &create.query {
+    let mut filled = match &create.query {
         Some(source) => super::insert::fill(session, &database, &made, &into, source).await,
         None => Ok(0),
     };
+    if let Some(found) = replaced.filter(|_| filled.is_ok()) {
+        let with = TableChange::ReplaceWith { table: own_name(&database, &made), swap: false, force: false };
+        filled = super::alter(session, &database, &found, &[with]).await.and(filled);
+    }
     if filled.is_err() {
         crate::native::dropped::drop_tables(&session.engine, vec![(database, made)]).await?;
     } else if create.temporary {

@@ -26,6 +26,7 @@ pub(in crate::statements) fn statement(table: &str, state: &TableState) -> Creat
     CreateTable {
         name: Name(vec![table.to_string()]),
         if_not_exists: false,
+        or_replace: false,
         temporary: false,
         columns: schema.columns.iter().filter(|c| !c.hidden).map(column).collect(),
         column_names: Vec::new(),
