@@ -317,6 +317,7 @@ fn of_function(function: &ScalarFunction, result: &DataType, schema: &DFSchema) 
             Ok([SqlType::Array(keys), SqlType::Array(values)]) => Some(SqlType::Map(keys, values).to_string()),
             _ => None,
         },
+        ("array_generate", [point, _, _, _]) => Some(format!("array<{}>", declared(point, schema)?)),
         ("array_repeat", [value, _]) | ("array_with_constant", [_, value]) => {
             Some(format!("array<{}>", declared(value, schema)?))
         }
@@ -343,8 +344,8 @@ pub(super) fn arguments(function: ScalarFunction, schema: &DFSchema) -> Transfor
     // Formats, and the texts that are read by them, are texts.
     let first_text = match name {
         CAST_NAME | super::typed::TYPED_NAME => None,
-        "date_format" | "time_format" | "from_unixtime" | "unix_timestamp" => Some(1),
-        "str_to_date" | "str_to_datetime" => Some(0),
+        "date_format" | "time_format" | "from_unixtime" | "unix_timestamp" | "jodatime_format" | "strftime" => Some(1),
+        "str_to_date" | "str_to_datetime" | "str_to_jodatime" | "to_tera_date" | "to_tera_timestamp" => Some(0),
         name if datetime::is_of_points(name) => None,
         _ => Some(0),
     };

@@ -32,7 +32,13 @@ pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     let known: [(Adapted, &'static [&'static str]); 13] = [
         (
             Adapted::new(df::approx_distinct::approx_distinct_udaf()).takes(Takes::FloatAsText),
-            &["ndv", "approx_count_distinct"],
+            &[
+                "ndv",
+                "approx_count_distinct",
+                "approx_count_distinct_hll_sketch",
+                "ds_hll_count_distinct",
+                "ds_theta_count_distinct",
+            ],
         ),
         (Adapted::new(df::any_value::any_value_udaf()), &["any"]),
         (Adapted::new(df::array_agg::array_agg_udaf()).moves_itself().sorts_itself().empty_list(), &[]),

@@ -32,7 +32,7 @@ use super::lost::LostValues;
 use crate::charter::text::format_datetime_to;
 use crate::charter::{digits_of, with_texts};
 use crate::metadata::TYPE_KEY;
-use crate::type_text::Sql;
+use crate::type_text::{Sql, type_text};
 
 /// A column of `rows` values, or one value for all rows.
 pub struct Col<A> {
@@ -146,6 +146,11 @@ impl<'a> Args<'a> {
     /// Returns the value of a key in the field metadata of argument `k`.
     pub fn metadata(&self, k: usize, key: &str) -> Option<&str> {
         self.fields.get(k)?.metadata().get(key).map(String::as_str)
+    }
+
+    /// Returns the name of the SQL type of argument `k`.
+    pub fn sql_type(&self, k: usize) -> String {
+        self.fields.get(k).map_or_else(|| Sql(self.data_type(k)).to_string(), |field| type_text(field))
     }
 
     /// Whether argument `k` is of the SQL type JSON or VARIANT.

@@ -17,13 +17,14 @@ use super::func::{Def, MANY, Ret, common_type, def};
 use super::kept::one_zero;
 use super::lambda_rows::{Elements, as_lists, elements, lengths};
 use crate::charter::casts::cast_values;
+use crate::charter::compare::comparison_type;
 use crate::type_text::Sql;
 
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
     def("array_zip", &[], (1, MANY), Ret::By(zip_type), zip),
     def("array_enumerate_uniq", &[], (1, MANY), Ret::By(|_| Ok(list_of(&DataType::Int64))), enumerate_uniq),
-    def("array_contains_all", &["hassubstr"], (2, 2), Ret::Bool, contains_all),
+    def("array_contains_all", &["hassubstr", "array_contains_seq"], (2, 2), Ret::Bool, contains_all),
 ];
 
 fn item(t: &DataType) -> Result<DataType> {
@@ -36,7 +37,8 @@ fn item(t: &DataType) -> Result<DataType> {
     }
 }
 
-fn zip_type(args: &ReturnFieldArgs) -> Result<DataType> {
+/// Returns the type ARRAY of STRUCTs of the elements of all arguments, whose fields are `col1`, `col2` and so on.
+pub(super) fn zip_type(args: &ReturnFieldArgs) -> Result<DataType> {
     let fields = args
         .arg_fields
         .iter()
@@ -102,7 +104,10 @@ fn enumerate_uniq(a: &Args) -> Result<ArrayRef> {
 fn contains_all(a: &Args) -> Result<ArrayRef> {
     let (whole, part) = (lists(a, 0)?, lists(a, 1)?);
     let types = [whole.array.value_type(), part.array.value_type()];
-    let common = common_type(a.name, &types)?;
+    let common = match comparison_type(&types[0], &types[1]) {
+        Some(common) => common,
+        None => common_type(a.name, &types)?,
+    };
     let common = if common.is_null() { DataType::Int8 } else { common };
     let left = one_zero(&cast_values(whole.array.values(), &common)?);
     let right = one_zero(&cast_values(part.array.values(), &common)?);

@@ -9,7 +9,7 @@ use arrow::array::{
 };
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::{SortOptions, take};
-use arrow::datatypes::{DataType, Field, FieldRef, Fields, Float64Type, Int64Type};
+use arrow::datatypes::{DataType, Field, FieldRef, Float64Type, Int64Type};
 use arrow::row::{OwnedRow, RowConverter, SortField};
 use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
 
@@ -17,6 +17,7 @@ use super::array::list_of;
 use super::collected::{Counts, Rows, Spec, count_type, empty, null};
 use super::funnel::constant;
 use super::kept::one_zero;
+use super::maps::map_type;
 use super::percentile;
 use crate::type_text::Sql;
 
@@ -89,6 +90,18 @@ pub(super) const SPECS: &[Spec] = &[
         nothing: empty,
         finish: |rows| sets(rows, false),
     },
+    // The function of StarRocks: that of Doris, but for no rows.
+    Spec {
+        name: "array_unique_agg",
+        aliases: &[],
+        arity: (1, 1),
+        takes: arrays,
+        returns: |types| Ok(types[0].clone()),
+        declared: None,
+        counts: Counts::Complete,
+        nothing: null,
+        finish: |rows| sets(rows, false),
+    },
     Spec {
         name: "topn_array",
         aliases: &[],
@@ -151,13 +164,15 @@ pub(super) const SPECS: &[Spec] = &[
 ];
 
 /// The name of an argument that bounds the result, for errors.
-const NUMBER: &str = "number of values";
+pub(super) const NUMBER: &str = "number of values";
 
-fn value_and_number(name: &'static str, types: &[DataType]) -> Result<Vec<DataType>> {
+/// Returns the types of a value and the number of values that are wanted.
+pub(super) fn value_and_number(name: &'static str, types: &[DataType]) -> Result<Vec<DataType>> {
     Ok(vec![types[0].clone(), count_type(name, NUMBER, &types[1])?])
 }
 
-fn plain(name: &str, t: &DataType) -> Result<DataType> {
+/// Returns the type of a value that is not nested.
+pub(super) fn plain(name: &str, t: &DataType) -> Result<DataType> {
     match t {
         t if t.is_nested() => plan_err!("{name} takes numbers, text or dates, found {}", Sql(t)),
         t => Ok(t.clone()),
@@ -175,13 +190,8 @@ fn arrays(name: &'static str, types: &[DataType]) -> Result<Vec<DataType>> {
     }
 }
 
-fn map_type(key: &DataType, value: &DataType) -> DataType {
-    let entries = Fields::from(vec![Field::new("keys", key.clone(), false), Field::new("values", value.clone(), true)]);
-    DataType::Map(Arc::new(Field::new("entries", DataType::Struct(entries), false)), false)
-}
-
 /// Returns the number of values that argument `k` asks for.
-fn wanted(rows: &Rows<'_>, k: usize) -> Result<usize> {
+pub(super) fn wanted(rows: &Rows<'_>, k: usize) -> Result<usize> {
     let numbers = rows.columns[k].as_primitive::<Int64Type>();
     match constant(rows.name, NUMBER, numbers.iter())? {
         Some(Some(n)) if n > 0 => Ok(usize::try_from(n).unwrap_or(usize::MAX)),
@@ -194,7 +204,7 @@ fn wanted(rows: &Rows<'_>, k: usize) -> Result<usize> {
 }
 
 /// Builds a list of the values at these places.
-fn list(values: &ArrayRef, places: impl Iterator<Item = u64>) -> Result<ScalarValue> {
+pub(super) fn list(values: &ArrayRef, places: impl Iterator<Item = u64>) -> Result<ScalarValue> {
     let values = take(values, &UInt64Array::from_iter_values(places), None)?;
     let field: FieldRef = Arc::new(Field::new_list_field(values.data_type().clone(), true));
     let list = ListArray::try_new(field, OffsetBuffer::from_lengths([values.len()]), values, None)?;
@@ -202,15 +212,16 @@ fn list(values: &ArrayRef, places: impl Iterator<Item = u64>) -> Result<ScalarVa
 }
 
 /// The distinct values of a column.
-struct Occurrences {
+pub(super) struct Occurrences {
     /// For each value the row in which it occurs first.
-    firsts: Vec<usize>,
+    pub(super) firsts: Vec<usize>,
     /// For each row the index of its value in `firsts`.
-    numbers: Vec<usize>,
+    pub(super) numbers: Vec<usize>,
 }
 
 impl Occurrences {
-    fn of(column: &ArrayRef) -> Result<Self> {
+    /// Numbers the values of a column in the order in which they occur first.
+    pub(super) fn of(column: &ArrayRef) -> Result<Self> {
         let converter = RowConverter::new(vec![SortField::new(column.data_type().clone())])?;
         let rows = converter.convert_columns(&[one_zero(column)])?;
         let mut known: HashMap<OwnedRow, usize> = HashMap::new();

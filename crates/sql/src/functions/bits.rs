@@ -32,7 +32,7 @@ pub const DEFS: &[Def] = &[
     def("bin", &[], (1, 1), Ret::Text, |a| in_base(a, 2)),
     def("oct", &[], (1, 1), Ret::Text, |a| in_base(a, 8)),
     def("hex", &[], (1, 1), Ret::Text, hex),
-    def("unhex", &[], (1, 1), Ret::Bytes, |a| unhex(a, true)),
+    def("unhex", &["hex_decode_string"], (1, 1), Ret::Bytes, |a| unhex(a, true)),
     def("unhex_null", &[], (1, 1), Ret::Bytes, |a| unhex(a, false)),
     def("conv", &[], (3, 3), Ret::Text, conv),
 ];

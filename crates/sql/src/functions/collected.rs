@@ -18,14 +18,20 @@ use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Sign
 use super::adapted::Adapted;
 use super::func::MANY;
 use super::kept::{RowList, can_keep};
-use super::{arrays_of_groups, funnel, histograms, intersections, sequence};
+use super::{arrays_of_groups, funnel, histograms, intersections, sequence, statistics};
 use crate::metadata::TYPE_KEY;
 use crate::type_text::Sql;
 
 /// Returns the specifications of all functions.
 fn all() -> impl Iterator<Item = &'static Spec> {
-    let tables: [&'static [Spec]; 5] =
-        [funnel::SPECS, sequence::SPECS, histograms::SPECS, arrays_of_groups::SPECS, intersections::SPECS];
+    let tables: [&'static [Spec]; 6] = [
+        funnel::SPECS,
+        sequence::SPECS,
+        histograms::SPECS,
+        arrays_of_groups::SPECS,
+        intersections::SPECS,
+        statistics::SPECS,
+    ];
     tables.into_iter().flatten()
 }
 

@@ -35,7 +35,7 @@ pub const DEFS: &[Def] = &[
         let Some(x) = args.pop() else { return Ok(ExprSimplifyResult::Original(args)) };
         Ok(ExprSimplifyResult::Simplified(x.is_null()))
     }),
-    def("is_not_null_pred", &[], (1, 1), Ret::Bool, |a| {
+    def("is_not_null_pred", &["isnotnull"], (1, 1), Ret::Bool, |a| {
         let x = a.raw(0);
         let nulls = x.array.logical_nulls();
         a.bools(|i| Some(nulls.as_ref().is_none_or(|n| n.is_valid(if x.one { 0 } else { i }))))
@@ -57,6 +57,8 @@ pub const DEFS: &[Def] = &[
             _ => exec_err!("{}: expected values, found NULL", a.name),
         }
     }),
+    // StarRocks's check, which is never true of NULL.
+    def("assert_true", &[], (1, 2), Ret::Bool, assert_true),
     def("ignore", &[], (0, MANY), Ret::Bool, |a| a.bools(|_| Some(false))),
     def("ifnull", &["nvl"], (2, 2), Ret::Common(0), ifnull).with_simplify(|args, _| {
         // As a CASE, the other argument is evaluated only where the column is NULL.
@@ -71,6 +73,19 @@ pub const DEFS: &[Def] = &[
     def("greatest", &[], (1, MANY), Ret::By(extreme_type), |a| extreme(a, Ordering::Greater)),
     def("least", &[], (1, MANY), Ret::By(extreme_type), |a| extreme(a, Ordering::Less)),
 ];
+
+/// `ASSERT_TRUE(condition [, message])`: true, or an error if the condition does not hold for one of the rows.
+fn assert_true(a: &Args) -> Result<ArrayRef> {
+    let condition = a.bool(0)?;
+    let message = a.has(1).then(|| a.text(1)).transpose()?;
+    match (0..a.rows).find(|i| condition.at(*i) != Some(true)) {
+        None => a.bools(|_| Some(true)),
+        Some(i) => match message.as_ref().and_then(|message| message.at(i)) {
+            Some(message) => exec_err!("assert_true: {message}"),
+            None => exec_err!("assert_true: the condition does not hold"),
+        },
+    }
+}
 
 fn choose(a: &Args) -> Result<ArrayRef> {
     let condition = a.bool(0)?;

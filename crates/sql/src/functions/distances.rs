@@ -18,22 +18,35 @@ pub const DEFS: &[Def] = &[
     def("l2_distance", &["l2_distance_approximate"], (2, 2), FLOAT, |a| {
         over_pairs(a, |pairs| pairs.map(|(x, y)| (x - y) * (x - y)).sum::<f64>().sqrt())
     }),
-    def("inner_product", &["inner_product_approximate"], (2, 2), FLOAT, |a| {
+    def("inner_product", &["inner_product_approximate", "approx_inner_product"], (2, 2), FLOAT, |a| {
         over_pairs(a, |pairs| pairs.map(|(x, y)| x * y).sum())
     }),
+    // If one of the vectors has no direction, the distance is the largest that there is.
     def("cosine_distance", &[], (2, 2), FLOAT, |a| {
-        over_pairs(a, |pairs| {
-            let (mut product, mut left, mut right) = (0.0, 0.0, 0.0);
-            for (x, y) in pairs {
-                product += x * y;
-                left += x * x;
-                right += y * y;
-            }
-            // If one of the vectors has no direction, the distance is the largest that there is.
-            if left == 0.0 || right == 0.0 { 2.0 } else { 1.0 - product / (left.sqrt() * right.sqrt()) }
-        })
+        over_pairs(a, |pairs| cosine(pairs).map_or(2.0, |cosine| 1.0 - cosine))
+    }),
+    // The functions of StarRocks. A vector without a direction is like no other.
+    def("cosine_similarity", &["approx_cosine_similarity"], (2, 2), FLOAT, |a| {
+        over_pairs(a, |pairs| cosine(pairs).unwrap_or(0.0))
+    }),
+    // Both vectors have the length 1 already.
+    def("cosine_similarity_norm", &[], (2, 2), FLOAT, |a| over_pairs(a, |pairs| pairs.map(|(x, y)| x * y).sum())),
+    // StarRocks does not take the root, which changes no order.
+    def("approx_l2_distance", &[], (2, 2), FLOAT, |a| {
+        over_pairs(a, |pairs| pairs.map(|(x, y)| (x - y) * (x - y)).sum())
     }),
 ];
+
+/// Returns the cosine of the angle between two vectors; `None` if one of them is 0.
+fn cosine(pairs: &mut dyn Iterator<Item = (f64, f64)>) -> Option<f64> {
+    let (mut product, mut left, mut right) = (0.0, 0.0, 0.0);
+    for (x, y) in pairs {
+        product += x * y;
+        left += x * x;
+        right += y * y;
+    }
+    (left > 0.0 && right > 0.0).then(|| product / (left.sqrt() * right.sqrt()))
+}
 
 /// Folds the pairs of elements of two arrays; NULL where an array or an element is NULL.
 fn over_pairs(a: &Args, f: fn(&mut dyn Iterator<Item = (f64, f64)>) -> f64) -> Result<ArrayRef> {

@@ -11,6 +11,7 @@ use sha1::Digest;
 
 use super::args::Args;
 use super::func::{Def, MANY, Ret, def};
+use super::whole::{LARGEINT, large};
 use super::xxh3::xxh3_64;
 
 /// Doris's seed of MurmurHash3.
@@ -20,6 +21,14 @@ pub const MURMUR_SEED: i64 = 104_729;
 pub const DEFS: &[Def] = &[
     def("md5", &[], (1, 1), Ret::Text, |a| digest(a, |b| md5(b).to_vec())),
     def("md5sum", &[], (1, MANY), Ret::Text, |a| digest_of_all(a, |b| md5(b).to_vec())),
+    // StarRocks's digest as a number, whose first byte is the highest.
+    def("md5sum_numeric", &[], (1, MANY), Ret::By(|_| Ok(LARGEINT)), |a| {
+        let parts = (0..a.len()).map(|k| a.bytes(k)).collect::<Result<Vec<_>>>()?;
+        large(a, |i| {
+            let parts: Option<Vec<&[u8]>> = parts.iter().map(|part| part.at(i)).collect();
+            Ok(parts.map(|parts| i128::from_be_bytes(md5(&parts.concat()))))
+        })
+    }),
     def("sm3", &[], (1, 1), Ret::Text, |a| digest(a, |b| <sm3::Sm3 as sm3::Digest>::digest(b).to_vec())),
     def("sm3sum", &[], (1, MANY), Ret::Text, |a| digest_of_all(a, |b| <sm3::Sm3 as sm3::Digest>::digest(b).to_vec())),
     def("password", &[], (1, 1), Ret::Text, password),
@@ -33,11 +42,15 @@ pub const DEFS: &[Def] = &[
         hashed(a, MURMUR_SEED, |b, seed| murmur3_32(b, seed as u32) as i32 as i64)
     }),
     def("murmur_hash3_64", &[], (1, MANY), Ret::Int, |a| hashed(a, 0, |b, seed| murmur3_64(b, seed as u64) as i64)),
-    def("xxhash_32", &[], (1, MANY), Ret::Int, |a| hashed(a, 0, |b, seed| xxh32(b, seed as u32) as i32 as i64)),
+    def("xxhash_32", &["xx_hash32"], (1, MANY), Ret::Int, |a| {
+        hashed(a, 0, |b, seed| xxh32(b, seed as u32) as i32 as i64)
+    }),
     def("murmur_hash3_64_v2", &[], (1, MANY), Ret::Int, |a| {
         hashed(a, 0, |b, seed| murmur3_128(b, seed as u64).0 as i64)
     }),
-    def("xxhash_64", &["xxhash3_64"], (1, MANY), Ret::Int, |a| hashed(a, 0, |b, seed| xxh3_64(b, seed as u64) as i64)),
+    def("xxhash_64", &["xxhash3_64", "xx_hash3_64"], (1, MANY), Ret::Int, |a| {
+        hashed(a, 0, |b, seed| xxh3_64(b, seed as u64) as i64)
+    }),
     def("to_base64", &[], (1, 1), Ret::Text, |a| {
         let s = a.bytes(0)?;
         a.texts(|i, out| {
@@ -45,7 +58,7 @@ pub const DEFS: &[Def] = &[
             Some(())
         })
     }),
-    def("from_base64", &[], (1, 1), Ret::Bytes, |a| {
+    def("from_base64", &["base64_decode_string"], (1, 1), Ret::Bytes, |a| {
         let s = a.text(0)?;
         a.binaries(|i| STANDARD.decode(s.at(i)?.trim()).ok())
     }),

@@ -111,6 +111,10 @@ pub const DEFS: &[Def] = &[
     stable("current_user", &[], Ret::Text, |a| answer(a, |s| text(&s.current_user))),
     stable("current_role", &[], Ret::Text, |a| answer(a, |s| text(&s.current_role))),
     stable("connection_id", &["ps_current_thread_id"], Ret::Int, |a| answer(a, |s| int(s.connection_id as i64))),
+    stable("host_name", &[], Ret::Text, |a| {
+        let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        text(name.trim()).to_array_of_size(a.rows)
+    }),
     stable("last_query_id", &[], Ret::Text, |a| answer(a, |s| text(&s.last_query_id))),
     stable("last_insert_id", &[], Ret::Int, |a| answer(a, |s| int(s.last_insert_id as i64))),
     stable("found_rows", &[], Ret::Int, |a| answer(a, |s| int(s.found_rows as i64))),

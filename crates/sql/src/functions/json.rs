@@ -38,7 +38,7 @@ pub const DEFS: &[Def] = &[
     }),
     def("json_array", &["jsonb_array"], (0, MANY), Ret::Json, json_array),
     def("json_object", &["jsonb_object"], (0, MANY), Ret::Json, json_object),
-    def("get_json_string", &[], (2, 2), Ret::Text, get_json_string),
+    def("get_json_string", &["get_json_object"], (2, 2), Ret::Text, get_json_string),
     JSON_VALUE,
     AS_TEXT,
     AS_SCALAR,

@@ -23,6 +23,13 @@ pub const DEFS: &[Def] = &[
             (kind(doc) != Kind::Null).then(|| compact(out, doc))
         })
     }),
+    // StarRocks's text of a JSON value, which casts give as well.
+    def("json_string", &[], (1, 1), Ret::Text, |a| reformed(a, compact)),
+    def("json_pretty", &[], (1, 1), Ret::Text, |a| reformed(a, |out, value| pretty(out, value, 0))),
+    def("is_json_scalar", &[], (1, 1), Ret::Bool, |a| {
+        let s = a.text(0)?;
+        a.bools(|i| Some(!matches!(kind(document(s.at(i)?)?), Kind::Object | Kind::Array)))
+    }),
     def("json_array_ignore_null", &["jsonb_array_ignore_null"], (0, MANY), Ret::Json, array_ignore_null),
     def("json_hash", &["jsonb_hash"], (1, 1), Ret::Int, |a| {
         let s = a.text(0)?;
@@ -52,6 +59,33 @@ fn nested(out: &mut String, object: bool, members: &[(Option<&str>, &str)], f: f
         }
         f(out, value);
     }
+    out.push(if object { '}' } else { ']' });
+}
+
+/// Appends a value as MySQL's JSON_PRETTY: each member in a line of its own, two blanks to the right of what is around.
+fn pretty(out: &mut String, value: &str, depth: usize) {
+    let object = kind(value) == Kind::Object;
+    let members = members(value);
+    if members.is_empty() {
+        return compact(out, value);
+    }
+    let line = |out: &mut String, depth: usize| {
+        out.push('\n');
+        out.extend(std::iter::repeat_n("  ", depth));
+    };
+    out.push(if object { '{' } else { '[' });
+    for (n, (key, value)) in members.into_iter().enumerate() {
+        if n > 0 {
+            out.push(',');
+        }
+        line(out, depth + 1);
+        if let Some(key) = key {
+            out.push_str(key);
+            out.push_str(": ");
+        }
+        pretty(out, value, depth + 1);
+    }
+    line(out, depth);
     out.push(if object { '}' } else { ']' });
 }
 

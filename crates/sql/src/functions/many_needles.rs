@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::PrimitiveArray;
-use arrow::array::{Array, ArrayRef, Int32Builder, ListBuilder};
+use arrow::array::{Array, ArrayRef, BinaryViewArray, Int32Builder, ListBuilder};
 use arrow::datatypes::{DataType, Field, Int8Type};
 use datafusion::common::{Result, exec_err};
 use memchr::memmem;
 use regex::{RegexSet, RegexSetBuilder};
 
-use super::args::{Args, to_text};
+use super::args::{Args, Col, to_text};
 use super::array::{lists, span};
 use super::func::{Def, Ret, def};
 use super::regex::reason;
@@ -25,7 +25,11 @@ pub const DEFS: &[Def] = &[
         Ret::By(|_| Ok(DataType::List(Arc::new(Field::new_list_field(DataType::Int32, true))))),
         multi_search_all_positions,
     ),
-    def("ngram_search", &[], (3, 3), Ret::Double, ngram_search),
+    def("ngram_search", &[], (3, 3), Ret::Double, |a| ngram_search(a, a.bytes(0)?, a.bytes(1)?)),
+    // StarRocks's function over texts in small letters.
+    def("ngram_search_case_insensitive", &[], (3, 3), Ret::Double, |a| {
+        ngram_search(a, small_letters(a, 0)?, small_letters(a, 1)?)
+    }),
 ];
 
 /// Compiles patterns in which a point matches any character, line ends included, as in Doris.
@@ -87,8 +91,8 @@ fn multi_search_all_positions(a: &Args) -> Result<ArrayRef> {
 }
 
 /// `NGRAM_SEARCH(text, pattern, n)`: the share of the distinct pieces of `n` bytes of both texts that both have.
-fn ngram_search(a: &Args) -> Result<ArrayRef> {
-    let (texts, patterns, length) = (a.bytes(0)?, a.bytes(1)?, a.int(2)?);
+fn ngram_search(a: &Args, texts: Col<BinaryViewArray>, patterns: Col<BinaryViewArray>) -> Result<ArrayRef> {
+    let length = a.int(2)?;
     if length.array.iter().flatten().any(|n| n < 1) {
         return exec_err!("{}: expected pieces of at least 1 byte", a.name);
     }
@@ -110,6 +114,13 @@ fn ngram_search(a: &Args) -> Result<ArrayRef> {
         let common = of_text.intersection(of_pattern).count();
         Some(2.0 * common as f64 / (of_text.len() + of_pattern.len()) as f64)
     })
+}
+
+/// Returns argument `k` with its ASCII letters in lower case.
+fn small_letters(a: &Args, k: usize) -> Result<Col<BinaryViewArray>> {
+    let bytes = a.bytes(k)?;
+    let small = bytes.array.iter().map(|value| value.map(<[u8]>::to_ascii_lowercase));
+    Ok(Col { array: small.collect(), one: bytes.one })
 }
 
 fn pieces(text: &[u8], length: i64) -> HashSet<&[u8]> {

@@ -19,6 +19,7 @@ mod array;
 mod array_flags;
 mod array_numbers;
 mod array_order;
+mod array_runs;
 mod array_sets;
 mod array_zip;
 mod arrays_of_groups;
@@ -64,6 +65,7 @@ mod listed;
 mod lost;
 mod many_needles;
 mod map_keys;
+mod maps;
 mod mask;
 mod math;
 mod moments;
@@ -84,12 +86,14 @@ mod sequence;
 mod sketch;
 mod sketch_aggregate;
 mod sorted;
+mod statistics;
 mod str_to_map;
 mod string;
 mod taken;
 mod text_codes;
 mod tokens;
 mod top;
+mod type_names;
 mod unicode;
 mod url;
 mod uuids;
@@ -159,6 +163,7 @@ fn families() -> Vec<(&'static str, Vec<func::Def>)> {
         ("JSON", json_forms::DEFS),
         ("Maps and structs", nested::DEFS),
         ("Maps and structs", str_to_map::DEFS),
+        ("Maps and structs", maps::DEFS),
         ("Masks", mask::DEFS),
         ("URLs", url::DEFS),
         ("IP addresses", addresses::DEFS),
@@ -170,8 +175,10 @@ fn families() -> Vec<(&'static str, Vec<func::Def>)> {
         ("Arrays", array_flags::DEFS),
         ("Arrays", array_zip::DEFS),
         ("Arrays", array_order::DEFS),
+        ("Arrays", array_runs::DEFS),
         ("Arrays", distances::DEFS),
         ("Session and server", information::DEFS),
+        ("Conversions", type_names::DEFS),
         ("BITMAP and HLL", sketch::DEFS),
         ("BITMAP and HLL", quantile::DEFS),
         ("Internal", ordered::DEFS),

@@ -170,6 +170,13 @@ pub(super) fn of_sorted(values: &[f64], share: f64) -> Result<Option<f64>> {
     Ok(place.map(|(below, part)| between(values[below], values.get(below + 1).copied(), part)))
 }
 
+/// Returns the place of the value at a share of `values` sorted values, at least one; of two values around the share the
+/// second. `None` if the share is not from 0 to 1.
+pub(super) fn discrete(values: usize, share: f64) -> Option<usize> {
+    let (below, part) = Share::new(share)?.place(values.saturating_sub(1));
+    Some(below + usize::from(part > 0.0))
+}
+
 /// Interpolates from `low` towards the next value by `part`.
 fn between(low: f64, high: Option<f64>, part: f64) -> f64 {
     match high {

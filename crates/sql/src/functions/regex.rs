@@ -29,7 +29,7 @@ pub const DEFS: &[Def] = &[
     def("regexp_extract_all", &[], (2, 2), Ret::Text, regexp_extract_all),
     def("regexp_replace", &[], (3, 4), Ret::Text, |a| regexp_replace(a, 0)),
     def("regexp_replace_one", &[], (3, 4), Ret::Text, |a| regexp_replace(a, 1)),
-    def("split_by_regexp", &["regexp_split_to_array"], (2, 3), Ret::By(text_list), split_by_regexp),
+    def("split_by_regexp", &["regexp_split_to_array", "regexp_split"], (2, 3), Ret::By(text_list), split_by_regexp),
     def("regexp_count", &[], (2, 2), Ret::Int, |a| {
         let s = a.text(0)?;
         each(a, 1, |patterns| {
@@ -49,6 +49,7 @@ pub const DEFS: &[Def] = &[
             })
         })
     }),
+    def("regexp_position", &[], (2, 4), Ret::Int, regexp_position),
     def("regexp_instr", &[], (2, 2), Ret::Int, |a| {
         let s = a.text(0)?;
         each(a, 1, |patterns| {
@@ -60,6 +61,28 @@ pub const DEFS: &[Def] = &[
         })
     }),
 ];
+
+/// `REGEXP_POSITION(text, pattern [, start [, occurrence]])`: the place of the first character of a match, counted from
+/// 1, of those that begin at `start` or behind; -1 if there are not so many.
+fn regexp_position(a: &Args) -> Result<ArrayRef> {
+    let s = a.text(0)?;
+    let start = a.has(2).then(|| a.int(2)).transpose()?;
+    let occurrence = a.has(3).then(|| a.int(3)).transpose()?;
+    each(a, 1, |patterns| {
+        a.ints(|i| {
+            let pattern = patterns.at(i)?;
+            let s = s.at(i)?;
+            let start = start.as_ref().map_or(Some(1), |start| start.at(i))?;
+            let wanted = occurrence.as_ref().map_or(Some(1), |occurrence| occurrence.at(i))?;
+            let from = usize::try_from(start).ok().and_then(|start| start.checked_sub(1));
+            let nth = usize::try_from(wanted).ok().and_then(|wanted| wanted.checked_sub(1));
+            let (Some(from), Some(nth)) = (from, nth) else { return Some(-1) };
+            let Some(from) = s.char_indices().map(|(at, _)| at).chain([s.len()]).nth(from) else { return Some(-1) };
+            let found = pattern.find_iter(&s[from..]).nth(nth);
+            Some(found.map_or(-1, |found| char_count(&s[..from + found.start()]) as i64 + 1))
+        })
+    })
+}
 
 /// The compiled patterns of a column; a pattern is looked for only when its text differs from that of the row before.
 struct Patterns {

@@ -436,7 +436,7 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
         }
         "lead" | "lag" if list.args.len() == 3 && !is_constant(arg_mut(list, 2)?) => return with_default(function),
         // The period is an interval; StarRocks's boundary is a bare word.
-        "date_floor" | "date_ceil" | "time_slice" if list.args.len() >= 2 => {
+        "date_floor" | "date_ceil" | "time_slice" | "date_slice" if list.args.len() >= 2 => {
             if is_interval(arg_mut(list, 1)?) {
                 let (amount, unit) = interval(arg_mut(list, 1)?)?;
                 *arg_mut(list, 1)? = amount;
@@ -463,7 +463,7 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
             return super::search_query::condition(given(0)?, given(1), given(2)).ok();
         }
         // A literal gets the narrowest type that holds it.
-        "bit_count" | "decode_as_varchar" if list.args.len() == 1 => narrow_literal(arg_mut(list, 0)?),
+        "bit_count" | "decode_as_varchar" | "typeof" if list.args.len() == 1 => narrow_literal(arg_mut(list, 0)?),
         "lcm" if list.args.len() == 2 => {
             narrow_literal(arg_mut(list, 0)?);
             narrow_literal(arg_mut(list, 1)?);
@@ -620,6 +620,36 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
                 op: BinaryOperator::Eq,
                 right: Box::new(number("1")),
             })));
+        }
+        // StarRocks's step between two moments.
+        "array_generate" if list.args.len() == 3 && is_interval(arg_mut(list, 2)?) => {
+            let (amount, unit) = interval(arg_mut(list, 2)?)?;
+            *arg_mut(list, 2)? = amount;
+            push(list, unit);
+        }
+        // StarRocks's names of operators.
+        "add" | "subtract" | "multiply" | "divide" | "int_divide" if list.args.len() == 2 => {
+            let op = match name.as_str() {
+                "add" => BinaryOperator::Plus,
+                "subtract" => BinaryOperator::Minus,
+                "multiply" => BinaryOperator::Multiply,
+                "divide" => BinaryOperator::Divide,
+                _ => BinaryOperator::MyIntegerDivide,
+            };
+            let operand = |expr: &mut Expr| match is_interval(expr) {
+                true => Box::new(take(expr)),
+                false => Box::new(Expr::Nested(Box::new(take(expr)))),
+            };
+            let (left, right) = (operand(arg_mut(list, 0)?), operand(arg_mut(list, 1)?));
+            let mut sum = Expr::BinaryOp { left, op, right };
+            rewrite_call(&mut sum);
+            return Some(Expr::Nested(Box::new(sum)));
+        }
+        "array_agg_distinct" if list.args.len() == 1 => {
+            list.duplicate_treatment = Some(DuplicateTreatment::Distinct);
+            rename(function, "array_agg");
+            let rewritten = rewrite_function(function);
+            return rewritten;
         }
         "multi_distinct_sum0" if list.args.len() == 1 => {
             list.duplicate_treatment = Some(DuplicateTreatment::Distinct);

@@ -64,7 +64,7 @@ pub const DEFS: &[Def] = &[
         let s = a.text(0)?;
         made(a, |i| from_string(s.at(i)?))
     }),
-    def("bitmap_from_array", &[], (1, 1), BITMAP, from_array),
+    def("bitmap_from_array", &["array_to_bitmap"], (1, 1), BITMAP, from_array),
     def("bitmap_to_string", &[], (1, 1), Ret::Text, to_string),
     def("bitmap_to_array", &[], (1, 1), INTEGERS, to_array),
     def("to_bitmap_with_check", &[], (1, 1), BITMAP, |a| {
@@ -123,9 +123,20 @@ pub const DEFS: &[Def] = &[
             Some(())
         })
     }),
-    def("bitmap_from_base64", &[], (1, 1), BITMAP, |a| {
+    def("bitmap_from_base64", &["base64_to_bitmap"], (1, 1), BITMAP, |a| {
         let s = a.text(0)?;
         made(a, |i| from_doris(&STANDARD.decode(s.at(i)?.trim()).ok()?))
+    }),
+    // StarRocks's functions; the bytes are those of the base64 text.
+    def("bitmap_to_binary", &[], (1, 1), Ret::By(|_| Ok(DataType::BinaryView)), |a| {
+        let maps = Maps::of(a, 0)?;
+        let bytes = (0..a.rows).map(|i| Ok(maps.at(i)?.map(|map| to_doris(&map))));
+        let bytes = bytes.collect::<Result<Vec<_>>>()?;
+        a.binaries(|i| bytes[i].as_ref().map(|bytes| bytes.to_vec()))
+    }),
+    def("bitmap_from_binary", &[], (1, 1), BITMAP, |a| {
+        let s = a.bytes(0)?;
+        made(a, |i| from_doris(s.at(i)?))
     }),
     def("bitmap_count", &[], (1, 1), Ret::Int, |a| {
         let maps = Maps::of(a, 0)?;

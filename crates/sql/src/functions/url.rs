@@ -20,6 +20,14 @@ pub const DEFS: &[Def] = &[
     }),
     def("url_encode", &[], (1, 1), Ret::Text, url_encode),
     def("url_decode", &[], (1, 1), Ret::Text, url_decode),
+    // The function of StarRocks, which returns NULL if there is no host.
+    def("url_extract_host", &[], (1, 1), Ret::Text, |a| {
+        let s = a.text(0)?;
+        a.texts(|i, out| {
+            out.push_str(Some(Url::parse(s.at(i)?)?.host).filter(|host| !host.is_empty())?);
+            Some(())
+        })
+    }),
     def("domain", &[], (1, 1), Ret::Text, |a| domain(a, false)),
     def("domain_without_www", &[], (1, 1), Ret::Text, |a| domain(a, true)),
     def("protocol", &[], (1, 1), Ret::Text, |a| {

@@ -1,6 +1,7 @@
 //! UUIDs. As a LARGEINT, their 16 bytes begin with the lowest one.
 
 use std::fmt::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use arrow::array::ArrayRef;
 use datafusion::common::Result;
@@ -29,6 +30,19 @@ pub const DEFS: &[Def] = &[
         large(a, |i| Ok(s.at(i).and_then(|text| bytes_of(text, |_| false)).map(i128::from_le_bytes)))
     }),
     def("int_to_uuid", &[], (1, 1), Ret::Text, int_to_uuid),
+    def("uuid_v7", &[], (0, 0), Ret::Text, |a| {
+        let values = version_7(a.rows);
+        a.texts(|i, out| {
+            write_uuid(out, values[i].to_be_bytes());
+            Some(())
+        })
+    })
+    .with_volatility(Volatility::Volatile),
+    def("uuid_v7_numeric", &[], (0, 0), LARGE, |a| {
+        let values = version_7(a.rows);
+        large(a, |i| Ok(Some(values[i].cast_signed())))
+    })
+    .with_volatility(Volatility::Volatile),
     def("uuid_numeric", &[], (0, 0), LARGE, |a| {
         let mut random = rand::rng();
         let values: Vec<i128> = (0..a.rows).map(|_| random.random_range(0..=i128::MAX)).collect();
@@ -67,15 +81,38 @@ fn bytes_of(text: &str, at_hyphen: fn(char) -> bool) -> Option<[u8; 16]> {
     Some(bytes)
 }
 
+/// Appends the text of a UUID.
+fn write_uuid(out: &mut String, bytes: [u8; 16]) {
+    for (at, byte) in bytes.into_iter().enumerate() {
+        if [4, 6, 8, 10].contains(&at) {
+            out.push('-');
+        }
+        let _ = write!(out, "{byte:02x}");
+    }
+}
+
+/// Returns UUIDs of version 7, whose highest bits are the milliseconds since 1970: 48 bits of time, the version, 12
+/// random bits, the variant and 62 random bits.
+fn version_7(rows: usize) -> Vec<u128> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
+    let mut random = rand::rng();
+    let mut values: Vec<u128> = (0..rows)
+        .map(|_| {
+            let bits: u128 = random.random();
+            let low = bits & ((1 << 62) - 1) | 0b10 << 62;
+            let middle = bits >> 64 & 0xfff | 0x7000;
+            (since & 0xffff_ffff_ffff) << 80 | middle << 64 | low
+        })
+        .collect();
+    // Later rows have larger numbers, as if they were made one after the other.
+    values.sort_unstable();
+    values
+}
+
 fn int_to_uuid(a: &Args) -> Result<ArrayRef> {
     let x = wholes(a, 0)?;
     a.texts(|i, out| {
-        for (at, byte) in x.at(i)?.to_le_bytes().into_iter().enumerate() {
-            if [4, 6, 8, 10].contains(&at) {
-                out.push('-');
-            }
-            let _ = write!(out, "{byte:02x}");
-        }
+        write_uuid(out, x.at(i)?.to_le_bytes());
         Some(())
     })
 }

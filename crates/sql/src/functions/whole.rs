@@ -33,7 +33,8 @@ const BIT_AND: Def = def("bitand", &[], (2, 2), Ret::By(wide_type), |a| bits(a, 
 const BIT_OR: Def = def("bitor", &[], (2, 2), Ret::By(wide_type), |a| bits(a, |x, y| x | y));
 const BIT_XOR: Def = def("bitxor", &[], (2, 2), Ret::By(wide_type), |a| bits(a, |x, y| x ^ y));
 const SHIFT_LEFT: Def = def("bit_shift_left", &[], (2, 2), Ret::Int, |a| shift(a, |x, n| x << n));
-const SHIFT_RIGHT: Def = def("bit_shift_right", &[], (2, 2), Ret::Int, |a| shift(a, |x, n| x >> n));
+const SHIFT_RIGHT: Def =
+    def("bit_shift_right", &["bit_shift_right_logical"], (2, 2), Ret::Int, |a| shift(a, |x, n| x >> n));
 const INT_DIV: Def = def("int_div", &[], (2, 2), Ret::By(wide_type), int_div);
 const LARGEINT_ADD: Def = def("largeint_add", &[], (2, MANY), LARGE, |a| arithmetic(a, i256::checked_add));
 const LARGEINT_SUBTRACT: Def = def("largeint_subtract", &[], (2, MANY), LARGE, |a| arithmetic(a, i256::checked_sub));

@@ -509,6 +509,26 @@ fn period_diff(a: &Args) -> Result<ArrayRef> {
     a.ints(|i| Some(period_months(x.at(i)?)? - period_months(y.at(i)?)?))
 }
 
+/// Moves a moment by a number of steps; `None` if there is no such moment.
+pub type Steps = Box<dyn Fn(i64, i64) -> Option<i64>>;
+
+/// Returns how the unit in argument `k` moves a moment.
+///
+/// # Errors
+/// `Execution` if the argument is no unit, or one of several fields.
+pub fn steps(a: &Args, k: usize) -> Result<Steps> {
+    match simple_unit(a, k)? {
+        Unit::Months(each) => Ok(Box::new(move |at, n| add_months(at, n.checked_mul(each)?))),
+        Unit::Micros(each) => Ok(Box::new(move |at, n| add_micros(at, n, each))),
+        Unit::Fields(_) | Unit::YearMonth => exec_err!("{}: expected a unit such as DAY", a.name),
+    }
+}
+
+/// Whether argument `k` is a unit that leads from one DATE to another, and the first argument a DATE.
+pub fn steps_are_days(args: &ReturnFieldArgs, k: usize) -> bool {
+    is_date(args, 0) && scalar_unit(args, k).is_some_and(Unit::keeps_date)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

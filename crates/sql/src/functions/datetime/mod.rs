@@ -6,10 +6,12 @@ pub(super) mod arith;
 mod format;
 mod instants;
 mod iso;
+mod joda;
 pub mod parse;
 mod parts;
 mod patterns;
 mod round;
+mod tera;
 pub mod zone;
 
 use std::collections::HashSet;
@@ -20,7 +22,7 @@ use dipper_base::calendar;
 
 use super::func::Def;
 
-pub use arith::unit_of_named_add;
+pub use arith::{steps, steps_are_days, unit_of_named_add};
 pub use parts::TIME_MICROS;
 pub use zone::Zone;
 
@@ -178,6 +180,17 @@ pub fn is_of_points(name: &str) -> bool {
 
 /// Returns the functions of this family.
 pub fn defs() -> Vec<Def> {
-    [parts::DEFS, arith::DEFS, round::DEFS, format::DEFS, zone::DEFS, iso::DEFS, instants::DEFS, patterns::DEFS]
-        .concat()
+    [
+        parts::DEFS,
+        arith::DEFS,
+        round::DEFS,
+        format::DEFS,
+        zone::DEFS,
+        iso::DEFS,
+        instants::DEFS,
+        patterns::DEFS,
+        joda::DEFS,
+        tera::DEFS,
+    ]
+    .concat()
 }

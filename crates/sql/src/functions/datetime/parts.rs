@@ -8,8 +8,8 @@ use super::super::args::{Args, lenient_cast, to_datetime};
 use super::super::func::{Def, Ret, def};
 use super::parse::{parse_clock, parse_time};
 use super::{
-    DAY_MICROS, EPOCH_DAY, MONTHS, Parts, SECOND_MICROS, WEEKDAYS, civil, format_time, format_time_to, leap,
-    month_days, split_micros,
+    DAY_MICROS, EPOCH_DAY, MONTHS, Parts, SECOND_MICROS, WEEKDAYS, civil, day_number, format_time, format_time_to,
+    leap, month_days, split_micros,
 };
 
 /// The function whose values are compared in place of TIMEs.
@@ -48,7 +48,7 @@ pub const DEFS: &[Def] = &[
     def(TIME_MICROS, &[], (1, 1), Ret::Int, time_micros),
     def("dayname", &[], (1, 1), Ret::Text, dayname),
     def("monthname", &[], (1, 1), Ret::Text, monthname),
-    def("last_day", &[], (1, 1), Ret::Date, last_day),
+    def("last_day", &[], (1, 2), Ret::Date, last_day),
     def("date_part", &["datepart"], (2, 2), Ret::By(date_part_type), date_part),
 ];
 
@@ -221,10 +221,27 @@ fn monthname(a: &Args) -> Result<ArrayRef> {
 
 fn last_day(a: &Args) -> Result<ArrayRef> {
     let x = a.datetime(0)?;
+    let units = a.has(1).then(|| a.text(1)).transpose()?;
+    // The months that a period has: its last day is that of the last of them.
+    let months = |unit: &str| match unit.trim().to_ascii_lowercase().as_str() {
+        "month" => Some(1),
+        "quarter" => Some(3),
+        "year" => Some(12),
+        _ => None,
+    };
+    if let Some(units) = &units
+        && let Some(unit) = units.array.iter().flatten().find(|unit| months(unit).is_none())
+    {
+        return exec_err!("last_day: expected 'month', 'quarter' or 'year', found '{unit}'");
+    }
     a.dates(|i| {
-        let days = x.at(i)?.div_euclid(DAY_MICROS);
-        let (y, m, d) = civil(days);
-        Some((days + i64::from(month_days(y, m) - d)) as i32)
+        let (year, month, _) = civil(x.at(i)?.div_euclid(DAY_MICROS));
+        let months = match &units {
+            Some(units) => months(units.at(i)?)?,
+            None => 1,
+        };
+        let month = (month - 1) / months * months + months;
+        Some(day_number(year, month, month_days(year, month))? as i32)
     })
 }
 

@@ -34,6 +34,7 @@ pub const DEFS: &[Def] = &[
     def("date_floor", &[], (3, 3), Ret::By(interval_type), |a| by_interval(a, To::Floor)),
     def("date_ceil", &[], (3, 3), Ret::By(interval_type), |a| by_interval(a, To::Ceil)),
     def("time_slice", &[], (3, 4), Ret::By(interval_type), time_slice),
+    def("date_slice", &[], (3, 4), Ret::Date, date_slice),
     def("to_monday", &[], (1, 1), Ret::Date, to_monday),
     def("next_day", &[], (2, 2), Ret::Date, |a| named_day(a, 1)),
     def("previous_day", &[], (2, 2), Ret::Date, |a| named_day(a, -1)),
@@ -129,9 +130,17 @@ fn time_slice(a: &Args) -> Result<ArrayRef> {
     let to = match boundary.as_ref().and_then(|b| b.at(0)).map(str::to_ascii_lowercase).as_deref() {
         None | Some("floor") => To::Floor,
         Some("ceil") => To::End,
-        Some(other) => return exec_err!("time_slice: expected FLOOR or CEIL, found '{other}'"),
+        Some(other) => return exec_err!("{}: expected FLOOR or CEIL, found '{other}'", a.name),
     };
     by_interval(a, to)
+}
+
+/// StarRocks's `DATE_SLICE(x, INTERVAL n unit [, FLOOR | CEIL])`: like TIME_SLICE, for slices of whole days.
+fn date_slice(a: &Args) -> Result<ArrayRef> {
+    if !simple_unit(a, 2)?.keeps_date() {
+        return exec_err!("date_slice: expected a unit of at least a day: a DATE has no time of day");
+    }
+    time_slice(a)
 }
 
 /// Returns the Monday of the week; the days of 1970 before the first Monday give 1970-01-01 (Doris).

@@ -45,7 +45,8 @@ pub const DEFS: &[Def] = &[
     def("from_unixtime", &[], (1, 2), Ret::By(from_unixtime_type), from_unixtime).with_volatility(Volatility::Stable),
     def("from_second", &[], (1, 1), Ret::DateTime, |a| from_epoch(a, SECOND_MICROS))
         .with_volatility(Volatility::Stable),
-    def("from_millisecond", &[], (1, 1), Ret::DateTime, |a| from_epoch(a, 1_000)).with_volatility(Volatility::Stable),
+    def("from_millisecond", &["from_unixtime_ms"], (1, 1), Ret::DateTime, |a| from_epoch(a, 1_000))
+        .with_volatility(Volatility::Stable),
     def("from_microsecond", &[], (1, 1), Ret::DateTime, |a| from_epoch(a, 1)).with_volatility(Volatility::Stable),
     def("second_timestamp", &[], (1, 1), Ret::Int, |a| to_epoch(a, SECOND_MICROS)).with_volatility(Volatility::Stable),
     def("millisecond_timestamp", &[], (1, 1), Ret::Int, |a| to_epoch(a, 1_000)).with_volatility(Volatility::Stable),
