@@ -1,6 +1,8 @@
 //! The classes of types that MySQL's rules know, and the common type of several values.
 
-use arrow::datatypes::{DataType, TimeUnit};
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, TimeUnit};
 use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
 
 use dipper_base::address::{IPV6, is_address};
@@ -67,6 +69,58 @@ pub(crate) const LARGEINT_CLASS: Class = Class::Decimal(39, 0, true);
 /// DATETIME's Arrow type.
 pub(crate) const DATETIME: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
+/// Returns the common type of nested types: the parts have the common types of the parts. `None` if the types have not
+/// all the same form, or where DataFusion's own choice serves for each part.
+fn nested_type<'a>(types: impl Iterator<Item = &'a DataType>) -> Option<DataType> {
+    let types: Vec<&DataType> = types.filter(|t| !t.is_null()).collect();
+    let mut own = false;
+    let mut part = |parts: Option<Vec<&FieldRef>>| -> Option<FieldRef> {
+        let parts = parts?;
+        let of = || parts.iter().map(|field| field.data_type());
+        let common = match charter_type(of()) {
+            Some(common) => {
+                own = true;
+                common
+            }
+            None if of().all(|t| t == parts[0].data_type()) => parts[0].data_type().clone(),
+            None => type_union_resolution(&of().cloned().collect::<Vec<_>>())?,
+        };
+        let nullable = parts.iter().any(|field| field.is_nullable());
+        Some(Arc::new(Field::new(parts[0].name(), common, nullable)))
+    };
+    let common = match types.first()? {
+        DataType::List(_) => DataType::List(part(
+            types.iter().map(|t| if let DataType::List(item) = t { Some(item) } else { None }).collect(),
+        )?),
+        DataType::Map(entries, sorted) => {
+            let fields = types.iter().map(|t| match t {
+                DataType::Map(entries, _) => match entries.data_type() {
+                    DataType::Struct(fields) => Some(fields),
+                    _ => None,
+                },
+                _ => None,
+            });
+            let fields = fields.collect::<Option<Vec<_>>>()?;
+            let key = part(fields.iter().map(|fields| fields.first()).collect())?;
+            let value = part(fields.iter().map(|fields| fields.get(1)).collect())?;
+            let pairs = DataType::Struct(vec![key, value].into());
+            DataType::Map(Arc::new(Field::new(entries.name(), pairs, false)), *sorted)
+        }
+        DataType::Struct(first) => {
+            let fields = types.iter().map(|t| if let DataType::Struct(fields) = t { Some(fields) } else { None });
+            let fields = fields.collect::<Option<Vec<_>>>()?;
+            let named = |other: &Fields| other.iter().map(|f| f.name()).eq(first.iter().map(|f| f.name()));
+            if !fields.iter().all(|fields| named(fields)) {
+                return None;
+            }
+            let columns = (0..first.len()).map(|at| part(fields.iter().map(|fields| fields.get(at)).collect()));
+            DataType::Struct(columns.collect::<Option<Vec<_>>>()?.into())
+        }
+        _ => return None,
+    };
+    own.then_some(common)
+}
+
 /// Returns the type of a column that holds values of these types; `None` where DataFusion's own choice serves.
 pub(crate) fn charter_type<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> Option<DataType> {
     let classes = types.clone().map(Class::of).filter(|c| *c != Class::Null);
@@ -85,6 +139,9 @@ pub(crate) fn charter_type<'a>(types: impl Iterator<Item = &'a DataType> + Clone
         && types.clone().all(|t| is_bytes(t) || matches!(Class::of(t), Class::Text | Class::Null))
     {
         return Some(DataType::BinaryView);
+    }
+    if let Some(nested) = nested_type(types.clone()) {
+        return Some(nested);
     }
     if classes.clone().any(|c| matches!(c, Class::Other | Class::Interval)) {
         return None;
