@@ -24,7 +24,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("sql", &["base", "dialect", "operators"]),
     ("node", &["base", "text", "cache", "store", "load", "point", "iceberg", "dialect"]),
     ("ingest", &["base", "text", "store", "load", "node"]),
-    ("exec", &["base", "text", "cache", "store", "iceberg", "sql", "node", "operators"]),
+    ("exec", &["base", "text", "cache", "store", "load", "iceberg", "sql", "node", "operators"]),
     ("variables", &["base", "text", "dialect", "node", "exec"]),
     ("lake", &["base", "text", "cache", "store", "iceberg", "dialect", "sql", "node", "exec"]),
     (

@@ -10,6 +10,7 @@ use datafusion::execution::session_state::SessionState;
 use dipper_base::names::CATALOG;
 use dipper_cache::{IoContext, Populate};
 use dipper_dialect::statement::Scope;
+use dipper_exec::profile::QueryId;
 use dipper_exec::quota::Quota;
 use dipper_lake::read::ReadContext;
 use dipper_sql::charter::session::{VarValue, Variables};
@@ -25,7 +26,6 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::files::listings::Listings;
 use crate::load::body_table::BodyTable;
-use crate::profile::QueryId;
 
 /// The state of the session that a statement runs under, frozen when the statement begins.
 #[derive(Debug, Clone)]

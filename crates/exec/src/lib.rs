@@ -13,6 +13,7 @@
 //! | [`on_cpu`] | how does work run on other threads? |
 //! | [`io`] | what does a statement read from remote stores? |
 //! | [`budget`], [`spill`] | how much memory is there, and what happens to what does not fit? |
+//! | [`profile`] | where did the time of statements and loads go? |
 //! | [`cost`], [`quota`], [`hours`] | how long will a plan run, and what may the statements of a user take? |
 //! | [`sleep`], [`user_locks`] | how do SLEEP and GET_LOCK wait? |
 //!
@@ -31,6 +32,7 @@ pub mod joins;
 pub mod native;
 pub mod on_cpu;
 pub mod planner;
+pub mod profile;
 pub mod quota;
 pub mod rules;
 pub mod scan;

@@ -14,6 +14,7 @@
 //! | [`request`] | what does a load request say? |
 //! | [`body`] | how do bytes reach a load, and how does a client wait for it? |
 //! | [`loads`] | what do the loads of a process share? |
+//! | [`filters`] | what happens to the bytes of `LOAD DATA` before they are read? |
 //! | [`host`], [`shaper`] | what does a load need from the program that knows users and SQL? |
 //! | [`job`], `work` | what happens to the bytes of a load? |
 //! | [`source`], `json`, `parquet`, `arrow_stream` | which rows does a body hold? |
@@ -41,6 +42,7 @@ mod arrow_stream;
 pub mod body_rows;
 mod condition;
 pub mod errors;
+pub mod filters;
 pub mod group;
 pub mod head;
 pub mod host;

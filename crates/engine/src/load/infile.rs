@@ -14,6 +14,7 @@ use bytes::Bytes;
 use dipper_base::client::{Level, Warning};
 use dipper_dialect::statement::{LoadColumn, LoadData, OnDuplicate, Parsed};
 use dipper_ingest::answer::{LoadAnswer, LoadStatus};
+use dipper_ingest::filters::{Filters, Letters, Recode, Starts};
 use dipper_ingest::job::{self, LoadJob, LoadSpec};
 use dipper_ingest::records::LoadKind;
 use dipper_ingest::request::{ColumnItem, CsvLayout, StreamLoadRequest, bytes_of};
@@ -24,7 +25,6 @@ use rustix::fs::OFlags;
 use sqlparser::ast::{Expr, Ident, Value, visit_expressions_mut};
 
 use super::body::{BodySender, body};
-use super::infile_filters::{Filters, Letters, Recode, Starts};
 use crate::access::Hourly;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::{FileAccess, cannot, check_regular};
@@ -202,7 +202,7 @@ async fn begin(session: &mut Session, load: &LoadData) -> Result<Infile> {
     let escape = csv.escape.filter(|e| Some(*e) != enclose);
     let filters = Filters {
         charset: charset(load)?.map(Recode::new),
-        starts: Starts::of(load, csv, enclose),
+        starts: Starts::new(&load.fields.lines_starting_by, load.skip_lines, csv, enclose),
         letters: escape.map(|escape| Letters::new(escape, enclose)),
     };
     let job = engine.begin_load(spec).await.map_err(|answer| answer.into_error())?;

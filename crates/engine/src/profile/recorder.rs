@@ -7,21 +7,19 @@ use std::time::{Duration, Instant, SystemTime};
 
 use arrow::record_batch::RecordBatch;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use dipper_cache::IoContext;
+use dipper_exec::profile::{Operator, Profile, Task, behind, cut, step, write_steps};
 use dipper_exec::scan::profile::{Remote, verdict};
 use dipper_load::LoadProfile;
 use futures::{Stream, StreamExt};
 
-use super::{Operator, Profile, Task};
 use crate::context::QueryContext;
 use crate::engine::Engine;
 use crate::error::{EngineError, Result};
 use crate::query::QueryStream;
 
-/// Bytes of a statement's text, and of an operator's description, that a profile keeps.
+/// Bytes of a statement's text that a profile keeps.
 const TEXT_BYTES: usize = 4096;
-const DETAIL_BYTES: usize = 512;
 
 /// A running statement whose profile is kept when it ends.
 #[derive(Debug)]
@@ -116,7 +114,7 @@ impl Recorder {
             message,
             rows,
             phases: vec![("plan", self.planned), ("queue", self.queued), ("execute", execute), ("client", client)],
-            operators: plan.map(|plan| steps(operator(plan), self.written, rows)).into_iter().collect(),
+            operators: plan.map(|plan| steps(Operator::of_plan(plan), self.written, rows)).into_iter().collect(),
             reads,
         })
     }
@@ -125,41 +123,9 @@ impl Recorder {
 /// Makes the operators of a query, followed by the steps of the load that took its rows.
 fn steps(query: Operator, written: Option<(LoadProfile, Duration)>, rows: u64) -> Operator {
     let Some((pipeline, commit)) = written else { return query };
-    let mut steps = super::write_steps(&pipeline);
-    steps.push(super::step("commit", "make the rows visible".into(), Some(rows), commit));
-    super::behind(query, steps)
-}
-
-fn cut(text: &str, bytes: usize) -> String {
-    if text.len() <= bytes {
-        return text.to_string();
-    }
-    format!("{}...", &text[..text.floor_char_boundary(bytes)])
-}
-
-/// Collects the counters of an operator and those below it.
-fn operator(plan: &dyn ExecutionPlan) -> Operator {
-    let line = DisplayableExecutionPlan::new(plan).one_line().to_string();
-    let (name, detail) = line.trim().split_once(": ").unwrap_or((line.trim(), ""));
-    let metrics = plan.metrics().map(|m| m.aggregate_by_name().sorted_for_display().timestamps_removed());
-    let mut operator = Operator {
-        name: name.to_string(),
-        detail: cut(detail, DETAIL_BYTES),
-        rows: None,
-        time: Duration::ZERO,
-        counters: Vec::new(),
-        spilled_bytes: 0,
-        inputs: plan.children().into_iter().map(|child| operator(child.as_ref())).collect(),
-    };
-    if let Some(metrics) = metrics {
-        operator.rows = metrics.output_rows().map(|n| n as u64);
-        operator.time = Duration::from_nanos(metrics.elapsed_compute().unwrap_or(0) as u64);
-        operator.spilled_bytes = metrics.spilled_bytes().unwrap_or(0) as u64;
-        let told = |name: &str| matches!(name, "output_rows" | "elapsed_compute");
-        let others = metrics.iter().map(|m| m.value()).filter(|v| !told(v.name()) && v.as_usize() > 0);
-        operator.counters = others.map(|v| (v.name().to_string(), v.to_string())).collect();
-    }
-    operator
+    let mut steps = write_steps(&pipeline);
+    steps.push(step("commit", "make the rows visible".into(), Some(rows), commit));
+    behind(query, steps)
 }
 
 /// Wraps the batches of a query so that its profile is kept when they end or are dropped.

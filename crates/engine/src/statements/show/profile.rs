@@ -6,7 +6,7 @@ use dipper_lake::sheet::{Kind, Sheet, wall_clock_text};
 
 use crate::error::{EngineError, Result};
 use crate::info_schema::millis;
-use crate::profile::Profile;
+use crate::profile::{Profile, of_load};
 use crate::session::Session;
 
 /// Whether the user may see a profile: its own, or any if it may see the statements of others.
@@ -91,7 +91,7 @@ pub(super) fn profile(session: &Session, path: Option<&str>, loads: bool) -> Res
         "Why",
     ]);
     let list: Vec<Arc<Profile>> = match loads {
-        true => session.engine.loads().list().iter().rev().map(|load| Arc::new(Profile::of_load(load))).collect(),
+        true => session.engine.loads().list().iter().rev().map(|load| Arc::new(of_load(load))).collect(),
         false => session.engine.profiles().list(),
     };
     for p in list.into_iter().filter(|p| seen(session, p)) {

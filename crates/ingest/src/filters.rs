@@ -4,17 +4,20 @@
 use std::io;
 
 use bytes::Bytes;
-use dipper_dialect::statement::LoadData;
 use dipper_text::hive::charset::Charset;
 
-use dipper_ingest::request::CsvLayout;
-use dipper_ingest::source::ROW_BYTES_MAX;
+use crate::request::CsvLayout;
+use crate::source::ROW_BYTES_MAX;
 
 /// The filters of a file, in the order in which they are applied.
-pub(super) struct Filters {
-    pub(super) charset: Option<Recode>,
-    pub(super) starts: Option<Starts>,
-    pub(super) letters: Option<Letters>,
+#[derive(Debug)]
+pub struct Filters {
+    /// The conversion to UTF-8, if the file has another character set.
+    pub charset: Option<Recode>,
+    /// LINES STARTING BY.
+    pub starts: Option<Starts>,
+    /// The letters after an escape.
+    pub letters: Option<Letters>,
 }
 
 impl Filters {
@@ -22,7 +25,7 @@ impl Filters {
     ///
     /// # Errors
     /// `InvalidData` if bytes are not characters of the character set, or an escape has no meaning.
-    pub(super) fn pass(&mut self, chunk: Option<Bytes>) -> io::Result<Bytes> {
+    pub fn pass(&mut self, chunk: Option<Bytes>) -> io::Result<Bytes> {
         let is_last = chunk.is_none();
         let mut out = match (&mut self.charset, chunk) {
             (Some(charset), chunk) => charset.recode(chunk)?,
@@ -40,7 +43,8 @@ impl Filters {
 
 /// Converts bytes of a character set to UTF-8. All character sets of LOAD DATA include ASCII, and none has a newline
 /// byte inside a character, so text can be cut at newlines.
-pub(super) struct Recode {
+#[derive(Debug)]
+pub struct Recode {
     charset: Charset,
     rest: Vec<u8>,
     /// Number of bytes before `rest`.
@@ -48,7 +52,8 @@ pub(super) struct Recode {
 }
 
 impl Recode {
-    pub(super) fn new(charset: Charset) -> Self {
+    /// Makes the conversion from a character set.
+    pub fn new(charset: Charset) -> Self {
         Recode { charset, rest: Vec::new(), position: 0 }
     }
 
@@ -87,7 +92,8 @@ fn has(bytes: &[u8], wanted: &[u8]) -> bool {
 
 /// LINES STARTING BY: removes the prefix of each row, everything before it, and lines without the prefix. Quotes and
 /// escapes of the fields decide where rows end.
-pub(super) struct Starts {
+#[derive(Debug)]
+pub struct Starts {
     prefix: Vec<u8>,
     line_end: Vec<u8>,
     enclose: Option<u8>,
@@ -111,15 +117,14 @@ enum Within {
 }
 
 impl Starts {
-    /// Makes the filter; `None` if the statement names no prefix.
-    pub(super) fn of(load: &LoadData, csv: &CsvLayout, enclose: Option<u8>) -> Option<Self> {
-        let prefix = load.fields.lines_starting_by.clone().into_bytes();
+    /// Makes the filter of a prefix, which begins after the first `skip` lines; `None` if the prefix is empty.
+    pub fn new(prefix: &str, skip: u64, csv: &CsvLayout, enclose: Option<u8>) -> Option<Self> {
         (!prefix.is_empty()).then(|| Starts {
-            prefix,
+            prefix: prefix.into(),
             line_end: csv.line_delimiter.clone(),
             enclose,
             escape: csv.escape,
-            skip: load.skip_lines,
+            skip,
             held: Vec::new(),
             within: Within::Before,
         })
@@ -181,7 +186,8 @@ impl Starts {
 }
 
 /// Replaces letters after an escape by the bytes that they mean. The escape stays and makes these bytes literal.
-pub(super) struct Letters {
+#[derive(Debug)]
+pub struct Letters {
     escape: u8,
     enclose: Option<u8>,
     /// Whether the position is between two `enclose` bytes.
@@ -193,7 +199,8 @@ pub(super) struct Letters {
 }
 
 impl Letters {
-    pub(super) fn new(escape: u8, enclose: Option<u8>) -> Self {
+    /// Makes the filter for an escape, and for the byte that encloses fields.
+    pub fn new(escape: u8, enclose: Option<u8>) -> Self {
         Letters { escape, enclose, inside: false, escaped: false, position: 0 }
     }
 
@@ -234,5 +241,5 @@ impl Letters {
 }
 
 #[cfg(test)]
-#[path = "infile_filters_tests.rs"]
+#[path = "filters_tests.rs"]
 mod tests;
