@@ -157,7 +157,10 @@ pub fn assemble(wanted: &[Range<u64>], requests: &[Request], answers: &[Vec<Byte
             *out = whole.freeze();
         }
     }
-    debug_assert!(out.iter().zip(wanted).all(|(b, r)| b.len() as u64 == r.end.saturating_sub(r.start)));
+    assert!(
+        out.iter().zip(wanted).all(|(b, r)| b.len() as u64 == r.end.saturating_sub(r.start)),
+        "each range is as long as it was asked for"
+    );
     out
 }
 

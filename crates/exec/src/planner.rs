@@ -48,6 +48,7 @@ impl ExtensionPlanner for Picks {
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         if let (Some(node), [logical], [input]) = (node.as_any().downcast_ref::<ComputeColumns>(), logical, inputs) {
             let computing = Computing { planner, schema: logical.schema(), state, context };
+            assert_eq!(node.items().len(), node.schema().fields().len(), "each item is a column of the node");
             let columns = node.items().iter().zip(node.schema().fields());
             let columns = columns.map(|(item, field)| computing.column(item, field.name()));
             let columns = columns.collect::<Result<Vec<_>>>()?;

@@ -51,6 +51,7 @@ pub fn stored(array: &ArrayRef, field: &Field) -> Result<(ArrayRef, Vec<usize>)>
             sql_type(field)
         )));
     };
+    assert_eq!(cast.len(), array.len(), "a conversion keeps the rows");
     let misfits = match cast.null_count() > array.logical_null_count() {
         _ if from.is_nested() && to.is_nested() => {
             let lost = lost_parts(array, &cast);

@@ -304,6 +304,7 @@ impl KeyEncoder {
                 }
             }
         }
+        assert!(at == offsets[1..], "each key ends where the next one begins");
         Ok(Keys { bytes, offsets })
     }
 

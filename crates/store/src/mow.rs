@@ -176,6 +176,7 @@ async fn tablet(
     workers: Option<Handle>,
 ) -> Result<BTreeMap<SegmentId, RoaringBitmap>> {
     runs.sort_by_key(|r| r.age);
+    assert!(runs.windows(2).all(|pair| pair[0].age < pair[1].age), "a segment takes part in a merge once");
     let runs = Arc::new(runs);
     let mut bits = BTreeMap::new();
     let sequence = condition.or(schema.sequence).and_then(|id| schema.position(id));
@@ -249,6 +250,7 @@ fn borders(runs: &[Run]) -> Result<Vec<Vec<u8>>> {
         }
         (rows, bytes) = (rows + block_rows, bytes + block_bytes);
     }
+    assert!(borders.is_sorted_by(|a, b| a < b), "no key is in two ranges");
     Ok(borders)
 }
 
@@ -432,6 +434,7 @@ impl Matches {
                 _ => groups.ends.push(groups.rows.len()),
             }
         }
+        assert!(old.next().is_none(), "each row that was found has one of the load's keys");
         groups
     }
 }

@@ -79,10 +79,12 @@ impl Plan {
             .iter()
             .zip(layout.aggregates())
             .map(|(expr, aggregate)| aggregate.argument.as_ref().and_then(|_| expr.expressions().first().cloned()));
+        let arguments: Vec<_> = arguments.collect();
+        assert_eq!(arguments.len(), aggregates.len(), "the layout has all aggregates of the node");
         Plan {
             table_groups,
             keys: whole.group_expr().input_exprs(),
-            arguments: arguments.collect(),
+            arguments,
             schema: whole.schema(),
             batch_rows: context.session_config().batch_size(),
             record_schema: layout.record_schema(),
@@ -109,9 +111,11 @@ impl Plan {
     /// Makes a batch of the node's schema.
     fn batch(&self, output: Output) -> Result<RecordBatch> {
         let Output { keys: mut columns, states, rows } = output;
+        assert_eq!(states.len(), self.aggregates.len(), "each aggregate has its states");
         for ((expr, aggregate), states) in self.aggregates.iter().zip(self.layout.aggregates()).zip(states) {
             columns.push(result(expr, aggregate, states, rows)?);
         }
+        assert!(columns.iter().all(|column| column.len() == rows), "each group has its keys and results");
         Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?)
     }
 }
@@ -266,6 +270,7 @@ fn jobs(plan: &Plan, level: u32, mut sides: Vec<Side>) -> Result<Vec<Job>> {
             }
             jobs.push(Job::Memory(InMemory { level, merge, held }));
         }
+        assert!(from < to, "each job has partitions of its own");
         from = to;
     }
     Ok(jobs)

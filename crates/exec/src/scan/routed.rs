@@ -59,6 +59,7 @@ impl Routed {
         for i in 1..starts.len() {
             starts[i] += starts[i - 1];
         }
+        assert_eq!(starts.last(), Some(&rows), "each row has one number");
         let mut next = starts.clone();
         let mut order = vec![0u32; rows];
         for (row, number) in numbers.values().iter().enumerate() {

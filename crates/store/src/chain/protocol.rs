@@ -268,7 +268,7 @@ pub(crate) struct Committer<S: State> {
 impl<S: State> Clone for Committer<S> {
     /// Clones for the explorer, which takes `ended` out after each step.
     fn clone(&self) -> Self {
-        debug_assert!(self.ended.is_empty(), "outcomes are not cloned");
+        assert!(self.ended.is_empty(), "outcomes are not cloned");
         Self {
             confirmed: self.confirmed.clone(),
             fresh: self.fresh,
@@ -425,7 +425,7 @@ impl<S: State> Committer<S> {
         });
         if !self.pending.is_empty() {
             let fits = self.put_on(self.tip.clone());
-            debug_assert!(fits, "what falls out was ended above");
+            assert!(fits, "what falls out was ended above");
         }
     }
 

@@ -299,6 +299,7 @@ pub(crate) fn encode_as<T: Stored>(format: u16, value: &T) -> Result<Bytes, serd
         }
         _ => serde_json::to_writer(&mut bytes, value)?,
     }
+    assert!(bytes.len() > HEADER_BYTES, "an object has a body");
     let length = (bytes.len() - HEADER_BYTES) as u64;
     bytes[..8].copy_from_slice(MAGIC);
     bytes[8..10].copy_from_slice(&T::FORMAT.to_le_bytes());

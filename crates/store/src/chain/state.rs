@@ -171,6 +171,7 @@ impl<S: State> Known<S> {
     /// Returns the same version based on a later checkpoint, if that is not above it. Transactions that the checkpoint
     /// forgot are forgotten.
     pub fn rebased(mut self, base: &Arc<Base>) -> Self {
+        assert!(self.base.number <= self.number, "a version goes back to a checkpoint that is not above it");
         if base.ordinal > self.base.ordinal && base.number <= self.number {
             self.base = Arc::clone(base);
             if self.txns.committed.values().any(|number| *number <= base.number) {

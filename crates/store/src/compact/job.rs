@@ -156,6 +156,8 @@ fn carry(tablets: &mut [MergedTablet], mut added: Deletes) -> Result<Deletes, Co
         }
         let gone: Vec<RoaringBitmap> = tablet.inputs.iter().map(|s| s.gone.clone()).collect();
         let rows = tablet.map.translate(&gone).ok_or(CompactError::PartDeleted)?;
+        let rows_out: u64 = tablet.outputs.iter().map(|(_, rows)| u64::from(*rows)).sum();
+        assert_eq!(rows_out, u64::from(tablet.map.rows()), "the row map has the rows that were written");
         let mut first = 0;
         for (id, len) in &tablet.outputs {
             let mut own = RoaringBitmap::new();

@@ -123,6 +123,11 @@ pub(super) fn plan(
         plan_tablet(schema, policy, limits, tablet, pieces, &mut picks);
     }
     picks.sort_by_key(|p| p.bytes);
+    let mut seen = HashSet::new();
+    assert!(
+        picks.iter().flat_map(Pick::inputs).all(|id| seen.insert(id) && !busy.contains(&id)),
+        "a segment is in one merge at a time"
+    );
     picks
 }
 

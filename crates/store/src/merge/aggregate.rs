@@ -25,6 +25,10 @@ use crate::table::schema::{Aggregate, TableColumn, TableSchema};
 /// are in order of age. NULLs take part only in REPLACE and in sequences; a group without values is NULL.
 pub(super) fn aggregate(schema: &TableSchema, batch: &RecordBatch, starts: &[u32]) -> Result<RecordBatch, MergeError> {
     let groups = Groups { starts, rows: batch.num_rows() as u32 };
+    assert!(
+        starts.first() == Some(&0) && starts.is_sorted_by(|a, b| a < b) && starts.last() < Some(&groups.rows),
+        "groups are not empty, and have all rows of the batch"
+    );
     let firsts = UInt32Array::from(starts.to_vec());
     let mut columns = Vec::with_capacity(batch.num_columns());
     for (i, (column, array)) in schema.columns.iter().zip(batch.columns()).enumerate() {

@@ -308,6 +308,7 @@ where
             self.pending.slots.push(Arc::clone(&chunk));
             self.pending.slots.len() - 1
         });
+        assert!(from < end && end <= to, "the run with the smallest key gives a row, and none that it lacks");
         self.runs[run].row = end;
         match self.schema.model {
             Model::Duplicate => self.pending.push(slot, from..end),
@@ -342,10 +343,12 @@ where
         let pending = std::mem::take(&mut self.pending);
         self.runs.iter_mut().for_each(|run| run.slot = None);
         let merges = self.schema.model == Model::Aggregate && pending.starts.len() < pending.rows;
+        let rows = if merges { pending.starts.len() } else { pending.rows };
         let mut batch = pending.gather(&self.arrow)?;
         if merges {
             batch = aggregate::aggregate(&self.schema, &batch, &pending.starts)?;
         }
+        assert_eq!(batch.num_rows(), rows, "a row comes out for each pending one, or for each group of them");
         if let Some(map) = &mut self.map {
             record(map, &pending, merges)?;
             let rows = u32::try_from(batch.num_rows()).map_err(|_| MergeError::TooManyRows)?;
@@ -463,6 +466,8 @@ impl Pending {
     }
 
     fn gather(&self, schema: &SchemaRef) -> Result<RecordBatch, MergeError> {
+        let rows: usize = self.pieces.iter().map(|(_, rows)| rows.len()).sum();
+        assert_eq!(rows, self.rows, "pending rows are counted");
         if let [(slot, rows)] = self.pieces.as_slice() {
             let batch = self.slots[*slot].batch.slice(rows.start, rows.len());
             return Ok(RecordBatch::try_new(schema.clone(), batch.columns().to_vec())?);
@@ -531,6 +536,7 @@ fn record(map: &mut RowMap, pending: &Pending, merges: bool) -> Result<(), Merge
         }
         done += len;
     }
+    assert_eq!(done as usize, pending.rows, "each pending row is recorded");
     narrow(base + u64::from(done))?;
     Ok(())
 }

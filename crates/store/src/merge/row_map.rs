@@ -39,6 +39,7 @@ impl RowMap {
     /// Records that `len` rows of a run from `row` on became the output rows from `output` on.
     pub(super) fn copied(&mut self, run: usize, row: u32, output: u32, len: u32) {
         let run = &mut self.runs[run];
+        assert!(run.rows <= row, "the rows of a run keep their order");
         run.heads.insert_range(row..row + len);
         run.outputs.insert_range(output..output + len);
         run.rows = row + len;
@@ -59,6 +60,7 @@ impl RowMap {
 
     /// Reopens the last output row: more rows will be merged into it.
     pub(super) fn reopen_last(&mut self) {
+        assert!(self.rows > 0, "an output row is there to be reopened");
         self.rows -= 1;
     }
 
@@ -70,6 +72,10 @@ impl RowMap {
     /// If the number of sets differs from that of runs.
     pub fn translate(&self, deleted: &[RoaringBitmap]) -> Option<RoaringBitmap> {
         assert_eq!(deleted.len(), self.runs.len(), "one set of rows for each run");
+        assert!(
+            self.runs.iter().all(|run| run.heads.len() == run.outputs.len()),
+            "each first row of a run in an output row has that output row"
+        );
         let mut outputs = RoaringBitmap::new();
         for (run, rows) in self.runs.iter().zip(deleted) {
             for row in rows {

@@ -292,6 +292,7 @@ impl Router {
     /// # Panics
     /// If there is no such number.
     pub fn tablet(&self, number: u32) -> Tablet {
+        assert!(number < self.tablets(), "tablet {number} of {}", self.tablets());
         let place = self.places.partition_point(|p| p.first <= number) - 1;
         let place = &self.places[place];
         Tablet { partition: place.partition.id, bucket: number - place.first }

@@ -32,6 +32,13 @@ pub(super) struct Place {
     pub first_row: u32,
 }
 
+impl Place {
+    /// Returns whether the block ends before another one begins, and has earlier rows.
+    pub fn precedes(&self, next: &Place) -> bool {
+        self.first_row < next.first_row && self.offset + u64::from(self.len) <= next.offset
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KeyBlock {
     pub place: Place,

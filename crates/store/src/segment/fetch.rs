@@ -180,6 +180,7 @@ impl Fetcher {
             false if serial => ranges::SERIAL.requests(wanted),
             false => ranges::DATA.requests(wanted),
         };
+        assert!(requests.windows(2).all(|pair| pair[0].range.end <= pair[1].range.start), "no byte is requested twice");
         let mut answers = Vec::with_capacity(requests.len());
         let send = |range: &Range<u64>| {
             let asked = Asked { range: range.clone(), extensions: extensions.clone() };

@@ -52,6 +52,7 @@ impl KeyBlockWriter {
     /// Returns the last block; `None` if no key was pushed since the previous one.
     pub fn finish(&mut self) -> Option<FinishedBlock> {
         let (first_key, first_row) = self.first.take()?;
+        assert!((1..=BLOCK_KEYS).contains(&self.keys), "a block has keys, and not too many");
         self.keys = 0;
         let capacity = self.bytes.capacity();
         let bytes = std::mem::replace(&mut self.bytes, Vec::with_capacity(capacity));

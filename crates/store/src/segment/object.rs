@@ -88,6 +88,7 @@ impl ObjectBuilder {
     pub fn append(&mut self, mut segment: EncodedSegment) -> Result<Vec<Bytes>> {
         assert!(self.open.is_none(), "end the open segment first");
         self.room(segment.groups.len())?;
+        assert_eq!(segment.bytes(), segment.segment.bytes, "a segment counts its bytes");
         let mut data = self.header();
         let base = self.position;
         data.append(&mut segment.data);
@@ -126,6 +127,7 @@ impl ObjectBuilder {
         let mut segment = open.finish(&self.options)?;
         let data = std::mem::take(&mut segment.data);
         self.position += data.iter().map(|b| b.len() as u64).sum::<u64>();
+        assert!(self.position > segment.segment.bytes, "the bytes of a segment follow the head of its object");
         let base = self.position - segment.segment.bytes;
         self.add(segment, base)?;
         Ok(data)
@@ -164,6 +166,8 @@ impl ObjectBuilder {
             KeyValue::new(FORMAT_KEY.into(), FORMAT.to_string()),
             KeyValue::new(DIRECTORY_KEY.into(), format!("{directory_offset} {}", directory.len())),
         ];
+        let of_segments: i64 = self.segments.iter().map(|segment| i64::from(segment.rows)).sum();
+        assert_eq!(rows, of_segments, "the row groups of an object have the rows of its segments");
         let file = FileMetaData::new(2, rows, Some("dipper".into()), Some(pairs), self.options.parquet.clone(), None);
         let metadata = ParquetMetaDataBuilder::new(file)
             .set_row_groups(self.row_groups)
@@ -202,6 +206,11 @@ impl ObjectBuilder {
     /// Adds the description of a segment that starts at `base`.
     fn add(&mut self, mut segment: EncodedSegment, base: u64) -> Result<()> {
         self.room(segment.groups.len())?;
+        assert_eq!(segment.groups.len(), segment.segment.groups as usize, "a segment counts its row groups");
+        assert!(
+            self.entries.last().is_none_or(|before| before.base < base),
+            "segments follow one another in their object"
+        );
         segment.segment.first_group = self.row_groups.len() as u32;
         segment.entry.base = base;
         for group in segment.groups {
@@ -215,6 +224,7 @@ impl ObjectBuilder {
         self.nulls.iter_mut().zip(&segment.nulls).for_each(|(all, n)| *all += n);
         self.entries.push(segment.entry);
         self.segments.push(segment.segment);
+        assert_eq!(self.entries.len(), self.segments.len(), "each segment has an entry in the directory");
         Ok(())
     }
 }
@@ -233,6 +243,7 @@ fn footer(metadata: &parquet::file::metadata::ParquetMetaData, position: u64) ->
         left -= n;
     }
     ParquetMetaDataWriter::new_with_tracked(out, metadata).finish()?;
+    assert_eq!(behind.skip, 0, "the footer begins where the bytes before it end");
     Ok(behind.bytes)
 }
 

@@ -95,6 +95,8 @@ impl PageCache {
     pub fn clear(&self) {
         for shard in &self.shards {
             let gone = std::mem::take(&mut *shard.lock());
+            let held: usize = gone.map.values().map(|(value, _)| value.bytes()).sum();
+            assert_eq!(gone.bytes, held, "a shard counts the bytes of its entries");
             self.bytes.fetch_sub(gone.bytes, Ordering::Relaxed);
         }
     }
@@ -143,6 +145,8 @@ impl PageCache {
         }
         shard.map.insert(key, (value, false));
         shard.clock.push_back(key);
+        assert_eq!(shard.map.len(), shard.clock.len(), "each entry is on the clock once");
+        assert!(shard.bytes <= self.shard_bytes, "a shard holds no more than its share");
         // The addition wraps if the shard shrank.
         self.bytes.fetch_add(shard.bytes.wrapping_sub(before), Ordering::Relaxed);
     }

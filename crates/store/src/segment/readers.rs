@@ -170,6 +170,7 @@ impl Readers {
         let slot = match open.map.get_mut(key) {
             Some(slot) => {
                 if slot.reader.get().is_some_and(|reader| reader.is_distrusted()) {
+                    assert!(open.bytes >= slot.bytes, "the bytes of an opened object are counted");
                     open.bytes -= slot.bytes;
                     *slot = Slot { reader: Arc::default(), bytes: 0, used: now };
                 }
@@ -198,6 +199,8 @@ impl Readers {
             _ => {}
         }
         if open.bytes > self.open_bytes {
+            let held: usize = open.map.values().map(|slot| slot.bytes).sum();
+            assert_eq!(open.bytes, held, "the bytes of all opened objects are counted once");
             // Frees a tenth at once, so that entries are rarely sorted.
             let mut by_age: Vec<_> = open.map.iter().map(|(key, slot)| (slot.used, key.clone())).collect();
             by_age.sort_unstable();

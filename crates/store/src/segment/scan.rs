@@ -210,6 +210,7 @@ impl Kept {
         if wanted.rows() == self.values.len() {
             return Ok((self.column, self.values));
         }
+        assert!(wanted.rows() < self.values.len(), "wanted rows are a subset of those that were decoded");
         let mask = wanted.mask().expect("fewer than all rows");
         let of_own: BooleanBuffer = match &self.rows {
             None => mask.clone(),
@@ -256,6 +257,7 @@ impl Iterator for GroupScan {
         let batch = self.batch();
         match &batch {
             Ok(batch) => {
+                assert!(batch.num_rows() <= self.left, "a scan returns no more rows than pass");
                 self.left -= batch.num_rows();
                 self.done += batch.num_rows();
             }
@@ -638,6 +640,7 @@ impl ObjectReader {
             }
         }
         let passed = passed.finish();
+        assert_eq!(passed.len(), wanted.rows(), "a filter answers for each row that it is asked about");
         *wanted = match wanted {
             Wanted::All(_) => Wanted::new(passed),
             Wanted::Some { mask, .. } => Wanted::new(deposit(mask, &passed)),
@@ -671,7 +674,10 @@ impl ObjectReader {
             let id = scan.schema.id(*i);
             let root = self.ids.place(id);
             sources.push(match (ready, root) {
-                (Some((_, array)), _) => Source::Ready(array.clone()),
+                (Some((_, array)), _) => {
+                    assert_eq!(array.len(), wanted.rows(), "a column that is ready has all rows that pass");
+                    Source::Ready(array.clone())
+                }
                 (None, None) => Source::Constant(scan.schema.missing(*i)?),
                 (None, Some(root)) => {
                     roots.push(root);
@@ -746,6 +752,7 @@ fn covers(parts: &[PagePart], touched: Option<&BooleanBuffer>) -> bool {
 
 /// Returns the rows that are asked for and not deleted.
 fn start(total: usize, first_row: u32, scan: &Scan<'_>) -> Wanted {
+    assert!(scan.rows.is_none_or(|rows| rows.len() == total), "one bit for each row of the row group");
     let mut mask = scan.rows.cloned();
     if let Some(deleted) = scan.deleted {
         let end = first_row + (total - 1) as u32;

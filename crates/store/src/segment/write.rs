@@ -151,6 +151,8 @@ impl SegmentWriter {
         while self.pending_rows > limit + limit / LAST_SHARE {
             self.cut(options, limit, &mut out)?;
         }
+        let pending: usize = self.pending.iter().map(RecordBatch::num_rows).sum();
+        assert_eq!(self.pending_rows, pending, "rows that wait for their row group are counted");
         Ok(out)
     }
 
@@ -163,6 +165,21 @@ impl SegmentWriter {
         if self.rows == 0 {
             return Err(SegmentError::Batch { expected: "rows".into(), found: "none".into() });
         }
+        assert_eq!(self.crcs.len(), self.groups.len(), "each row group has its checksums");
+        let rows: u64 = self.crcs.iter().map(|group| u64::from(group.rows)).sum();
+        assert_eq!(rows, u64::from(self.rows), "the row groups have all rows of the segment");
+        assert!(
+            self.key_hashes.is_empty() || self.key_hashes.len() == self.rows as usize,
+            "the key filter has the key of each row"
+        );
+        assert!(
+            self.keys.windows(2).all(|pair| pair[0].place.precedes(&pair[1].place)),
+            "key blocks are in the order of their rows and bytes"
+        );
+        assert!(
+            self.row_blocks.windows(2).all(|pair| pair[0].place.precedes(&pair[1].place)),
+            "blocks of the row store are in the order of their rows and bytes"
+        );
         let keys = options.key_index.then(|| {
             let blocks = (self.key_hashes.len() * FILTER_BITS).div_ceil(256).max(1);
             let mut filter = Sbbf::new(&vec![0; blocks * 32]);
@@ -192,6 +209,7 @@ impl SegmentWriter {
 
     /// Encodes the first `rows` of the pending rows as a row group.
     fn cut(&mut self, options: &WriteOptions, rows: usize, out: &mut Vec<Bytes>) -> Result<()> {
+        assert!(0 < rows && rows <= self.pending_rows, "a row group is cut from rows that wait for it");
         let (mut batches, mut left) = (Vec::new(), rows);
         for batch in std::mem::take(&mut self.pending) {
             let n = batch.num_rows().min(left);
@@ -203,6 +221,7 @@ impl SegmentWriter {
             }
             left -= n;
         }
+        assert_eq!(left, 0, "a row group gets as many rows as it was to have");
         self.pending_rows -= rows;
         let rows = rows as u32;
         let first_row = self.rows;
@@ -211,6 +230,7 @@ impl SegmentWriter {
             .ok_or(SegmentError::TooLarge { what: "rows in a segment", limit: u32::MAX.into() })?;
         let plan = options.plan(&batches)?;
         let (mut bytes, group) = encode_group(options, &plan, &batches, self.len)?;
+        assert_eq!(group.metadata.num_rows(), i64::from(rows), "a row group has the rows that were cut for it");
         let start = self.len;
         self.crcs.push(Group { rows, pages: checksums(&bytes, start, &group) });
         self.groups.push(group);
@@ -274,6 +294,7 @@ impl SegmentWriter {
         if let Some(block) = self.key_writer.finish() {
             close(block, bytes, &mut self.keys);
         }
+        assert_eq!(row, self.rows, "each row of the row group has its key");
         Ok(())
     }
 
@@ -327,6 +348,7 @@ impl SegmentWriter {
         if !offsets.is_empty() {
             close(&mut block, &mut offsets, block_row)?;
         }
+        assert_eq!(row, self.rows, "each row of the row group is in the row store");
         Ok(())
     }
 }
@@ -399,6 +421,10 @@ fn encode_group(
         let chunk = SCRATCH.with_borrow_mut(|s| encode::encode(&column, &array, start, &mut bytes, s))?;
         chunks.push(chunk);
     }
+    assert!(others.next().is_none(), "one leaf column for each chunk");
+    let packed: i64 = chunks.iter().map(|c| c.metadata.compressed_size()).sum();
+    assert_eq!(packed, bytes.len() as i64, "the chunks of a row group are its bytes");
+    assert!(chunks.iter().all(|c| c.metadata.num_values() >= rows as i64), "each chunk has a value for each row");
     options.group_bytes.fetch_max(bytes.len(), Ordering::Relaxed);
     let sorting = (0..options.schema.keys as i32)
         .map(|column_idx| SortingColumn { column_idx, descending: false, nulls_first: true })

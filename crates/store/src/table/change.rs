@@ -586,7 +586,9 @@ impl TableState {
                 let deleted = item.deleted.get_or_insert_default();
                 *Arc::make_mut(deleted) |= &rows.0;
             }
-            self.rows -= if counts { added } else { 0 };
+            let counted = if counts { added } else { 0 };
+            assert!(self.rows >= counted, "rows that are deleted were counted");
+            self.rows -= counted;
             total += added;
         }
         if total > 0 {
@@ -617,7 +619,9 @@ impl TableState {
             rows_in += item.as_ref().live_rows();
             gone.push(item);
         }
-        self.rows -= self.count(&gone);
+        let counted = self.count(&gone);
+        assert!(self.rows >= counted, "rows of the inputs were counted");
+        self.rows -= counted;
         self.forget_objects(&gone, at_ms);
         self.seq += 1;
         let added = self.seq;
@@ -649,7 +653,9 @@ impl TableState {
     /// Removes the segments of some tablets.
     fn clear(&mut self, gone: impl Fn(Tablet) -> bool, at_ms: i64) {
         let gone = self.segments.retain(|i| !gone(i.segment().tablet));
-        self.rows -= self.count(&gone);
+        let counted = self.count(&gone);
+        assert!(self.rows >= counted, "rows of segments that go were counted");
+        self.rows -= counted;
         self.forget_objects(&gone, at_ms);
         if self.segments.len() == 0 {
             self.stats = Stats::default();

@@ -187,6 +187,10 @@ impl Segments {
     /// Adds an object's entries; the object must not be in the list.
     pub fn insert(&mut self, items: Vec<Item>) {
         let Some(first) = items.first().map(|i| i.id) else { return };
+        assert!(
+            items.windows(2).all(|pair| pair[0].id < pair[1].id && pair[1].id.object == first.object),
+            "the entries are those of one object, in their order"
+        );
         self.len += items.len();
         let place = self.part_of(first);
         let last = place + 1 >= self.parts.len();
@@ -195,6 +199,7 @@ impl Segments {
             return;
         };
         let at = part.items.partition_point(|i| i.id < first);
+        assert!(part.items.get(at).is_none_or(|i| i.id.object != first.object), "an object is in the list once");
         // New objects nearly always come last: full parts then stay as they are.
         if last && at == part.items.len() && at + items.len() > PART_SEGMENTS {
             self.parts.push(Shared::new(Part::new(items)));
@@ -217,6 +222,7 @@ impl Segments {
         let (part, at) = self.find(id)?;
         let items = Shared::edit(&mut self.parts[part]).items_mut();
         let item = items.remove(at);
+        assert!(self.len > 0, "an entry that is removed was counted");
         self.len -= 1;
         self.shrink(part);
         Some(item)
@@ -239,6 +245,7 @@ impl Segments {
         while at < self.parts.len() {
             at = self.shrink(at);
         }
+        assert_eq!(self.len, self.parts.iter().map(|p| p.items.len()).sum::<usize>(), "all entries are counted");
         gone
     }
 
@@ -256,6 +263,10 @@ impl Segments {
             _ => return at + 1,
         };
         let next = self.parts.remove(into + 1);
+        assert!(
+            self.parts[into].items.last().map(|i| i.id) < next.items.first().map(|i| i.id),
+            "parts are in the order of their entries"
+        );
         Shared::edit(&mut self.parts[into]).items_mut().extend(next.items.iter().cloned());
         into
     }
@@ -306,6 +317,13 @@ impl<'de> Deserialize<'de> for Part {
                 if s.ordinal as usize >= object.segments.len() || items.last().is_some_and(|i| i.id >= id) {
                     return Err(serde::de::Error::custom(format_args!(
                         "segment {id} is not in its object, or not in order"
+                    )));
+                }
+                let rows = object.segments[s.ordinal as usize].rows;
+                let last = s.deleted.as_ref().and_then(|d| d.0.max());
+                if last.is_some_and(|last| last >= rows) {
+                    return Err(serde::de::Error::custom(format_args!(
+                        "segment {id} has {rows} rows, and deleted ones beyond them"
                     )));
                 }
                 let deleted = s.deleted.map(|d| Arc::new(d.0));

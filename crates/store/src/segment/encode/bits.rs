@@ -13,7 +13,7 @@ pub(super) fn put_zigzag(out: &mut Vec<u8>, n: i64) {
 
 /// Appends values of `width` bits each, low bits first. Their number is a multiple of eight.
 fn pack(out: &mut Vec<u8>, values: &[u64], width: u32) {
-    debug_assert!(values.len().is_multiple_of(8));
+    debug_assert!(values.len().is_multiple_of(8), "values are packed in groups of eight");
     let mut acc = 0u64;
     let mut bits = 0;
     for v in values {

@@ -18,6 +18,7 @@ impl<'a> Codes<'a> {
     }
 
     fn reset(&mut self, slots: usize) {
+        assert!(slots.is_power_of_two() && self.len < slots, "the slots are a power of two, and some stay free");
         self.slots.clear();
         self.slots.resize(slots, 0);
         self.shift = u64::BITS - slots.trailing_zeros();

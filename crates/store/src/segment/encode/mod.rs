@@ -85,10 +85,19 @@ pub(super) fn encode(
     out: &mut Vec<u8>,
     scratch: &mut Scratch,
 ) -> Result<Chunk> {
-    match array.data_type() {
-        DataType::Utf8View | DataType::BinaryView => text::encode(column, array, before, out, scratch),
-        _ => numbers::encode(column, array, before, out, scratch),
-    }
+    let start = out.len();
+    let chunk = match array.data_type() {
+        DataType::Utf8View | DataType::BinaryView => text::encode(column, array, before, out, scratch)?,
+        _ => numbers::encode(column, array, before, out, scratch)?,
+    };
+    assert_eq!(chunk.metadata.num_values(), array.len() as i64, "a chunk has a value, or NULL, for each row");
+    let pages = chunk.offset_index.page_locations();
+    assert!(
+        pages.is_sorted_by(|a, b| a.first_row_index < b.first_row_index && a.offset < b.offset),
+        "pages are in the order of their rows and bytes"
+    );
+    assert!(pages.iter().all(|page| page.offset as u64 >= before + start as u64), "pages are within their chunk");
+    Ok(chunk)
 }
 
 /// Bounds of a page as bytes in the plain encoding; `None` if there are none.
@@ -163,6 +172,7 @@ impl<'a> PageSink<'a> {
 
     /// Writes a page of rows, of which `nulls` have no value.
     fn data(&mut self, page: &[u8], rows: usize, nulls: usize, bounds: Bounds, text_bytes: Option<i64>) -> Result<()> {
+        assert!(0 < rows && nulls <= rows, "a page has rows, of which some may be NULL");
         let (offset, size) = self.page(page, rows, self.encoding, false)?;
         self.first_data.get_or_insert(offset);
         self.rows += rows as i64;
