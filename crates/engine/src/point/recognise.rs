@@ -485,3 +485,7 @@ impl<'q> Lookup<'q> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "recognise_tests.rs"]
+mod tests;

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use datafusion::common::{Column, ScalarValue};
@@ -12,7 +13,7 @@ use dipper_store::route::{Buckets, Constraint, Router};
 use dipper_store::segment::{ObjectReader, ZoneStats};
 use dipper_store::table::TableState;
 use dipper_store::table::data::Tablet;
-use dipper_store::table::schema::{ColumnId, PartitionId, TableColumn, TableSchema};
+use dipper_store::table::schema::{ColumnId, Partition, PartitionId, TableColumn, TableSchema};
 use parquet::bloom_filter::Sbbf;
 
 use crate::scan::prune::Zones;
@@ -30,18 +31,28 @@ impl Tablets {
 /// Returns the tablets that can hold rows which pass all filters. Only the partitions with these names are considered
 /// (all if there are no names), and only temporary ones or only others, as `temporary` says.
 pub(super) fn tablets(state: &TableState, names: &[String], temporary: bool, filters: &[Expr]) -> Result<Tablets> {
-    let schema = state.schema();
     let partitions: Vec<_> = match temporary {
         true => state.temporary_partitions().cloned().collect(),
         false => state.partitions().cloned().collect(),
     };
+    tablets_of(state.schema(), &partitions, names, temporary, filters)
+}
+
+/// Does the work of [`tablets`] for the partitions of a table with this definition.
+fn tablets_of(
+    schema: &TableSchema,
+    partitions: &[Arc<Partition>],
+    names: &[String],
+    temporary: bool,
+    filters: &[Expr],
+) -> Result<Tablets> {
     let router = match names.is_empty() {
-        true => Router::try_new(schema, &partitions),
-        false => Router::try_named(schema, &partitions, names, temporary),
+        true => Router::try_new(schema, partitions),
+        false => Router::try_named(schema, partitions, names, temporary),
     };
     let mut known: Vec<Known> = Vec::new();
     for filter in filters {
-        learn(state, filter, &mut known);
+        learn(schema, filter, &mut known);
     }
     let constraints = known.into_iter().map(Known::constraint).collect::<Result<Vec<_>>>()?;
     Ok(Tablets(router?.prune(&constraints)?.into_iter().collect()))
@@ -74,11 +85,11 @@ impl Known {
 }
 
 /// Adds to `known` what a conjunction says about single columns. Conditions that are not understood add nothing.
-fn learn(state: &TableState, filter: &Expr, known: &mut Vec<Known>) {
+fn learn(schema: &TableSchema, filter: &Expr, known: &mut Vec<Known>) {
     match filter {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
-            learn(state, left, known);
-            learn(state, right, known);
+            learn(schema, left, known);
+            learn(schema, right, known);
         }
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
             let (column, value, op) = match (left.as_ref(), right.as_ref()) {
@@ -103,7 +114,7 @@ fn learn(state: &TableState, filter: &Expr, known: &mut Vec<Known>) {
             if !bounds {
                 return;
             }
-            let Some(entry) = entry(state, column, value, known) else { return };
+            let Some(entry) = entry(schema, column, value, known) else { return };
             let value = value.clone();
             match op {
                 Operator::Eq | Operator::IsNotDistinctFrom => meet(entry, vec![value]),
@@ -118,10 +129,10 @@ fn learn(state: &TableState, filter: &Expr, known: &mut Vec<Known>) {
             if let (Expr::Column(c), Expr::Literal(low, _), Expr::Literal(high, _)) =
                 (between.expr.as_ref(), between.low.as_ref(), between.high.as_ref())
             {
-                if let Some(entry) = entry(state, c, low, known) {
+                if let Some(entry) = entry(schema, c, low, known) {
                     raise(&mut entry.lower, Bound::Included(low.clone()));
                 }
-                if let Some(entry) = entry(state, c, high, known) {
+                if let Some(entry) = entry(schema, c, high, known) {
                     cut(&mut entry.upper, Bound::Included(high.clone()));
                 }
             }
@@ -131,12 +142,12 @@ fn learn(state: &TableState, filter: &Expr, known: &mut Vec<Known>) {
             let mut values = Vec::with_capacity(list.list.len());
             for item in &list.list {
                 let Expr::Literal(v, _) = item else { return };
-                if entry(state, c, v, known).is_none() {
+                if entry(schema, c, v, known).is_none() {
                     return;
                 }
                 values.push(v.clone());
             }
-            if let Some(entry) = values.first().cloned().and_then(|v| entry(state, c, &v, known)) {
+            if let Some(entry) = values.first().cloned().and_then(|v| entry(schema, c, &v, known)) {
                 meet(entry, values);
             }
         }
@@ -147,12 +158,11 @@ fn learn(state: &TableState, filter: &Expr, known: &mut Vec<Known>) {
 /// Returns the entry of a column that is compared with a value of its own type, after adding it if needed. `None` if
 /// the column is unknown, or the value is NULL or of another type.
 fn entry<'a>(
-    state: &TableState,
+    schema: &TableSchema,
     column: &Column,
     value: &ScalarValue,
     known: &'a mut Vec<Known>,
 ) -> Option<&'a mut Known> {
-    let schema = state.schema();
     let found = schema.columns.iter().find(|c| c.name == column.name)?;
     if value.is_null() || value.data_type() != found.data_type.to_arrow() {
         return None;
@@ -236,3 +246,7 @@ impl Zones for OwnZones<'_> {
         self.reader.bloom(self.group, self.column(column)?).ok()?
     }
 }
+
+#[cfg(test)]
+#[path = "prune_tests.rs"]
+mod tests;

@@ -395,6 +395,7 @@ impl Run {
     ) -> Result<std::result::Result<Option<(Opened, GroupScan)>, SegmentError>> {
         let (spec, io) = (&self.spec, &self.io);
         let (file, group) = (&spec.files[morsel.file as usize], morsel.group as usize);
+        assert!(group < reader.num_groups(), "a morsel is of a row group of its file");
         let total = reader.group_rows(group);
         let predicate = self.pruner.lock().predicate();
         let kept = match predicate {
@@ -450,6 +451,7 @@ impl Run {
 
 /// Returns one bit per row, with those from `start` up to `end` set.
 fn stretch(start: usize, end: usize, total: usize) -> BooleanBuffer {
+    assert!(start <= end && end <= total, "rows {start} to {end} are rows of a row group of {total}");
     let mut rows = BooleanBufferBuilder::new(total);
     rows.append_n(start, false);
     rows.append_n(end - start, true);
@@ -512,6 +514,8 @@ impl ScanRun for Run {
                 Some(i) => file.partition[i].to_array_of_size(rows)?,
             });
         }
+        assert_eq!(stored.len(), 0, "the scan returns the columns that were asked for and no others");
+        assert!(columns.iter().all(|column| column.len() == rows), "columns of a batch are equally long");
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
             .map_err(|e| EngineError::invalid(e.to_string()))
@@ -561,3 +565,7 @@ impl Zones for ForeignZones<'_> {
         None
     }
 }
+
+#[cfg(test)]
+#[path = "parquet_tests.rs"]
+mod tests;

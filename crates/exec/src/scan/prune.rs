@@ -331,3 +331,7 @@ fn excludes(bloom: &Sbbf, value: &ScalarValue) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+#[path = "prune_tests.rs"]
+mod tests;

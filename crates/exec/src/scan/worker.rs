@@ -297,3 +297,89 @@ impl<S: Stream> Stream for Timed<S> {
         next
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::StreamExt;
+
+    use super::*;
+
+    #[test]
+    fn workers_have_as_much_under_way_as_memory_allows() {
+        let many = ScanIo::new(false, false);
+        assert_eq!(depth(&many, false, 1, 4), DEPTH_LOCAL);
+        assert_eq!(depth(&many, true, 1, 4), DEPTH_REMOTE);
+        // Four workers with morsels of 16 MiB: 192 MiB are three for each.
+        assert_eq!(depth(&many, true, 16 << 20, 4), 3);
+        assert_eq!(depth(&many, true, u64::MAX, 4), 1, "a worker always has one");
+        assert_eq!(depth(&many, true, 0, 0), DEPTH_REMOTE, "nothing is known of sizes, and no worker is named");
+        assert_eq!(depth(&ScanIo::new(true, false), true, 1, 1), 1, "one request after the other");
+        assert_eq!(depth(&ScanIo::new(false, true), true, 1, 1), 1, "a few first rows");
+    }
+
+    #[test]
+    fn first_rows_are_the_first() {
+        for total in 0..20 {
+            for wanted in 0..25 {
+                match first_rows(wanted, total) {
+                    None => assert!(wanted >= total, "{wanted} of {total}"),
+                    Some(rows) => {
+                        assert!(wanted < total, "{wanted} of {total}");
+                        assert_eq!(rows.len(), total);
+                        assert_eq!(rows.set_indices().collect::<Vec<_>>(), (0..wanted).collect::<Vec<_>>());
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_that_pages_leave_are_counted() {
+        let (io, set) = (ScanIo::new(false, false), ExecutionPlanMetricsSet::new());
+        let metrics = ScanMetrics::new(&set, 0);
+        assert!(rows_of(Kept::Nothing, &io, 10, &metrics).is_none());
+        assert_eq!(rows_of(Kept::All, &io, 10, &metrics), Some(None));
+        let some = BooleanBuffer::collect_bool(10, |row| row < 3);
+        assert_eq!(rows_of(Kept::Rows(some.clone(), 2), &io, 10, &metrics), Some(Some(some)));
+        let counted = [&metrics.groups_pruned, &metrics.groups_read, &metrics.rows_scanned].map(|count| count.value());
+        assert_eq!(counted, [1, 2, 13]);
+        assert_eq!(io.counts().pages_pruned, 2);
+    }
+
+    #[test]
+    #[should_panic(expected = "one bit for each row of the row group")]
+    fn rows_of_another_row_group_are_refused() {
+        let metrics = ScanMetrics::new(&ExecutionPlanMetricsSet::new(), 0);
+        let io = ScanIo::new(false, false);
+        let _ = rows_of(Kept::Rows(BooleanBuffer::new_set(9), 1), &io, 10, &metrics);
+    }
+
+    /// A stream that waits for a tenth of a second is measured as one that waited, but for what was computed for it in
+    /// the meantime.
+    #[test]
+    fn waiting_is_no_work() {
+        const WAIT: Duration = Duration::from_millis(100);
+        const COMPUTED: Duration = Duration::from_millis(40);
+        let elsewhere = Arc::new(AtomicU64::new(0));
+        let (busy, waited) = (Time::new(), Time::new());
+        let computed = Arc::clone(&elsewhere);
+        let inner = futures::stream::once(async move {
+            tokio::time::sleep(WAIT).await;
+            computed.fetch_add(COMPUTED.as_nanos() as u64, Ordering::Relaxed);
+        });
+        let timed = Timed {
+            inner: Box::pin(inner),
+            busy: busy.clone(),
+            waited: waited.clone(),
+            since: None,
+            elsewhere,
+            counted: 0,
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        // The time computed elsewhere is known when the stream is asked again.
+        assert_eq!(runtime.block_on(timed.collect::<Vec<()>>()).len(), 1);
+        let (busy, waited) = (Duration::from_nanos(busy.value() as u64), Duration::from_nanos(waited.value() as u64));
+        assert!(busy >= COMPUTED, "{busy:?} of {COMPUTED:?} at least");
+        assert!(waited >= WAIT - Duration::from_millis(5), "{waited:?} of {WAIT:?}");
+    }
+}
