@@ -8,6 +8,18 @@ const ERA: i64 = 146_097;
 /// Days from 0000-03-01 to 1970-01-01.
 const EPOCH: i64 = 719_468;
 
+/// The last microsecond of the year 9999, counted from 1970-01-01.
+pub const LAST_MICROSECOND: i64 = 253_402_300_799_999_999;
+
+/// Rounds microseconds from 1970-01-01 to `digits` digits of a second, half towards the future. `None` where that leads
+/// from the year 9999 into the next one, which a DATETIME cannot have.
+#[inline]
+pub fn rounded(microseconds: i64, digits: u8) -> Option<i64> {
+    let unit = 10i64.pow(6 - u32::from(digits.min(6)));
+    let rounded = microseconds.saturating_add(unit / 2).div_euclid(unit).saturating_mul(unit);
+    (microseconds > LAST_MICROSECOND || rounded <= LAST_MICROSECOND).then_some(rounded)
+}
+
 /// Returns the days from 1970-01-01 to a date, `None` if the calendar has no such date. Years within +-2^47.
 #[inline]
 pub fn day_number(year: i64, month: u32, day: u32) -> Option<i64> {
@@ -75,6 +87,27 @@ mod tests {
             assert_eq!(day_number(next.0, next.1, next.2), Some(days));
             before = next;
         }
+    }
+
+    #[test]
+    fn times_are_rounded_within_the_calendar() {
+        for (time, digits, expected) in [
+            (0, 0, Some(0)),
+            (499_999, 0, Some(0)),
+            (500_000, 0, Some(1_000_000)),
+            (-500_000, 0, Some(0)),
+            (-500_001, 0, Some(-1_000_000)),
+            (1_234_565, 5, Some(1_234_570)),
+            (1_234_565, 6, Some(1_234_565)),
+            (LAST_MICROSECOND, 0, None),
+            (LAST_MICROSECOND, 5, None),
+            (LAST_MICROSECOND, 6, Some(LAST_MICROSECOND)),
+            (LAST_MICROSECOND - 500_000, 0, Some(LAST_MICROSECOND - 999_999)),
+        ] {
+            assert_eq!(rounded(time, digits), expected, "{time} to {digits} digits");
+        }
+        assert_eq!(civil_from_days(LAST_MICROSECOND / 86_400_000_000), (9999, 12, 31));
+        assert_eq!((LAST_MICROSECOND + 1) % 86_400_000_000, 0);
     }
 
     #[test]

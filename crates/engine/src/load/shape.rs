@@ -14,7 +14,7 @@ use arrow::array::{
 };
 use arrow::compute::kernels::numeric::neg;
 use arrow::compute::{filter_record_batch, take};
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit, TimestampMicrosecondType};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -35,6 +35,7 @@ use dipper_ingest::request::{ColumnItem, Format, MergeType, StreamLoadRequest, U
 use dipper_ingest::shaper::{Reading, Shaped, Shaper};
 use dipper_lake::times::Times;
 use dipper_load::Given;
+use dipper_sql::charter::datetime::rounded;
 use dipper_sql::charter::prepare_query;
 use dipper_sql::charter::session::Context;
 use dipper_sql::charter::text::format_datetime;
@@ -98,8 +99,8 @@ pub(super) struct Shape {
     /// Positions of columns that every row gets even if it does not give them, such as the time of a change.
     always: Vec<usize>,
     output: SchemaRef,
-    /// DATETIME columns with fewer than six digits: position, and microseconds per unit of the last digit.
-    rounded: Vec<(usize, i64)>,
+    /// DATETIME columns with fewer than six digits: position, and digits.
+    rounded: Vec<(usize, u8)>,
 }
 
 fn invalid(message: impl Into<String>) -> EngineError {
@@ -352,7 +353,7 @@ impl Shape {
             false => Vec::new(),
         };
         let digits = |(i, c): (usize, &TableColumn)| match c.data_type {
-            SqlType::DateTime(p) if p < 6 => Some((i, 10_i64.pow(6 - u32::from(p)))),
+            SqlType::DateTime(p) if p < 6 => Some((i, p)),
             _ => None,
         };
         Ok(Shape {
@@ -429,6 +430,19 @@ impl Shaper for Shape {
                 Source::DeleteSign => Arc::new(Int8Array::from(vec![0_i8; rows])),
             });
         }
+        for (at, digits) in &self.rounded {
+            let rounded = rounded(&columns[*at], *digits);
+            if rounded.null_count() > columns[*at].null_count()
+                && let Source::Body(place) | Source::Time(place, _) = &self.sources[*at]
+                && self.strict
+            {
+                for row in (0..rows).filter(|row| rounded.is_null(*row) && columns[*at].is_valid(*row)) {
+                    let reason = || wrong(batch.column(*place), row, self.output.field(*at));
+                    misfits.entry(row).or_insert_with(reason);
+                }
+            }
+            columns[*at] = rounded;
+        }
         if !misfits.is_empty() {
             // The rows are removed, as with text, where the reader rejects these rows.
             let good: Vec<u32> = (0..rows).filter(|row| !misfits.contains_key(row)).map(|row| row as u32).collect();
@@ -439,9 +453,6 @@ impl Shaper for Shape {
         }
         for at in &self.negated {
             columns[*at] = neg(&columns[*at])?;
-        }
-        for (at, unit) in &self.rounded {
-            columns[*at] = rounded(&columns[*at], *unit);
         }
         let mut keep = None;
         if let Some(conditions) = &self.conditions {
@@ -597,19 +608,6 @@ fn wrong(array: &ArrayRef, row: usize, field: &Field) -> String {
     format!("column({}) value is incorrect while strict mode is 1, src value is \"{shown}\"", field.name())
 }
 
-/// Rounds times to a multiple of `unit` microseconds, halves up.
-fn rounded(array: &ArrayRef, unit: i64) -> ArrayRef {
-    if *array.data_type() != DataType::Timestamp(TimeUnit::Microsecond, None) {
-        return Arc::clone(array);
-    }
-    let times = array.as_primitive::<TimestampMicrosecondType>();
-    if times.values().iter().all(|t| t % unit == 0) {
-        return Arc::clone(array);
-    }
-    let round = |t: i64| t.checked_add(unit / 2).map_or(t, |t| t.div_euclid(unit) * unit);
-    Arc::new(times.unary::<_, TimestampMicrosecondType>(round))
-}
-
 /// Compiled expressions over one schema.
 #[derive(Debug)]
 pub(crate) struct Expressions {
@@ -715,3 +713,7 @@ impl Expressions {
         Ok(current.columns().to_vec())
     }
 }
+
+#[cfg(test)]
+#[path = "shape_tests.rs"]
+mod tests;

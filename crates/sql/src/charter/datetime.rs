@@ -8,6 +8,7 @@ use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
+use dipper_base::calendar;
 use dipper_base::types::SqlType;
 
 use crate::class::DATETIME;
@@ -15,9 +16,6 @@ use crate::metadata::TYPE_KEY;
 
 /// The function's name.
 pub const ROUND_NAME: &str = "dipper_datetime";
-
-/// The last microsecond of the year 9999.
-const LAST: i64 = 253_402_300_799_999_999;
 
 /// Rounds microseconds to `digits` digits of a second, half towards the future; NULL where that leads beyond the year
 /// 9999.
@@ -30,11 +28,7 @@ pub fn rounded(array: &ArrayRef, digits: u8) -> ArrayRef {
     if values.values().iter().all(|t| t % unit == 0) {
         return Arc::clone(array);
     }
-    let round = |t: i64| {
-        let rounded = t.saturating_add(unit / 2).div_euclid(unit).saturating_mul(unit);
-        (t > LAST || rounded <= LAST).then_some(rounded)
-    };
-    Arc::new(values.unary_opt::<_, TimestampMicrosecondType>(round))
+    Arc::new(values.unary_opt::<_, TimestampMicrosecondType>(|t| calendar::rounded(t, digits)))
 }
 
 /// `dipper_datetime(x, p)`: x rounded to p digits of a second, half towards the future (MySQL and Doris).
