@@ -38,6 +38,7 @@ impl Parts {
     }
 
     fn take(&mut self, bytes: usize) -> PutPayload {
+        assert!(bytes <= self.bytes, "a part is taken of bytes that wait");
         let mut part = Vec::new();
         let mut wanted = bytes;
         while wanted > 0
@@ -49,6 +50,7 @@ impl Parts {
             wanted -= piece.len();
             part.push(piece);
         }
+        assert_eq!(wanted, 0, "bytes that wait are counted");
         self.bytes -= bytes;
         part.into_iter().collect()
     }

@@ -321,6 +321,7 @@ impl<S: State> Inner<S> {
 
     fn publish(&self, head: &Known<S>) {
         let mut now = self.now.write();
+        let before = (now.number, now.base.ordinal);
         if head.number > now.number {
             *now = head.clone().rebased(&now.base);
         } else if head.base.ordinal > now.base.ordinal {
@@ -328,6 +329,10 @@ impl<S: State> Inner<S> {
             let to = if head.number == now.number { head } else { &*now };
             *now = to.clone().rebased(&head.base);
         }
+        assert!(
+            before.0 <= now.number && before.1 <= now.base.ordinal,
+            "the newest version that is known never falls, nor does its checkpoint"
+        );
         // Stored under the lock: whoever sees the number finds the state.
         self.number.store(now.number, Ordering::Release);
     }

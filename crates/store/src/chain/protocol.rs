@@ -466,6 +466,7 @@ impl<S: State> Committer<S> {
         if !matches!(next.push(&record), Ok(true)) {
             return false;
         }
+        assert_eq!(next.number, tip.number + 1, "a version follows the one that it is put on");
         self.tip = tip;
         self.next = next;
         self.step = Step::Put(Arc::new(record));
@@ -642,6 +643,7 @@ impl<S: State> Vacuum<S> {
             });
             plan.names.push(name);
         }
+        assert_eq!(plan.names.iter().collect::<BTreeSet<_>>().len(), plan.names.len(), "each part has its own name");
         plan
     }
 }

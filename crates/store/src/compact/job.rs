@@ -245,6 +245,11 @@ impl Job {
         let mut object = None;
         if any {
             let (data, described, _) = builder.finish()?;
+            let outputs = tablets.iter().flat_map(|tablet| &tablet.outputs);
+            assert!(
+                outputs.map(|(_, rows)| *rows).eq(described.segments.iter().map(|segment| segment.rows)),
+                "the segments of the object are the outputs of the merges, in their order"
+            );
             out(&self.handle, data)?;
             object = Some(described);
         }
@@ -369,6 +374,7 @@ impl Iterator for SegmentRun {
             if to == rows {
                 (self.groups.start, self.done) = (group + 1, 0);
             }
+            assert!(from < to && to <= rows, "a slice of a row group has rows of it");
             let mut slice = BooleanBufferBuilder::new(rows);
             slice.append_n(from, false);
             slice.append_n(to - from, true);

@@ -168,6 +168,7 @@ fn plan_tablet(
     let is_full = |p: &Piece| p.busy || p.bytes >= policy.full_bytes || p.rows - p.deleted >= policy.full_rows;
     let is_large = |p: &Piece, others: u64| p.bytes > others.saturating_mul(policy.ratio).max(policy.bytes_min);
     let mut pick = |window: &[Piece], linked: bool| {
+        assert!(!window.is_empty() && window.iter().all(|p| !p.busy || p.deleted == p.rows), "a merge has free inputs");
         let mut window = window.to_vec();
         window.sort_by_key(|p| (p.seq, p.id));
         if !linked {

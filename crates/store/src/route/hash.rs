@@ -123,6 +123,7 @@ pub fn supports(data_type: &DataType) -> bool {
 /// # Errors
 /// [`ArrowError::NotYetImplemented`] for types that [`supports`] refuses.
 pub fn hash_rows(columns: &[&ArrayRef], rows: usize, out: &mut Vec<u64>) -> Result<(), ArrowError> {
+    assert!(columns.iter().all(|column| column.len() == rows), "each column has a value for each row");
     out.clear();
     let mut next = Vec::new();
     for (i, column) in columns.iter().enumerate() {

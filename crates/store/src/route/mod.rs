@@ -344,6 +344,7 @@ impl Router {
                     }
                     Lookup::All => {}
                 }
+                assert_eq!(of.len(), rows, "each row has its partition, or none");
                 let first = of.first().copied().unwrap_or(NOWHERE);
                 of.iter().all(|p| *p == first).then_some(first)
             }

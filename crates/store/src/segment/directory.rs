@@ -92,6 +92,7 @@ impl From<Short> for Invalid {
 }
 
 pub(super) fn encode(segments: &[SegmentEntry]) -> Vec<u8> {
+    assert!(segments.is_sorted_by(|a, b| a.base < b.base), "segments are in the order of their bytes");
     let mut out = Vec::new();
     out.extend_from_slice(MAGIC);
     out.extend(FORMAT.to_le_bytes());

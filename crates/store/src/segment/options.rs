@@ -207,6 +207,7 @@ impl WriteOptions {
             return Ok(plan.clone());
         }
         let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        assert!(rows > 0, "a plan is made for rows");
         let sample = concat_batches(batches[0].schema_ref(), &sample(batches, rows))?;
         Ok(match rows >= SAMPLE_ROWS_MIN {
             // Other threads that arrive meanwhile wait for the plan, because it is theirs too.

@@ -21,6 +21,7 @@ impl ValueTable {
     pub fn new(first: i64, bits: BooleanBuffer) -> Self {
         let mut words: Vec<u64> = bits.bit_chunks().iter_padded().collect();
         words.push(0);
+        assert!(words.len() > bits.len().div_ceil(64), "a word of zeros follows the answers");
         ValueTable { first, count: bits.len() as u64, words }
     }
 

@@ -228,6 +228,7 @@ fn numbers<T: Number>(
         }
         sink.data(page, part.len(), nulls, bounds, None)?;
     }
+    assert!(!coded || next_code == codes.len(), "each code is on a page");
     let whole = whole.filter(|_| bounded).map(|(min, max)| T::bounds(min, max));
     let statistics = T::statistics(whole, array.null_count() as u64);
     sink.finish(Some(statistics), folded(filter, column))
