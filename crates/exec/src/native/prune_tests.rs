@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use arrow::array::{Array, AsArray, BooleanArray};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::{DFSchema, TableReference};
-use datafusion::execution::context::ExecutionProps;
+use datafusion::logical_expr::execution_props::ExecutionProps;
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{Between, Cast, col, in_list, lit, not};
 use datafusion::physical_expr::create_physical_expr;
 use dipper_base::types::SqlType;
@@ -62,7 +63,8 @@ impl Table {
     /// Evaluates a filter on all rows; `None` if it cannot be evaluated.
     fn passes(&self, filter: &Expr) -> Option<BooleanArray> {
         let schema = DFSchema::try_from_qualified_schema(TableReference::bare("t"), &self.rows.schema()).unwrap();
-        let physical = create_physical_expr(filter, &schema, &ExecutionProps::new()).ok()?;
+        let physical =
+            create_physical_expr(filter, &schema, &ExecutionProps::new(), &PhysicalPlanningContext::default()).ok()?;
         let passes = physical.evaluate(&self.rows).and_then(|v| v.into_array(self.rows.num_rows())).ok()?;
         Some(passes.as_boolean().clone())
     }
@@ -107,7 +109,7 @@ fn conditions_choose_partitions_and_buckets() {
         of(&[in_list(col("k"), vec![big(5), big(25)], false)]).iter().map(|(id, _)| *id).collect::<Vec<_>>(),
         [0, 2]
     );
-    assert_eq!(of(&[col("k").eq(big(99))]), []);
+    assert!(of(&[col("k").eq(big(99))]).is_empty());
     // What says nothing about single columns, or is no conjunction, chooses nothing.
     assert_eq!(of(&[col("k").lt(big(5)).or(col("k").gt(big(25)))]), all);
     assert_eq!(of(&[not(col("k").eq(big(15)))]), all);

@@ -64,7 +64,7 @@ impl ScanRun for Run {
         let predicate = self.pruner.lock().predicate();
         let kept = match predicate {
             None => Kept::All,
-            Some(predicate) => keeps(&predicate, &OwnZones { reader: &reader, group, definition })?,
+            Some(predicate) => keeps(&predicate, &OwnZones { reader: &reader, group, definition }),
         };
         let total = reader.group_rows(group);
         let Some(mut rows) = rows_of(kept, io, total, metrics) else { return Ok(None) };

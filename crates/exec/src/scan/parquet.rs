@@ -402,7 +402,7 @@ impl Run {
             None => Kept::All,
             Some(predicate) => {
                 let (schema, columns) = (&spec.file_schema, file.columns.as_ref());
-                keeps(&predicate, &ForeignZones { reader, group, schema, columns })?
+                keeps(&predicate, &ForeignZones { reader, group, schema, columns })
             }
         };
         let Some(mut rows) = rows_of(kept, io, total, metrics) else { return Ok(Ok(None)) };

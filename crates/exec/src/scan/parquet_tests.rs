@@ -227,12 +227,14 @@ fn a_stretch_is_its_rows() {
 
 #[test]
 fn statistics_are_inexact_below_filters_and_limits() {
+    use Precision::{Exact, Inexact};
+
     runtime().block_on(async {
         let mut random = Random(11);
         let Table { spec, .. } = table(&mut random).await;
         let mut statistics = Statistics::new_unknown(&spec.table_schema);
-        statistics.num_rows = Precision::Exact(1000);
-        statistics.column_statistics[0].null_count = Precision::Exact(3);
+        statistics.num_rows = Exact(1000);
+        statistics.column_statistics[0].null_count = Exact(3);
         let spec = ParquetScanSpec {
             files: spec.files.clone(),
             file_schema: Arc::clone(&spec.file_schema),
@@ -247,7 +249,6 @@ fn statistics_are_inexact_below_filters_and_limits() {
             let statistics = scan.statistics_from_inputs(&[], &StatisticsArgs::default()).unwrap();
             (statistics.num_rows, statistics.column_statistics[0].null_count)
         };
-        use Precision::{Exact, Inexact};
         assert_eq!(of(Vec::new(), None), (Exact(1000), Exact(3)));
         assert_eq!(of(vec![predicate(&mut random)], None), (Inexact(1000), Inexact(3)));
         assert_eq!(of(Vec::new(), Some(10)), (Exact(10), Inexact(3)));

@@ -13,7 +13,6 @@ use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_common::physical_expr::snapshot_generation;
 use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicateBuilder};
 use datafusion::physical_plan::PhysicalExpr;
-use dipper_node::error::Result;
 use dipper_store::segment::ZoneStats;
 use parking_lot::Mutex;
 use parquet::bloom_filter::Sbbf;
@@ -72,7 +71,13 @@ const TOLD_APART: usize = 2;
 /// as the least one. A value either is NaN, with or without a sign, or it lies within the bounds. So the predicate is
 /// evaluated for each of these cases, and a container is ruled out if no case can pass. With more than [`TOLD_APART`]
 /// floating-point columns, their bounds count as unknown.
-fn prune(predicate: &PruningPredicate, statistics: &dyn PruningStatistics) -> Result<Vec<bool>> {
+///
+/// A predicate that fails on bounds rules nothing out: no row may have the value that it fails on, and if one has, the
+/// filter itself reports it.
+fn prune(predicate: &PruningPredicate, statistics: &dyn PruningStatistics) -> Vec<bool> {
+    let ask = |statistics: &dyn PruningStatistics| {
+        predicate.prune(statistics).unwrap_or_else(|_| vec![true; statistics.num_containers()])
+    };
     let mut floats: Vec<(&str, &DataType)> = Vec::new();
     let columns = collect_columns(predicate.orig_expr());
     for column in &columns {
@@ -83,13 +88,11 @@ fn prune(predicate: &PruningPredicate, statistics: &dyn PruningStatistics) -> Re
         }
     }
     if floats.is_empty() {
-        return Ok(predicate.prune(statistics)?);
+        return ask(statistics);
     }
-    let ask = |values: Vec<(&str, ScalarValue)>| -> Result<Vec<bool>> {
-        Ok(predicate.prune(&WithValues { statistics, values: &values })?)
-    };
+    let with = |values: Vec<(&str, ScalarValue)>| ask(&WithValues { statistics, values: &values });
     if floats.len() > TOLD_APART {
-        return ask(floats.iter().map(|(name, t)| Ok((*name, ScalarValue::try_from(*t)?))).collect::<Result<_>>()?);
+        return with(floats.iter().map(|(name, t)| (*name, null(t))).collect());
     }
     let mut kept = vec![false; statistics.num_containers()];
     for kind in 0..3usize.pow(floats.len() as u32) {
@@ -101,9 +104,18 @@ fn prune(predicate: &PruningPredicate, statistics: &dyn PruningStatistics) -> Re
             };
             Some((*name, nan(t, sign)))
         });
-        kept.iter_mut().zip(ask(values.collect())?).for_each(|(kept, more)| *kept |= more);
+        kept.iter_mut().zip(with(values.collect())).for_each(|(kept, more)| *kept |= more);
     }
-    Ok(kept)
+    kept
+}
+
+/// Returns NULL of a floating-point type, which stands for an unknown value.
+fn null(data_type: &DataType) -> ScalarValue {
+    match data_type {
+        DataType::Float32 => ScalarValue::Float32(None),
+        DataType::Float64 => ScalarValue::Float64(None),
+        _ => ScalarValue::Float16(None),
+    }
 }
 
 /// Returns NaN with a sign; NULL for types whose NaN is not made here.
@@ -111,7 +123,7 @@ fn nan(data_type: &DataType, sign: f64) -> ScalarValue {
     match data_type {
         DataType::Float32 => ScalarValue::Float32(Some(f32::NAN.copysign(sign as f32))),
         DataType::Float64 => ScalarValue::Float64(Some(f64::NAN.copysign(sign))),
-        _ => ScalarValue::Float16(None),
+        other => null(other),
     }
 }
 
@@ -159,12 +171,12 @@ impl PruningStatistics for WithValues<'_> {
 }
 
 /// Returns the rows of a row group that can pass.
-pub fn keeps(predicate: &PruningPredicate, zones: &dyn Zones) -> Result<Kept> {
+pub fn keeps(predicate: &PruningPredicate, zones: &dyn Zones) -> Kept {
     let group = GroupBounds { zones, known: Mutex::default() };
-    let kept = prune(predicate, &group)?;
+    let kept = prune(predicate, &group);
     assert_eq!(kept.len(), 1, "one answer for one row group");
     if !kept[0] {
-        return Ok(Kept::Nothing);
+        return Kept::Nothing;
     }
     // Columns have different page borders: test the runs of rows between the borders of all of them.
     let columns = collect_columns(predicate.orig_expr());
@@ -173,18 +185,18 @@ pub fn keeps(predicate: &PruningPredicate, zones: &dyn Zones) -> Result<Kept> {
     starts.sort_unstable();
     starts.dedup();
     if starts.len() == 1 {
-        return Ok(Kept::All);
+        return Kept::All;
     }
     assert!(starts.last().is_some_and(|last| *last < zones.rows()), "a page begins within its row group");
     let pages = PageBounds { zones, starts: &starts, known: Mutex::default() };
-    let kept = prune(predicate, &pages)?;
+    let kept = prune(predicate, &pages);
     assert_eq!(kept.len(), starts.len(), "one answer for each stretch of rows");
     let pruned = kept.iter().filter(|k| !**k).count();
     if pruned == 0 {
-        return Ok(Kept::All);
+        return Kept::All;
     }
     if pruned == kept.len() {
-        return Ok(Kept::Nothing);
+        return Kept::Nothing;
     }
     let mut rows = BooleanBufferBuilder::new(zones.rows());
     let ends = starts.iter().skip(1).copied().chain([zones.rows()]);
@@ -192,7 +204,7 @@ pub fn keeps(predicate: &PruningPredicate, zones: &dyn Zones) -> Result<Kept> {
         rows.append_n(end - start, keep);
     }
     assert_eq!(rows.len(), zones.rows(), "stretches cover the row group");
-    Ok(Kept::Rows(rows.finish(), pruned))
+    Kept::Rows(rows.finish(), pruned)
 }
 
 /// Statistics of the columns of one row group.

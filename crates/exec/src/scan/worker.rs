@@ -300,8 +300,6 @@ impl<S: Stream> Stream for Timed<S> {
 
 #[cfg(test)]
 mod tests {
-    use futures::StreamExt;
-
     use super::*;
 
     #[test]
