@@ -68,7 +68,7 @@ fn pieces(text: &str) -> Vec<&str> {
         let is_word = |c: char| c.is_alphanumeric() || c == '_';
         let end = match first {
             '\'' | '"' | '`' => rest[1..].find(first).map_or(rest.len(), |end| end + 2),
-            c if is_word(c) => rest.find(|c| !is_word(c)).unwrap_or(rest.len()),
+            c if is_word(c) => rest.find(|c: char| !is_word(c)).unwrap_or(rest.len()),
             c => c.len_utf8(),
         };
         out.push(&rest[..end]);
@@ -179,7 +179,8 @@ fn broken(random: &mut Random, seeds: &[String]) -> String {
     let mut all = pieces(own);
     for _ in 0..=below(4) {
         let at = below(all.len());
-        let length = 1 + below(if below(8) == 0 { 40 } else { 3 });
+        let most = if below(8) == 0 { 40 } else { 3 };
+        let length = 1 + below(most);
         let end = all.len().min(at + length);
         match below(6) {
             0 => drop(all.drain(at..end)),

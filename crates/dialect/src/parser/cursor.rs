@@ -519,7 +519,11 @@ impl<'a> Cursor<'a> {
         if start >= end {
             return "";
         }
-        &self.source.text[self.ranges[start].start..self.ranges[end - 1].end]
+        // Tokens that were rewritten need not be in the order of their text.
+        let ranges = &self.ranges[start..end];
+        let first = ranges.iter().map(|range| range.start).min().unwrap_or_default();
+        let last = ranges.iter().map(|range| range.end).max().unwrap_or_default();
+        &self.source.text[first..last]
     }
 }
 

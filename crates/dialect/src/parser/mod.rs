@@ -188,6 +188,8 @@ fn share_locks(tokens: &mut Vec<TokenWithSpan>, ranges: &mut Vec<std::ops::Range
     while let Some(at) = tokens.windows(words.len()).position(is_lock) {
         tokens[at].token = Token::make_keyword("FOR");
         tokens[at + 1].token = Token::make_keyword("SHARE");
+        // The text of the query ends with all four words.
+        ranges[at + 1].end = ranges[at + 3].end;
         tokens.drain(at + 2..at + 4);
         ranges.drain(at + 2..at + 4);
     }

@@ -40,6 +40,8 @@ pub(super) fn next_piece(
     let mut blanks: Vec<Range<usize>> = Vec::new();
     let mut hints = Vec::new();
     let mut conditional: Option<usize> = None;
+    // Conditional comments, with their markers.
+    let mut comments: Vec<Range<usize>> = Vec::new();
     let mut end = bytes.len();
     let mut next = bytes.len();
     while at < bytes.len() {
@@ -95,7 +97,7 @@ pub(super) fn next_piece(
                 continue;
             }
             b'*' if two == Some(b'/') && conditional.is_some() => {
-                conditional = None;
+                comments.extend(conditional.take().map(|start| start..at + 2));
                 blanks.push(at..at + 2);
                 at += 2;
                 continue;
@@ -121,8 +123,16 @@ pub(super) fn next_piece(
     if let Some(start) = conditional {
         return Err(unterminated(source, start, "comment", "*/"));
     }
-    let Some(first) = first else { return Ok(None) };
-    debug_assert!(last <= end);
+    let Some(mut first) = first else { return Ok(None) };
+    // A statement that has one marker of a conditional comment has both: its text alone means the same.
+    for comment in comments {
+        match (comment.start < first, comment.end > last) {
+            (true, false) if comment.end > first => first = comment.start,
+            (false, true) if comment.start < last => last = comment.end,
+            _ => {}
+        }
+    }
+    assert!(first <= last && last <= end, "a statement ends before the next one begins");
     let mut text = source.as_bytes()[first..last].to_vec();
     for blank in blanks {
         if blank.start >= first && blank.end <= last {
@@ -214,6 +224,9 @@ mod tests {
     #[test]
     fn conditional_comments_are_text() {
         assert_eq!(pieces("/*!40101 SET a = 1 */;"), ["SET a = 1"]);
+        assert_eq!(pieces("a /*! b */;"), ["a     b   "]);
+        assert_eq!(pieces("/*! a */ b;"), ["    a    b"]);
+        assert_eq!(pieces("/*! a */ b /*! c */; /*! d */"), ["    a    b     c   ", "d"]);
         assert_eq!(pieces("select /*! 1 + */ 2"), ["select     1 +    2"]);
         assert_eq!(pieces("select /*M!100100 1 + */ 2"), ["select /*M!100100 1 + */ 2"]);
     }

@@ -67,7 +67,9 @@ impl Display for CreateTable {
             write!(f, "{}{}", if i > 0 { "." } else { "" }, Quoted(part))?;
         }
         if !self.column_names.is_empty() {
-            write!(f, " ({})", names(&self.column_names))?;
+            write!(f, " ({}", names(&self.column_names))?;
+            self.indexes.iter().try_for_each(|index| write!(f, ", {index}"))?;
+            f.write_str(")")?;
         }
         if !self.columns.is_empty() {
             f.write_str(" (\n")?;
