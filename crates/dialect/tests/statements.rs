@@ -243,7 +243,7 @@ fn broken_statements_are_errors_or_read_back() {
     try_all((0..count).map(move |_| {
         let text = broken(&mut random, &seeds);
         // Most statements are written for the default.
-        let choice = if random.draw() % 2 == 0 { 0 } else { (random.draw() % 8) as u8 };
+        let choice = if random.draw().is_multiple_of(2) { 0 } else { (random.draw() % 8) as u8 };
         (choice, text)
     }));
 }
