@@ -71,13 +71,12 @@ pub(crate) const DATETIME: DataType = DataType::Timestamp(TimeUnit::Microsecond,
 
 /// Returns the common type of nested types: the parts have the common types of the parts. `None` if the types have not
 /// all the same form, or where DataFusion's own choice serves for each part.
-fn nested_type<'a>(types: impl Iterator<Item = &'a DataType>) -> Option<DataType> {
-    let types: Vec<&DataType> = types.filter(|t| !t.is_null()).collect();
+fn nested_type(types: Vec<&DataType>) -> Option<DataType> {
     let mut own = false;
     let mut part = |parts: Option<Vec<&FieldRef>>| -> Option<FieldRef> {
         let parts = parts?;
         let of = || parts.iter().map(|field| field.data_type());
-        let common = match charter_type(of()) {
+        let common = match charter_type(of().collect::<Vec<_>>().into_iter()) {
             Some(common) => {
                 own = true;
                 common
@@ -140,7 +139,7 @@ pub(crate) fn charter_type<'a>(types: impl Iterator<Item = &'a DataType> + Clone
     {
         return Some(DataType::BinaryView);
     }
-    if let Some(nested) = nested_type(types.clone()) {
+    if let Some(nested) = nested_type(types.clone().filter(|t| !t.is_null()).collect()) {
         return Some(nested);
     }
     if classes.clone().any(|c| matches!(c, Class::Other | Class::Interval)) {

@@ -135,7 +135,7 @@ pub use window_memory::with_window_memory;
 
 /// Returns all scalar functions of this module, by family.
 fn families() -> Vec<(&'static str, Vec<func::Def>)> {
-    let tables: [(&'static str, &[func::Def]); 44] = [
+    let tables: [(&'static str, &[func::Def]); 47] = [
         ("Text", string::DEFS),
         ("Text", search::DEFS),
         ("Text", levenshtein::DEFS),

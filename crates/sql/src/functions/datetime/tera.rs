@@ -1,6 +1,5 @@
 //! TO_TERA_DATE and TO_TERA_TIMESTAMP: texts that are read by a format in Teradata's words, as in StarRocks.
 
-use arrow::array::ArrayRef;
 use datafusion::common::{Result, exec_err};
 
 use super::super::args::Args;
