@@ -127,12 +127,7 @@ pub(crate) fn charter_type<'a>(types: impl Iterator<Item = &'a DataType> + Clone
         && types.clone().all(|t| is_address(t) || matches!(Class::of(t), Class::Text | Class::Null))
     {
         let one = types.clone().all(|t| !is_address(t) || t == address);
-        // As in Doris, a text need not be an address, unless it is compared with one.
-        return Some(match types.clone().any(|t| Class::of(t) == Class::Text) {
-            true => DataType::Utf8View,
-            false if one => address.clone(),
-            false => IPV6,
-        });
+        return Some(if one { address.clone() } else { IPV6 });
     }
     if types.clone().any(is_bytes)
         && types.clone().all(|t| is_bytes(t) || matches!(Class::of(t), Class::Text | Class::Null))
