@@ -50,7 +50,8 @@ fn write_sorted(out: &mut String, value: &str) {
     };
     let mut parts = parts(value);
     if open == b'{' {
-        parts.sort_by_key(|(key, _)| *key);
+        // Without the quotes, which would sort before some characters and behind others.
+        parts.sort_by(|(a, _), (b, _)| a[1..a.len() - 1].cmp(&b[1..b.len() - 1]));
     }
     out.push(char::from(open));
     for (n, (key, part)) in parts.into_iter().enumerate() {
@@ -226,6 +227,7 @@ mod tests {
             (r#"{"b" : 1.0, "a":{"y":[{"d":1,"c":"}"}], "x":2}}"#, r#"{"a":{"x":2,"y":[{"c":"}","d":1}]},"b":1}"#),
             (r#"{"b":1,"a,":"]","a":"\""}"#, r#"{"a":"\"","a,":"]","b":1}"#),
             (r#"{"b":1,"a":2,"b":0}"#, r#"{"a":2,"b":1,"b":0}"#),
+            (r#"{"a!":1,"a":2}"#, r#"{"a":2,"a!":1}"#),
             ("{ }", "{}"),
             ("[ ]", "[]"),
             ("[3, 1, [2]]", "[3,1,[2]]"),
