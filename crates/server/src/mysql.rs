@@ -106,7 +106,8 @@ fn done(done: dipper_engine::Done) -> Done {
     Done { affected_rows: done.affected_rows, last_insert_id, info: done.info }
 }
 
-/// Whether values of a column are BITMAP, HLL or QUANTILE_STATE, which clients get as NULL unless they ask for the bytes.
+/// Whether values of a column are BITMAP, HLL or QUANTILE_STATE, which clients get as NULL unless they ask for the
+/// bytes.
 fn is_opaque(column: &Column) -> bool {
     let declared = column.field.metadata().get("dipper.type");
     declared.is_some_and(|declared| matches!(declared.as_str(), "bitmap" | "hll" | "quantile_state"))

@@ -547,8 +547,8 @@ fn replace_cast(expr: Expr, field: FieldRef, try_cast: bool, schema: &DFSchema) 
     })
 }
 
-/// Casts a document or a VARIANT to text, a number or a truth value, which it holds in other characters than text does. Returns the
-/// expression itself if it is no document, or the type is another one.
+/// Casts a document or a VARIANT to text, a number or a truth value, which it holds in other characters than text
+/// does. Returns the expression itself if it is neither, or the type is another one.
 fn of_json(expr: Expr, to: &DataType, schema: &DFSchema) -> Result<Expr, Expr> {
     let declared = expr.to_field(schema).ok().and_then(|(_, field)| field.metadata().get(TYPE_KEY).cloned());
     let class = Class::of(to);
