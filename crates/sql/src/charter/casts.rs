@@ -578,15 +578,23 @@ fn of_json(expr: Expr, to: &DataType, schema: &DFSchema) -> Result<Expr, Expr> {
 /// Gives LAG and LEAD a constant default of the type of their values. DataFusion would cast the constant by Arrow's
 /// rules.
 fn with_default(mut function: Box<WindowFunction>, schema: &DFSchema) -> Result<Box<WindowFunction>> {
-    let name = function.fun.name();
-    if let ("lag" | "lead", [value, _, Expr::Literal(default, _)]) = (name, function.params.args.as_mut_slice())
-        && let Ok(to) = value.get_type(schema)
-        && !default.is_null()
-        && !to.is_null()
-        && let Ok(cast) = cast_values(&default.to_array()?, &to)
-        && cast.is_valid(0)
-    {
-        *default = ScalarValue::try_from_array(&cast, 0)?;
+    if !matches!(function.fun.name(), "lag" | "lead") {
+        return Ok(function);
+    }
+    let [value, _, default] = function.params.args.as_mut_slice() else { return Ok(function) };
+    let (Ok(to), Ok(from)) = (value.get_type(schema), default.get_type(schema)) else { return Ok(function) };
+    if to.is_null() || from.is_null() || from == to {
+        return Ok(function);
+    }
+    match default {
+        Expr::Literal(literal, _) => {
+            let cast = cast_values(&literal.to_array()?, &to).ok().filter(|cast| cast.is_valid(0));
+            if let Some(cast) = cast {
+                *literal = ScalarValue::try_from_array(&cast, 0)?;
+            }
+        }
+        // Constants such as 1e3, which are evaluated later.
+        constant => *constant = cast_to(std::mem::take(constant), to, schema),
     }
     Ok(function)
 }
