@@ -28,12 +28,10 @@ dist: build
 docs: build
 	$(BIN)/dipper reference docs/reference
 
-## Installs what the tests need and runs all of them. Fuzz targets and benchmarks, which no test runs, are built.
+## Installs what the tests need and runs all of them.
 test: gateway $(TESTS)/tpcds/installed
 	cargo fmt --all --check
 	cargo test --release --workspace
-	@command -v c++ >/dev/null || tests/support/install.sh g++ >/dev/null
-	cargo build --release --workspace --bins --benches
 	SLT_SETTINGS="set global enable_radix_aggregation = true" cargo test --release --workspace --test slt all_files
 	SLT_SETTINGS="set global enable_radix_aggregation = true; set global radix_aggregation_table_groups = 1" \
 	  cargo test --release --workspace --test slt all_files
