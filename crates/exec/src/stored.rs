@@ -77,12 +77,12 @@ fn lost_parts(before: &ArrayRef, after: &ArrayRef) -> Vec<bool> {
         let span = |offsets: &[i32], row: usize| offsets[row] as usize..offsets[row + 1] as usize;
         let aligned = before.0 == after.0 && before.1.len() == after.1.len();
         let members = aligned.then(|| lost_parts(before.1, after.1));
-        for row in 0..lost.len() {
-            if lost[row] || !is_given(row) {
+        for (row, lost) in lost.iter_mut().enumerate() {
+            if *lost || !is_given(row) {
                 continue;
             }
             let (from, to) = (span(before.0, row), span(after.0, row));
-            lost[row] = match &members {
+            *lost = match &members {
                 Some(members) => members[from].contains(&true),
                 None => lost_parts(&before.1.slice(from.start, from.len()), &after.1.slice(to.start, to.len()))
                     .contains(&true),

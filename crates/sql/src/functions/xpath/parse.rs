@@ -325,9 +325,7 @@ impl<'a> Parser<'a> {
         loop {
             if self.accept("//") {
                 steps.push(Step { axis: Axis::DescendantOrSelf, test: Test::Node, predicates: Vec::new() });
-            } else if !self.accept("/") {
-                break;
-            } else if start == Start::Root && steps.is_empty() && !self.begins_step() {
+            } else if !self.accept("/") || start == Start::Root && steps.is_empty() && !self.begins_step() {
                 break;
             }
             steps.push(self.step()?);
