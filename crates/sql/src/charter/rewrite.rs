@@ -259,6 +259,8 @@ impl Rewriter {
             Expr::Interval(interval) => self.interval(interval),
             Expr::Function(function) => self.function(function),
             Expr::CompoundFieldAccess { root, access_chain } => fields(*root, access_chain),
+            // The planner plans the elements of a literal without the parameters of a lambda and without outer queries.
+            Expr::Array(array) => call("make_array", array.elem),
             other => row_subqueries::value(other),
         };
         Ok(())
