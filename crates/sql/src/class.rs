@@ -156,3 +156,13 @@ pub(crate) fn charter_type<'a>(types: impl Iterator<Item = &'a DataType> + Clone
     }
     None
 }
+
+/// Returns the type to which DataFusion casts an argument of type `from` that becomes `common`. DataFusion refuses a call
+/// with a BOOLEAN that would become a decimal, for Arrow has no such cast: the argument keeps its type until the charter
+/// casts it.
+pub(crate) fn coerced(from: &DataType, common: &DataType) -> DataType {
+    match *from == DataType::Boolean && common.is_decimal() {
+        true => DataType::Boolean,
+        false => common.clone(),
+    }
+}

@@ -15,7 +15,7 @@ use datafusion::logical_expr::{
 };
 
 use super::once;
-use crate::class::charter_type;
+use crate::class::{charter_type, coerced};
 use crate::functions::ask_for_arguments;
 
 /// A function of DataFusion's that takes the charter's common type.
@@ -79,12 +79,19 @@ impl ScalarUDFImpl for CommonArgs {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        self.inner.return_field_from_args(args)
+        let types = args.arg_fields.iter().map(|field| field.data_type());
+        let Some(common) = charter_type(types).filter(DataType::is_decimal) else {
+            return self.inner.return_field_from_args(args);
+        };
+        // A BOOLEAN beside decimals has not been cast yet.
+        let of_common = |field: &FieldRef| Arc::new(field.as_ref().clone().with_data_type(common.clone())) as FieldRef;
+        let fields: Vec<FieldRef> = args.arg_fields.iter().map(of_common).collect();
+        self.inner.return_field_from_args(ReturnFieldArgs { arg_fields: &fields, ..args })
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         match charter_type(types.iter()) {
-            Some(common) => Ok(vec![common; types.len()]),
+            Some(common) => Ok(types.iter().map(|t| coerced(t, &common)).collect()),
             None => self.inner.coerce_types(types),
         }
     }

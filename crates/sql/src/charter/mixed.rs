@@ -132,12 +132,12 @@ pub(super) fn case(case: Case, schema: &DFSchema) -> Transformed<Expr> {
     }))
 }
 
-/// Casts the arguments of COALESCE and of `make_array` to the charter's common type, if the charter has a rule for
+/// Casts the arguments of COALESCE, of IFNULL and of `make_array` to the charter's common type, if the charter has a rule for
 /// them. DataFusion's planner makes one `make_array` of the keys of a map and one of its values, so the rule covers
 /// maps, too.
 pub(super) fn arguments(function: ScalarFunction, schema: &DFSchema) -> Transformed<Expr> {
     let common = match function.func.name() {
-        "coalesce" | "make_array" => common(function.args.iter(), schema),
+        "coalesce" | "ifnull" | "make_array" => common(function.args.iter(), schema),
         _ => None,
     };
     let Some(common) = common else { return Transformed::no(Expr::ScalarFunction(function)) };

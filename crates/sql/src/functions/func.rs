@@ -19,7 +19,7 @@ use datafusion::logical_expr::{
 
 use super::args::Args;
 use super::tokens::ANALYZER_KEY;
-use crate::class::charter_type;
+use crate::class::{charter_type, coerced};
 use crate::metadata::TYPE_KEY;
 
 /// `DATETIME`: microseconds since 1970-01-01 without a zone.
@@ -29,7 +29,7 @@ pub const DATETIME: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 pub(super) const PART_OF_JSON: &str = "json_extract_string";
 
 /// The SQL type of text that is JSON.
-pub(crate) const JSON: &str = "json";
+pub const JSON: &str = "json";
 
 /// The SQL type of text that is a VARIANT.
 pub(crate) const VARIANT: &str = "variant";
@@ -235,7 +235,7 @@ impl ScalarUDFImpl for Fun {
         let mut types = arg_types.to_vec();
         if let Ret::Common(from) = self.def.ret {
             let common = common_type(self.def.name, &types[from..])?;
-            types[from..].fill(common);
+            types[from..].iter_mut().for_each(|t| *t = coerced(t, &common));
         }
         Ok(types)
     }
