@@ -1,14 +1,15 @@
-//! The texts of floating-point numbers, as Doris writes them: with a sign and at least two digits of the exponent.
+//! The texts of floating-point numbers, as Doris writes them: with a sign and at least two digits of the exponent, and
+//! with the words `NaN` and `Infinity`, which readers of text and drivers know.
 
 /// Returns the shortest digits that read back, with an exponent from 1e16 and below 0.0001.
 pub fn double(n: f64) -> String {
     if !n.is_finite() {
         return if n.is_nan() {
-            "nan"
+            "NaN"
         } else if n > 0.0 {
-            "inf"
+            "Infinity"
         } else {
-            "-inf"
+            "-Infinity"
         }
         .into();
     }
@@ -66,8 +67,8 @@ mod tests {
             (1e-5, "1e-05"),
             (-0.0, "-0"),
             (0.0, "0"),
-            (f64::NAN, "nan"),
-            (f64::NEG_INFINITY, "-inf"),
+            (f64::NAN, "NaN"),
+            (f64::NEG_INFINITY, "-Infinity"),
         ] {
             assert_eq!(double(n), s);
         }

@@ -58,7 +58,7 @@ fn differs(from: &DataType, to: &DataType) -> bool {
         (_, C::Text) if is_address(from) => true,
         _ if *from == address::IPV4 && *to == address::IPV6 => true,
         (C::Text, c) => c.is_number() || temporal(c) || c == C::Boolean || to.is_nested(),
-        (C::Boolean | C::Float | C::DateTime, C::Text)
+        (C::Boolean | C::Float | C::Date | C::DateTime, C::Text)
         | (C::Boolean, C::Decimal(..))
         | (C::Decimal(..), C::Boolean | C::Float) => true,
         (C::Float | C::Decimal(..), LARGEINT_CLASS) => from != to,
@@ -163,14 +163,24 @@ fn plain(array: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
-/// Converts values to another type by the charter's rules, as INSERT stores them; NULL where a value does not convert.
+/// Converts values to another type by the charter's rules, without a session; NULL where a value does not convert, and
+/// where a time is followed by a zone.
 ///
 /// # Errors
 /// Arrow's error if it has no cast between the two types.
 pub fn cast_values(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    cast_values_in(array, to, None)
+}
+
+/// Converts values like [`cast_values`], as INSERT stores them. A time that is followed by a zone is moved to the zone
+/// of the session.
+///
+/// # Errors
+/// Arrow's error if it has no cast between the two types.
+pub fn cast_values_in(array: &ArrayRef, to: &DataType, session: Option<Zone>) -> Result<ArrayRef> {
     match array.data_type() {
         from if from == to => Ok(array.clone()),
-        from if differs(from, to) => cast_array(array, to, None, None),
+        from if differs(from, to) => cast_array(array, to, session, None),
         // The shortest text of a double has the digits that were written.
         from if Class::of(from) == Class::Float && matches!(Class::of(to), Class::Decimal(..)) => {
             let texts = to_text(array, &DataType::Utf8View, None)?;
@@ -183,6 +193,14 @@ pub fn cast_values(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
         }
         _ => safe(array, to),
     }
+}
+
+/// Converts values that are no text to JSON, as CAST does; NULL stays NULL.
+///
+/// # Errors
+/// `NotImplemented` for BINARY inside of nested values that is not UTF-8.
+pub fn json_values(array: &ArrayRef) -> Result<ArrayRef> {
+    Ok(Arc::new(nested::json(array, None)?))
 }
 
 /// Converts values to text. DATETIME is printed with `digits` digits after the second; with `None`, a fraction is
@@ -381,6 +399,7 @@ fn to_text(array: &ArrayRef, to: &DataType, digits: Option<u8>) -> Result<ArrayR
         DataType::Boolean => array.as_boolean().iter().map(|v| v.map(|b| if b { "1" } else { "0" })).collect(),
         DataType::Float32 => print(array.as_primitive::<Float32Type>(), floats::float),
         DataType::Float64 => print(array.as_primitive::<Float64Type>(), floats::double),
+        DataType::Date32 => print(array.as_primitive::<Date32Type>(), |days| text::format_date(days.into())),
         DataType::Timestamp(..) => print(&as_micros(array)?, |t| text::format_datetime_to(t, digits)),
         t if t.is_nested() => nested::texts(array, digits)?,
         t if is_address(t) => array.as_fixed_size_binary().iter().map(|v| v.map(address::shown)).collect(),

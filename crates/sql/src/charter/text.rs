@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::functions::datetime::parse;
 use crate::functions::datetime::zone::Zone;
-use crate::functions::datetime::{DAY_MICROS, civil};
+use crate::functions::datetime::{self, DAY_MICROS, civil};
 
 /// A point in time read from text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,13 +137,20 @@ pub fn parse_double(text: &str) -> Option<f64> {
     text.trim().parse().ok()
 }
 
+/// Prints a date: `2024-01-05`.
+pub fn format_date(days: i64) -> String {
+    let mut out = String::new();
+    datetime::format_date(&mut out, days);
+    out
+}
+
 /// Prints a datetime: `2024-01-05 01:02:03`, with a point and six digits if it has a fraction.
 pub fn format_datetime(micros: i64) -> String {
-    let (year, month, day) = civil(micros.div_euclid(DAY_MICROS));
     let rest = micros.rem_euclid(DAY_MICROS);
     let (seconds, fraction) = (rest / 1_000_000, rest % 1_000_000);
     let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    let mut out = format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}");
+    let date = format_date(micros.div_euclid(DAY_MICROS));
+    let mut out = format!("{date} {hour:02}:{minute:02}:{second:02}");
     if fraction != 0 {
         out.push_str(&format!(".{fraction:06}"));
     }
@@ -178,6 +185,16 @@ pub fn date_number(days: i64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn years_outside_of_four_digits_have_their_sign() {
+        for (days, text) in
+            [(0, "1970-01-01"), (-719_528, "0000-01-01"), (-719_529, "-1-12-31"), (2_932_897, "10000-01-01")]
+        {
+            assert_eq!(format_date(days), text);
+            assert_eq!(format_datetime(days * DAY_MICROS), format!("{text} 00:00:00"));
+        }
+    }
     use crate::functions::datetime::day_number;
 
     #[test]

@@ -25,7 +25,7 @@ use dipper_base::floats;
 use super::bytes::is_bytes;
 use super::datetime::parse::{datetime_from_number, parse_datetime_in};
 use super::datetime::zone::Zone;
-use super::datetime::{format_datetime, split_micros};
+use super::datetime::{format_date, format_datetime, split_micros};
 use super::func::{DATETIME, JSON, VARIANT};
 use super::growth::Growth;
 use super::lost::LostValues;
@@ -363,6 +363,21 @@ pub fn to_text_of(name: &str, array: &ArrayRef, digits: Option<u8>) -> Result<St
                         write_double(&mut buffer, v);
                         builder.append_value(&buffer);
                     }
+                }
+            }
+            builder.finish()
+        }
+        T::Date32 => {
+            let mut builder = StringViewBuilder::with_capacity(array.len());
+            let mut buffer = String::new();
+            for days in array.as_primitive::<Date32Type>().iter() {
+                buffer.clear();
+                match days {
+                    Some(days) => {
+                        format_date(&mut buffer, days.into());
+                        builder.append_value(&buffer);
+                    }
+                    None => builder.append_null(),
                 }
             }
             builder.finish()

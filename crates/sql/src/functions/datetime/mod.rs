@@ -139,10 +139,21 @@ pub fn in_range(micros: i64) -> Option<i64> {
     (MIN_MICROS..=MAX_MICROS).contains(&micros).then_some(micros)
 }
 
+/// Appends a date, in days since 1970-01-01: `2024-01-05`. Files may have years outside of 0 to 9999, which get all their
+/// digits and their sign, as clients are shown them.
+pub fn format_date(out: &mut String, days: i64) {
+    let (year, month, day) = civil(days);
+    let _ = match (0..=9999).contains(&year) {
+        true => write!(out, "{year:04}-{month:02}-{day:02}"),
+        false => write!(out, "{year}-{month:02}-{day:02}"),
+    };
+}
+
 /// Appends `YYYY-MM-DD HH:MM:SS`, with six more digits if there is a fraction.
 pub fn format_datetime(out: &mut String, micros: i64) {
     let p = split_micros(micros);
-    let _ = write!(out, "{:04}-{:02}-{:02} {:02}:{:02}:{:02}", p.year, p.month, p.day, p.hour, p.minute, p.second);
+    format_date(out, micros.div_euclid(DAY_MICROS));
+    let _ = write!(out, " {:02}:{:02}:{:02}", p.hour, p.minute, p.second);
     if p.micro != 0 {
         let _ = write!(out, ".{:06}", p.micro);
     }
