@@ -181,7 +181,7 @@ impl Computing {
             let Some(value) = expression.evaluate(&rows)?.pop() else {
                 return Err(EngineError::new(ErrorKind::Internal, "an expression without a value"));
             };
-            let (array, wrong) = stored(&value, field)?;
+            let (array, wrong) = stored(&value, field, None)?;
             let reason = |row: &usize| {
                 let value = arrow::util::display::array_value_to_string(&value, *row).unwrap_or_default();
                 (

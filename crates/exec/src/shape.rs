@@ -14,11 +14,12 @@ use dipper_base::types::SqlType;
 use dipper_node::error::{EngineError, Result};
 use dipper_sql::charter::datetime;
 use dipper_sql::functions::LostValues;
+use dipper_sql::functions::datetime::Zone;
 use dipper_store::segment::no_elements;
 use dipper_store::table::schema::{DELETE_SIGN, DefaultValue, TableColumn, TableSchema};
 use roaring::RoaringTreemap;
 
-use crate::stored::{cast, no_column, twice};
+use crate::stored::{cast, no_column, target, twice};
 
 /// The source of the values of a column of the table.
 #[derive(Debug, Clone)]
@@ -39,6 +40,8 @@ pub struct Shape {
     /// The definition of the table.
     pub definition: Arc<TableSchema>,
     schema: SchemaRef,
+    /// The fields by which values of the query are converted.
+    targets: Vec<FieldRef>,
     sources: Vec<Source>,
     /// Number of columns that the query must give.
     pub wanted: usize,
@@ -46,6 +49,8 @@ pub struct Shape {
     pub strict: bool,
     /// Counts values that do not fit, if they are not errors.
     pub lost: Arc<LostValues>,
+    /// The zone of the session.
+    zone: Zone,
 }
 
 impl Shape {
@@ -109,7 +114,17 @@ impl Shape {
             .collect::<Result<Vec<_>>>()?;
         let nullable = |f: &FieldRef| f.as_ref().clone().with_nullable(true);
         let schema = Arc::new(Schema::new(definition.arrow().fields().iter().map(nullable).collect::<Vec<_>>()));
-        Ok(Shape { definition: Arc::clone(definition), schema, sources, wanted, strict, lost: Arc::default() })
+        let targets = definition.columns.iter().zip(schema.fields()).map(|(column, field)| target(column, field));
+        Ok(Shape {
+            definition: Arc::clone(definition),
+            targets: targets.collect(),
+            schema,
+            sources,
+            wanted,
+            strict,
+            lost: Arc::default(),
+            zone: now.zone,
+        })
     }
 
     /// Positions of the columns that every row gets, new or existing.
@@ -137,10 +152,10 @@ impl Shape {
     /// `BadValue` if a value does not fit.
     pub fn shape(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let rows = batch.num_rows();
-        let arrays = (self.sources.iter().zip(self.schema.fields()).zip(&self.definition.columns))
+        let arrays = (self.sources.iter().zip(&self.targets).zip(&self.definition.columns))
             .map(|((source, field), column)| match source {
                 Source::Query(at) => {
-                    let array = cast(batch.column(*at), field, (!self.strict).then_some(&*self.lost))?;
+                    let array = cast(batch.column(*at), field, (!self.strict).then_some(&*self.lost), Some(self.zone))?;
                     match column.data_type {
                         SqlType::DateTime(digits) => self.rounded(&array, digits, &column.name),
                         _ => Ok(array),
@@ -172,12 +187,13 @@ impl Shape {
 pub struct Now {
     /// Wall clock in the session's zone, microseconds since 1970.
     micros: i64,
+    zone: Zone,
 }
 
 impl Now {
-    /// Makes the time of a statement from microseconds since 1970, by the wall clock in the session's zone.
-    pub fn new(micros: i64) -> Self {
-        Now { micros }
+    /// Makes the time of a statement from microseconds since 1970 UTC, and the session's zone.
+    pub fn new(micros: i64, zone: Zone) -> Self {
+        Now { micros: zone.to_local(micros), zone }
     }
 }
 

@@ -1,49 +1,79 @@
 //! The columns that a statement fills: how many, which ones, and the conversion of values to their types.
 
-use std::fmt;
 use std::sync::Arc;
+use std::{fmt, slice};
 
 use arrow::array::{Array, ArrayRef, AsArray, UInt64Array};
-use arrow::datatypes::{DataType, Field};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{DataType, Field, FieldRef};
+use dipper_base::types::SqlType;
 use dipper_node::error::{EngineError, ErrorKind, Result};
-use dipper_sql::charter::casts::cast_values;
-use dipper_sql::functions::LostValues;
+use dipper_sql::charter::casts::{cast_values_in, json_values};
+use dipper_sql::charter::{TYPE_KEY, apart, datetime};
+use dipper_sql::functions::datetime::Zone;
+use dipper_sql::functions::{JSON, LostValues, is_bytes};
+use dipper_store::table::schema::TableColumn;
 use dipper_text::{BadValues, CsvDialect, Cx, InvalidUtf8, Span, Strings, TextBlock, csv_converter};
 
 /// Converts an array to the type of a column. A value that does not fit is an error, or with `lost` becomes NULL and is
-/// counted.
+/// counted. Values that keep types of their own ([`apart::parts`]) are converted each by its type. `session` is the zone
+/// to which times with a zone are moved.
 ///
 /// # Errors
 /// `BadValue` if a value does not fit; the errors of [`stored`].
-pub fn cast(array: &ArrayRef, field: &Field, lost: Option<&LostValues>) -> Result<ArrayRef> {
-    let (stored, misfits) = stored(array, field)?;
-    if let Some(row) = misfits.first() {
-        let Some(lost) = lost else {
-            return Err(misfit(field, &arrow::util::display::array_value_to_string(array, *row).unwrap_or_default()));
-        };
-        let rows = UInt64Array::from_iter_values(misfits.iter().map(|row| *row as u64));
-        let values = arrow::compute::take(array, &rows, None)?;
-        lost.add(format!("column {}", field.name()), &values, |value| incorrect(field, value));
+pub fn cast(array: &ArrayRef, field: &Field, lost: Option<&LostValues>, session: Option<Zone>) -> Result<ArrayRef> {
+    let parts = apart::parts(array).unwrap_or(slice::from_ref(array));
+    let mut converted = Vec::with_capacity(parts.len());
+    let mut first: Option<(usize, &ArrayRef)> = None;
+    for part in parts {
+        let (stored, misfits) = stored(part, field, session)?;
+        match (lost, misfits.first()) {
+            (_, None) => {}
+            (None, Some(row)) if first.is_none_or(|(least, _)| *row < least) => first = Some((*row, part)),
+            (None, Some(_)) => {}
+            (Some(lost), Some(_)) => {
+                let rows = UInt64Array::from_iter_values(misfits.iter().map(|row| *row as u64));
+                let values = arrow::compute::take(part, &rows, None)?;
+                lost.add(format!("column {}", field.name()), &values, |value| incorrect(field, value));
+            }
+        }
+        converted.push(stored);
     }
-    Ok(stored)
+    if let Some((row, part)) = first {
+        return Err(misfit(field, &arrow::util::display::array_value_to_string(part, row).unwrap_or_default()));
+    }
+    if let [only] = converted.as_slice() {
+        return Ok(Arc::clone(only));
+    }
+    // Each row has a value in one part at most.
+    let nulls: Vec<_> = parts.iter().map(|part| part.logical_nulls()).collect();
+    let has = |part: &Option<NullBuffer>, row: usize| part.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+    let places: Vec<(usize, usize)> =
+        (0..array.len()).map(|row| (nulls.iter().position(|part| has(part, row)).unwrap_or(0), row)).collect();
+    let converted: Vec<&dyn Array> = converted.iter().map(|part| part.as_ref()).collect();
+    Ok(arrow::compute::interleave(&converted, &places)?)
 }
 
 /// Converts an array to the type of a column by the charter's casts. Returns the array, with NULL where a value does
 /// not fit, and the rows of those values. Everything that is stored and was not read in the column's type goes through
-/// this conversion.
+/// this conversion. Dates outside of the years 0 to 9999, which files of others may have, do not fit. `session` is the
+/// zone to which times with a zone are moved; without it such times do not fit.
 ///
 /// # Errors
 /// `Invalid` if there is no conversion between the types.
-pub fn stored(array: &ArrayRef, field: &Field) -> Result<(ArrayRef, Vec<usize>)> {
+pub fn stored(array: &ArrayRef, field: &Field, session: Option<Zone>) -> Result<(ArrayRef, Vec<usize>)> {
     let (from, to) = (array.data_type(), field.data_type());
-    if from == to {
-        return Ok((Arc::clone(array), Vec::new()));
-    }
-    let text = matches!(from, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    let values = if let DataType::Dictionary(_, values) = from { values } else { from };
+    let text = matches!(values, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
     if text && matches!(to, DataType::List(_) | DataType::Map(..) | DataType::Struct(_)) {
         return nested_of_text(array, field);
     }
-    let Ok(cast) = cast_values(array, to) else {
+    let is_json = !text && !is_bytes(from) && field.metadata().get(TYPE_KEY).is_some_and(|name| name == JSON);
+    let cast = match is_json && !from.is_null() {
+        true => json_values(array),
+        false => cast_values_in(array, to, session),
+    };
+    let Ok(cast) = cast else {
         return Err(EngineError::invalid(format!(
             "column {}: a value of type {} cannot be stored as {}; cast it",
             field.name(),
@@ -52,6 +82,7 @@ pub fn stored(array: &ArrayRef, field: &Field) -> Result<(ArrayRef, Vec<usize>)>
         )));
     };
     assert_eq!(cast.len(), array.len(), "a conversion keeps the rows");
+    let cast = datetime::within_calendar(&cast);
     let misfits = match cast.null_count() > array.logical_null_count() {
         _ if from.is_nested() && to.is_nested() => {
             let lost = lost_parts(array, &cast);
@@ -112,6 +143,17 @@ fn lost_parts(before: &ArrayRef, after: &ArrayRef) -> Vec<bool> {
         _ => {}
     }
     lost
+}
+
+/// Returns the field by which values of a column are converted: `field`, which is that of the batch, and for JSON the
+/// SQL type, because JSON is more than the text that Arrow sees.
+pub fn target(column: &TableColumn, field: &FieldRef) -> FieldRef {
+    match column.data_type {
+        SqlType::Json => {
+            Arc::new(field.as_ref().clone().with_metadata([(TYPE_KEY.to_string(), JSON.to_string())].into()))
+        }
+        _ => Arc::clone(field),
+    }
 }
 
 /// Converts texts such as `[1,2]` and `{"a":1}` to nested values, in the way in which loads read text. Arrow's cast
@@ -209,4 +251,66 @@ pub fn no_column<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Engine
     let near = dipper_base::near::closest(name, known);
     let hint = near.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
     EngineError::new(ErrorKind::NoColumn, format!("Unknown column '{name}' in 'field list'{hint}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{BooleanArray, Date32Array, Int64Array, StringViewArray, TimestampMicrosecondArray};
+    use arrow::datatypes::{Int32Type, TimeUnit};
+
+    use super::*;
+
+    #[test]
+    fn parts_are_cast_each_by_itself_and_the_first_misfit_is_told() {
+        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![Some(20_240_105), None, None, None, Some(1 << 40)]));
+        let texts: ArrayRef = Arc::new(StringViewArray::from(vec![None, Some("7"), None, Some("x"), None]));
+        let all = apart::packed(vec![numbers, texts]);
+        let field = Field::new("i", DataType::Int32, true);
+        let good = cast(&all.slice(0, 3), &field, None, None).unwrap();
+        let good: Vec<Option<i32>> = good.as_primitive::<Int32Type>().iter().collect();
+        assert_eq!(good, [Some(20_240_105), Some(7), None]);
+        let error = cast(&all, &field, None, None).unwrap_err();
+        assert!(error.message.starts_with("Incorrect INT value: 'x' for column 'i'"), "{}", error.message);
+        let error = cast(&all.slice(4, 1), &field, None, None).unwrap_err();
+        assert!(error.message.starts_with("Incorrect INT value: '1099511627776'"), "{}", error.message);
+        let lost = LostValues::default();
+        let lenient = cast(&all, &field, Some(&lost), None).unwrap();
+        assert_eq!(lenient.null_count(), 3);
+        assert_eq!(lost.take().len(), 1);
+    }
+
+    #[test]
+    fn json_takes_values_as_casts_make_them() {
+        let column = TableColumn::new(1, "j", SqlType::Json, true);
+        let field = target(&column, &Arc::new(Field::new("j", DataType::Utf8View, true)));
+        let flags: ArrayRef = Arc::new(BooleanArray::from(vec![Some(true), None]));
+        let (json, misfits) = stored(&flags, &field, None).unwrap();
+        assert_eq!(json.as_string_view().iter().collect::<Vec<_>>(), [Some("true"), None]);
+        assert!(misfits.is_empty());
+        let texts: ArrayRef = Arc::new(StringViewArray::from(vec!["{}"]));
+        let texts = arrow::compute::cast(&texts, &DataType::Dictionary(DataType::Int8.into(), DataType::Utf8.into()));
+        let (json, _) = stored(&texts.unwrap(), &field, None).unwrap();
+        assert_eq!(json.as_string_view().value(0), "{}");
+    }
+
+    #[test]
+    fn dates_outside_of_the_calendar_do_not_fit() {
+        let last = 2_932_896;
+        let days: ArrayRef =
+            Arc::new(Date32Array::from(vec![Some(-719_529), Some(-719_528), Some(last), Some(last + 1), None]));
+        let (_, misfits) = stored(&days, &Field::new("d", DataType::Date32, true), None).unwrap();
+        assert_eq!(misfits, [0, 3]);
+        let day = 86_400_000_000;
+        let times: ArrayRef = Arc::new(TimestampMicrosecondArray::from(vec![
+            -719_528 * day - 1,
+            -719_528 * day,
+            i64::from(last + 1) * day - 1,
+            i64::from(last + 1) * day,
+        ]));
+        let datetime = DataType::Timestamp(TimeUnit::Microsecond, None);
+        let (_, misfits) = stored(&times, &Field::new("t", datetime.clone(), true), None).unwrap();
+        assert_eq!(misfits, [0, 3]);
+        let (_, misfits) = stored(&days, &Field::new("t", datetime, true), None).unwrap();
+        assert_eq!(misfits, [0, 3]);
+    }
 }

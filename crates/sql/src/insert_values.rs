@@ -3,29 +3,63 @@
 //!
 //! Planning VALUES takes longer than the load itself: each cell becomes an expression that the planner types, the
 //! optimizer simplifies and the executor evaluates. [`literal_rows`] makes the batch directly. The stored values are
-//! the same as with [`prepare`] and the planner; rows for which they could differ are left to the planner. A column of
-//! whole numbers becomes Int64; if any of its cells is text or a placeholder, all of them become text.
+//! the same as with [`prepare`] and the planner; rows for which they could differ are left to the planner.
+//!
+//! A value is cast to its column by itself, as if its row were the only one. So literals of several types in a column
+//! are not cast to a common type: the column of the batch is a struct of one column for each type, see
+//! [`crate::charter::apart`].
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array, NullArray, StringViewBuilder};
-use arrow::datatypes::DataType;
+use arrow::array::{ArrayRef, BooleanArray, Decimal128Array, Float64Array, Int64Array, NullArray, StringViewArray};
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType};
 use arrow::record_batch::RecordBatch;
 use dipper_dialect::rows;
 use dipper_dialect::statement::{QueryText, is_default};
 use sqlparser::ast;
 
+use crate::charter::apart::{mark, packed};
 use crate::charter::session::VarValue;
+use crate::charter::text;
 
-/// A cell of VALUES that needs no planner: NULL, a whole number or text.
+/// A cell of VALUES that needs no planner.
 enum Cell<'a> {
     Null,
+    Boolean(bool),
     Int(i64),
+    /// A number with a point: its digits, and how many of them are behind the point.
+    Decimal(i128, i8),
+    /// A number with an exponent.
+    Double(f64),
     Text(Cow<'a, str>),
-    /// An integer that a client has bound to a placeholder.
-    Given(i64),
+}
+
+/// The type of a cell's literal.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum LiteralType {
+    Boolean,
+    Int,
+    /// A decimal with this number of digits behind the point.
+    Decimal(i8),
+    Double,
+    Text,
+}
+
+impl Cell<'_> {
+    /// Returns the type; `None` for NULL, which has none.
+    fn literal_type(&self) -> Option<LiteralType> {
+        match self {
+            Cell::Null => None,
+            Cell::Boolean(_) => Some(LiteralType::Boolean),
+            Cell::Int(_) => Some(LiteralType::Int),
+            Cell::Decimal(_, scale) => Some(LiteralType::Decimal(*scale)),
+            Cell::Double(_) => Some(LiteralType::Double),
+            Cell::Text(_) => Some(LiteralType::Text),
+        }
+    }
 }
 
 /// Returns the rows of a query that consists only of `VALUES (...), (...)` for columns of these types; `None` if the
@@ -42,31 +76,49 @@ pub fn literal_rows(query: &ast::Query, params: &[VarValue], targets: &[DataType
     let arrays = (0..targets.len())
         .map(|at| {
             let cells = values.rows.iter().map(|row| cell(&row[at], params)).collect::<Option<Vec<_>>>()?;
-            Some((format!("column{}", at + 1), column(&cells), true))
+            Some((format!("column{}", at + 1), column(&cells)?, true))
         })
         .collect::<Option<Vec<_>>>()?;
     RecordBatch::try_from_iter_with_nullable(arrays).ok()
 }
 
-/// Parses a whole number of at most 18 characters in its canonical spelling; `None` for `007`, which differs from `7`
-/// as text.
-fn whole(text: &str) -> Option<i64> {
-    let value: i64 = text.parse().ok().filter(|_| text.len() <= 18)?;
-    (value.to_string() == text).then_some(value)
+/// Reads a number without a sign, in the type that the planner gives it; `None` for one that the planner has to read,
+/// which is too large for the types here.
+fn number<'a>(text: &str) -> Option<Cell<'a>> {
+    let is_digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    if text.contains(['e', 'E']) {
+        return text::parse_double(text).map(Cell::Double);
+    }
+    let Some((whole, fraction)) = text.split_once('.') else {
+        return text.parse().ok().filter(|_| is_digits(text)).map(Cell::Int);
+    };
+    if !is_digits(whole) || !is_digits(fraction) {
+        return None;
+    }
+    let digits: i128 = [whole, fraction].concat().parse().ok()?;
+    let scale = i8::try_from(fraction.len()).ok()?;
+    (precision(digits, scale) <= DECIMAL128_MAX_PRECISION).then_some(Cell::Decimal(digits, scale))
+}
+
+/// Returns the number of digits of a decimal; those behind the point count all.
+fn precision(digits: i128, scale: i8) -> u8 {
+    let significant = digits.unsigned_abs().checked_ilog10().map_or(1, |log| log + 1);
+    u8::try_from(significant).unwrap_or(u8::MAX).max(scale.unsigned_abs())
 }
 
 fn cell<'a>(expr: &'a ast::Expr, params: &'a [VarValue]) -> Option<Cell<'a>> {
     match expr {
         ast::Expr::Value(value) => match &value.value {
             ast::Value::Null => Some(Cell::Null),
-            ast::Value::Number(text, false) => whole(text).map(Cell::Int),
+            ast::Value::Boolean(value) => Some(Cell::Boolean(*value)),
+            ast::Value::Number(text, false) => number(text),
             ast::Value::SingleQuotedString(text) | ast::Value::DoubleQuotedString(text) => {
                 Some(Cell::Text(Cow::Borrowed(text)))
             }
             ast::Value::Placeholder(name) => {
                 let number: usize = name.strip_prefix('$')?.parse().ok()?;
                 match params.get(number.checked_sub(1)?)? {
-                    VarValue::Int(value) => Some(Cell::Given(*value)),
+                    VarValue::Int(value) => Some(Cell::Int(*value)),
                     VarValue::String(text) => Some(Cell::Text(Cow::Borrowed(text))),
                     point => point.point_text().map(|text| Cell::Text(Cow::Owned(text))),
                 }
@@ -75,7 +127,13 @@ fn cell<'a>(expr: &'a ast::Expr, params: &'a [VarValue]) -> Option<Cell<'a>> {
         },
         ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => match expr.as_ref() {
             ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Number(text, false), .. }) => {
-                whole(text).filter(|v| *v > 0).map(|v| Cell::Int(-v))
+                match number(text)? {
+                    Cell::Int(value) => Some(Cell::Int(-value)),
+                    Cell::Decimal(digits, scale) => Some(Cell::Decimal(-digits, scale)),
+                    // The planner subtracts as well: zero has no sign.
+                    Cell::Double(value) => Some(Cell::Double(0.0 - value)),
+                    other => Some(other),
+                }
             }
             _ => None,
         },
@@ -83,86 +141,117 @@ fn cell<'a>(expr: &'a ast::Expr, params: &'a [VarValue]) -> Option<Cell<'a>> {
     }
 }
 
-/// Builds a column: of type NULL if it has only NULL, Int64 if it has only literal integers and NULL, else text.
-fn column(cells: &[Cell<'_>]) -> ArrayRef {
-    if cells.iter().all(|c| matches!(c, Cell::Null)) {
-        return Arc::new(NullArray::new(cells.len()));
-    }
-    if cells.iter().all(|c| matches!(c, Cell::Null | Cell::Int(_))) {
-        let number = |cell: &Cell<'_>| match cell {
-            Cell::Int(value) => Some(*value),
-            _ => None,
-        };
-        return Arc::new(cells.iter().map(number).collect::<Int64Array>());
-    }
-    let mut texts = StringViewBuilder::with_capacity(cells.len());
+/// Builds a column: of type NULL if it has only NULL, of the type of its literals if they have one type, else of one
+/// part for each type.
+fn column(cells: &[Cell<'_>]) -> Option<ArrayRef> {
+    // The largest number of digits of each type, which matters for decimals only.
+    let mut types: BTreeMap<LiteralType, u8> = BTreeMap::new();
     for cell in cells {
-        match cell {
-            Cell::Text(text) => texts.append_value(text),
-            Cell::Int(value) | Cell::Given(value) => texts.append_value(value.to_string()),
-            Cell::Null => texts.append_null(),
-        }
+        let Some(literal_type) = cell.literal_type() else { continue };
+        let digits = if let Cell::Decimal(digits, scale) = cell { precision(*digits, *scale) } else { 0 };
+        let most = types.entry(literal_type).or_default();
+        *most = digits.max(*most);
     }
-    Arc::new(texts.finish())
+    let parts = types.iter().map(|(literal_type, digits)| part(cells, *literal_type, *digits));
+    let mut parts = parts.collect::<Option<Vec<ArrayRef>>>()?;
+    Some(match parts.len() {
+        0 => Arc::new(NullArray::new(cells.len())),
+        1 => parts.swap_remove(0),
+        _ => packed(parts),
+    })
 }
 
-/// Rewrites VALUES for columns of these types. The word DEFAULT becomes what `default` gives for the column. If rows give a
-/// column values of several kinds, all of them become text, which is cast to the type of the column. The planner would
-/// look for one type for all rows, and lose values that do not fit into it. Rows with subqueries become a UNION of
-/// SELECTs.
+/// Builds the column of the cells of one type, with NULL in the place of all others. `digits`: the precision of
+/// decimals.
+fn part(cells: &[Cell<'_>], literal_type: LiteralType, digits: u8) -> Option<ArrayRef> {
+    fn values<T>(cells: &[Cell<'_>], value: impl Fn(&Cell<'_>) -> Option<T>) -> Vec<Option<T>> {
+        cells.iter().map(value).collect()
+    }
+    Some(match literal_type {
+        LiteralType::Boolean => Arc::new(BooleanArray::from(values(cells, |cell| match cell {
+            Cell::Boolean(value) => Some(*value),
+            _ => None,
+        }))),
+        LiteralType::Int => Arc::new(Int64Array::from(values(cells, |cell| match cell {
+            Cell::Int(value) => Some(*value),
+            _ => None,
+        }))),
+        LiteralType::Decimal(scale) => {
+            let values = values(cells, |cell| match cell {
+                Cell::Decimal(digits, own) if *own == scale => Some(*digits),
+                _ => None,
+            });
+            Arc::new(Decimal128Array::from(values).with_precision_and_scale(digits, scale).ok()?)
+        }
+        LiteralType::Double => Arc::new(Float64Array::from(values(cells, |cell| match cell {
+            Cell::Double(value) => Some(*value),
+            _ => None,
+        }))),
+        LiteralType::Text => Arc::new(StringViewArray::from_iter(cells.iter().map(|cell| match cell {
+            Cell::Text(text) => Some(text.as_ref()),
+            _ => None,
+        }))),
+    })
+}
+
+/// Rewrites VALUES for `width` columns: the word DEFAULT becomes what `default` gives for the column, and [`apart`] does
+/// the rest.
 ///
 /// # Errors
 /// The errors of `default`.
 pub fn prepare<E>(
     source: &QueryText,
-    targets: &[DataType],
+    width: usize,
     default: impl Fn(usize) -> Result<ast::Expr, E>,
 ) -> Result<QueryText, E> {
     let mut query = source.clone();
-    let ast::SetExpr::Values(values) = query.ast.body.as_mut() else { return Ok(query) };
-    for row in &mut values.rows {
-        if row.is_empty() {
-            // In MySQL, an empty row is a row of defaults.
-            row.extend(targets.iter().map(|_| default_word()));
-        }
-        for (at, expr) in row.iter_mut().enumerate().take(targets.len()) {
-            if is_default(expr) {
-                *expr = default(at)?;
+    if let ast::SetExpr::Values(values) = query.ast.body.as_mut() {
+        for row in &mut values.rows {
+            if row.is_empty() {
+                // In MySQL, an empty row is a row of defaults.
+                row.extend((0..width).map(|_| default_word()));
+            }
+            for (at, expr) in row.iter_mut().enumerate().take(width) {
+                if is_default(expr) {
+                    *expr = default(at)?;
+                }
             }
         }
     }
-    for (at, data_type) in targets.iter().enumerate() {
-        // Values of BINARY, HLL and BITMAP are not text, and arrays, maps and structs are not read from text.
-        if *data_type == DataType::BinaryView || data_type.is_nested() {
-            continue;
-        }
-        let mut kinds = values.rows.iter().filter_map(|row| row.get(at).and_then(kind));
+    Ok(apart(query))
+}
+
+/// Rewrites the VALUES of an INSERT so that each value keeps its type, whatever the other rows have in its column: the
+/// planner would look for one type for all rows, and lose values that do not fit into it. Rows with subqueries become a
+/// UNION of SELECTs.
+pub fn apart(mut query: QueryText) -> QueryText {
+    let ast::SetExpr::Values(values) = query.ast.body.as_mut() else { return query };
+    let width = values.rows.first().map_or(0, |row| row.len());
+    if values.rows.iter().any(|row| row.len() != width) {
+        // The planner refuses them.
+        return query;
+    }
+    // A single row has no neighbours.
+    let columns = if values.rows.len() > 1 { width } else { 0 };
+    for at in 0..columns {
+        let mut kinds = values.rows.iter().filter_map(|row| kind(&row[at]));
         let first = kinds.next();
-        // No common type holds all decimals of several scales.
-        let alike = |k: Kind| Some(k) == first && !matches!(k, Kind::Decimal | Kind::Other);
-        if first.is_some() && kinds.all(alike) {
+        if first != Some(Kind::Other) && kinds.all(|kind| Some(kind) == first) {
             continue;
         }
-        for row in values.rows.iter_mut().filter(|row| row.len() > at) {
-            let text = match (kind(&row[at]), &row[at]) {
-                (None | Some(Kind::Text), _) => continue,
-                (Some(Kind::Integer | Kind::Decimal), number) => {
-                    ast::Expr::Value(ast::Value::SingleQuotedString(number.to_string()).into())
-                }
-                (_, other) => as_text(other.clone()),
-            };
-            row[at] = text;
+        for row in values.rows.iter_mut().filter(|row| kind(&row[at]).is_some()) {
+            let cell = std::mem::replace(&mut row[at], ast::Expr::Value(ast::Value::Null.into()));
+            row[at] = mark(cell);
         }
     }
-    let width = values.rows.first().map_or(0, |row| row.len());
-    if have_query(&values.rows) && values.rows.iter().all(|row| row.len() == width) {
+    if have_query(&values.rows) {
         // The order of rows matters: of rows with the same key the last one stays.
         let rows = std::mem::take(&mut values.rows).into_iter().map(|row| row.content).collect();
         if let Some(selects) = rows::in_order(rows) {
             *query.ast.body = ast::SetExpr::Query(Box::new(selects));
         }
     }
-    Ok(query)
+    query
 }
 
 /// Makes the bare word DEFAULT.
@@ -182,13 +271,14 @@ fn have_query(rows: &[ast::Parens<Vec<ast::Expr>>]) -> bool {
     rows.iter().flat_map(|row| row.iter()).any(has_query)
 }
 
-/// Kinds of literals. Values of different kinds have no type that is right for all of them.
+/// Kinds of cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Text,
+    /// An integer of 64 bits.
     Integer,
-    Decimal,
     Boolean,
+    /// A value whose type differs from literal to literal, or is not known before planning.
     Other,
 }
 
@@ -197,26 +287,14 @@ fn kind(expr: &ast::Expr) -> Option<Kind> {
     match expr {
         ast::Expr::Value(value) => match &value.value {
             ast::Value::Null => None,
-            ast::Value::Number(text, _) if text.bytes().all(|b| b.is_ascii_digit()) => Some(Kind::Integer),
-            ast::Value::Number(..) => Some(Kind::Decimal),
+            ast::Value::Number(text, false) if text.parse::<i64>().is_ok() => Some(Kind::Integer),
             ast::Value::Boolean(_) => Some(Kind::Boolean),
             ast::Value::SingleQuotedString(_) | ast::Value::DoubleQuotedString(_) => Some(Kind::Text),
             _ => Some(Kind::Other),
         },
-        ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus | ast::UnaryOperator::Plus, expr } => {
-            kind(expr).filter(|k| matches!(k, Kind::Integer | Kind::Decimal)).or(Some(Kind::Other))
+        ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => {
+            kind(expr).filter(|kind| *kind == Kind::Integer).or(Some(Kind::Other))
         }
         _ => Some(Kind::Other),
-    }
-}
-
-/// Makes `CAST(expr AS STRING)`.
-fn as_text(expr: ast::Expr) -> ast::Expr {
-    ast::Expr::Cast {
-        kind: ast::CastKind::Cast,
-        expr: Box::new(expr),
-        data_type: ast::DataType::String(None),
-        array: false,
-        format: None,
     }
 }

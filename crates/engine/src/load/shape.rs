@@ -29,7 +29,7 @@ use dipper_base::names::CATALOG;
 use dipper_base::types::SqlType;
 use dipper_dialect::statement::Statement;
 use dipper_exec::shape::{Now, changed_at, default_value};
-use dipper_exec::stored::stored;
+use dipper_exec::stored::{stored, target};
 use dipper_ingest::op;
 use dipper_ingest::request::{ColumnItem, Format, MergeType, StreamLoadRequest, UpdateMode};
 use dipper_ingest::shaper::{Reading, Shaped, Shaper};
@@ -39,6 +39,7 @@ use dipper_sql::charter::datetime::rounded;
 use dipper_sql::charter::prepare_query;
 use dipper_sql::charter::session::Context;
 use dipper_sql::charter::text::format_datetime;
+use dipper_sql::functions::datetime::Zone;
 use dipper_store::segment::no_elements;
 use dipper_store::table::schema::{Aggregate, DELETE_SIGN, DefaultValue, Model, SEQUENCE, TableColumn, TableSchema};
 use dipper_text::hive::hive_type;
@@ -99,8 +100,12 @@ pub(super) struct Shape {
     /// Positions of columns that every row gets even if it does not give them, such as the time of a change.
     always: Vec<usize>,
     output: SchemaRef,
+    /// The fields of `output` by which values are converted.
+    targets: Vec<FieldRef>,
     /// DATETIME columns with fewer than six digits: position, and digits.
     rounded: Vec<(usize, u8)>,
+    /// The zone of the load.
+    zone: Option<Zone>,
 }
 
 fn invalid(message: impl Into<String>) -> EngineError {
@@ -368,8 +373,10 @@ impl Shape {
             negated,
             always,
             strict: request.strict_mode,
+            targets: table.columns.iter().zip(output.fields()).map(|(column, field)| target(column, field)).collect(),
             output,
             rounded: table.columns.iter().enumerate().filter_map(digits).collect(),
+            zone: Zone::parse(&session.variables.time_zone()),
         })
     }
 }
@@ -406,10 +413,10 @@ impl Shaper for Shape {
         let derived = self.derived.as_ref().map(|d| d.evaluate(batch)).transpose()?.unwrap_or_default();
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.sources.len());
         let mut misfits: BTreeMap<usize, String> = BTreeMap::new();
-        for (source, field) in self.sources.iter().zip(self.output.fields()) {
+        for (source, field) in self.sources.iter().zip(&self.targets) {
             columns.push(match source {
                 Source::Body(at) => {
-                    let (array, rows) = stored(batch.column(*at), field)?;
+                    let (array, rows) = stored(batch.column(*at), field, self.zone)?;
                     for row in rows.into_iter().filter(|_| self.strict) {
                         misfits.entry(row).or_insert_with(|| wrong(batch.column(*at), row, field));
                     }
@@ -423,7 +430,7 @@ impl Shaper for Shape {
                     }
                     array
                 }
-                Source::Derived(at) => stored(&derived[*at], field)?.0,
+                Source::Derived(at) => stored(&derived[*at], field, self.zone)?.0,
                 Source::Constant(value) | Source::Given(value) => value.to_array_of_size(rows)?,
                 Source::Missing => new_null_array(field.data_type(), rows),
                 // Filled in below, after the condition is evaluated.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray};
-use arrow::datatypes::{DataType, Field, FieldRef, TimestampMicrosecondType};
+use arrow::datatypes::{DataType, Date32Type, Field, FieldRef, TimeUnit, TimestampMicrosecondType};
 use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, TypeSignature, Volatility,
@@ -12,10 +12,42 @@ use dipper_base::calendar;
 use dipper_base::types::SqlType;
 
 use crate::class::DATETIME;
+use crate::functions::datetime::DAY_MICROS;
 use crate::metadata::TYPE_KEY;
 
 /// The function's name.
 pub const ROUND_NAME: &str = "dipper_datetime";
+
+/// The last microsecond of the year 9999.
+const LAST: i64 = 253_402_300_799_999_999;
+
+/// The first microsecond of the year 0.
+const FIRST: i64 = -62_167_219_200_000_000;
+
+/// Removes dates and times outside of the years 0 to 9999, which the types DATE and DATETIME do not have and which files
+/// of others may have: they become NULL. Arrays of other types are returned as they are.
+pub fn within_calendar(array: &ArrayRef) -> ArrayRef {
+    match array.data_type() {
+        DataType::Date32 => {
+            let days = array.as_primitive::<Date32Type>();
+            let calendar = FIRST / DAY_MICROS..=LAST / DAY_MICROS;
+            let has = |day: i32| calendar.contains(&i64::from(day));
+            match days.values().iter().all(|day| has(*day)) {
+                true => Arc::clone(array),
+                false => Arc::new(days.unary_opt::<_, Date32Type>(|day| has(day).then_some(day))),
+            }
+        }
+        DataType::Timestamp(TimeUnit::Microsecond, None) => {
+            let times = array.as_primitive::<TimestampMicrosecondType>();
+            let has = |time: i64| (FIRST..=LAST).contains(&time);
+            match times.values().iter().all(|time| has(*time)) {
+                true => Arc::clone(array),
+                false => Arc::new(times.unary_opt::<_, TimestampMicrosecondType>(|time| has(time).then_some(time))),
+            }
+        }
+        _ => Arc::clone(array),
+    }
+}
 
 /// Rounds microseconds to `digits` digits of a second, half towards the future; NULL where that leads beyond the year
 /// 9999.

@@ -17,6 +17,7 @@
 pub mod aggregates;
 mod alias_columns;
 pub mod alias_functions;
+pub mod apart;
 mod cases;
 pub mod casts;
 mod chain;
@@ -129,6 +130,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     scalars.push(Arc::new(ScalarUDF::new_from_impl(typed::Typed::cast())));
     scalars.push(Arc::new(ScalarUDF::new_from_impl(casts::by_part::CastParts::default())));
     scalars.push(Arc::new(strict::function()));
+    scalars.push(apart::function());
     scalars.extend(common_args::functions());
     scalars.extend(once::functions());
     scalars.push(chain::function());

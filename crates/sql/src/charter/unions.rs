@@ -23,6 +23,7 @@ use sqlparser::ast::{
     ObjectNamePart, Query, SelectItem, SetExpr, SetOperator, SetQuantifier, TableFactor, TableWithJoins,
 };
 
+use super::apart::{self, Kinds};
 use super::names::MARK;
 use super::terms::cast_to;
 use super::typed::Typed;
@@ -240,7 +241,7 @@ fn of_one_type(op: SetOperator, inputs: Vec<LogicalPlan>) -> Result<Vec<Arc<Logi
     if inputs.iter().any(|input| input.schema().fields().len() != width) {
         return plan_err!("{op} queries have different number of columns");
     }
-    let inputs = inputs.into_iter().map(with_own_names).collect::<Result<Vec<_>>>()?;
+    let inputs = packed(inputs.into_iter().map(with_own_names).collect::<Result<Vec<_>>>()?)?;
     let common = |column: usize| {
         let types: Vec<&DataType> = inputs.iter().map(|i| i.schema().field(column).data_type()).collect();
         charter_type(types.into_iter())
@@ -276,6 +277,32 @@ fn of_one_type(op: SetOperator, inputs: Vec<LogicalPlan>) -> Result<Vec<Arc<Logi
         });
         let columns: Vec<Expr> = columns.collect();
         LogicalPlanBuilder::from(input).project(columns)?.build().map(Arc::new)
+    });
+    inputs.collect()
+}
+
+/// Makes structs of the columns whose values keep types of their own, where the types of the inputs differ.
+fn packed(inputs: Vec<LogicalPlan>) -> Result<Vec<LogicalPlan>> {
+    let width = inputs.first().map_or(0, |input| input.schema().fields().len());
+    let fields = |column: usize| inputs.iter().map(move |input| input.schema().field(column));
+    let kinds = |column: usize| match fields(column).any(|field| apart::is_apart(field)) {
+        true => Kinds::of(fields(column).map(|field| field.data_type())),
+        false => None,
+    };
+    let kinds: Vec<Option<Kinds>> = (0..width).map(kinds).collect();
+    if kinds.iter().all(Option::is_none) {
+        return Ok(inputs);
+    }
+    let inputs = inputs.into_iter().map(|input| {
+        let columns = input.schema().iter().zip(&kinds).map(|((table, field), kinds)| {
+            let column = Expr::from((table, field));
+            match kinds {
+                Some(kinds) => Ok(kinds.part(column, field.data_type())?.alias_qualified(table.cloned(), field.name())),
+                None => Ok(column),
+            }
+        });
+        let columns = columns.collect::<Result<Vec<Expr>>>()?;
+        LogicalPlanBuilder::from(input).project(columns)?.build()
     });
     inputs.collect()
 }

@@ -18,6 +18,7 @@ use dipper_dialect::rows;
 use dipper_dialect::walk::{self, Change};
 use sqlparser::ast::{self, Query, SetExpr, Values};
 
+use super::apart::{self, Kinds};
 use super::mixed::kind;
 use super::terms::cast_to;
 use super::typed::Typed;
@@ -116,9 +117,21 @@ pub(super) fn plan(body: SetExpr, context: &mut dyn RelationPlannerContext) -> R
     LogicalPlanBuilder::values(rows)?.build()
 }
 
-/// Gives the values of a column one type, and one declared SQL type.
+/// Gives the values of a column one type, and one declared SQL type. Values that keep types of their own become parts
+/// of structs.
 fn of_one_type(rows: &mut [Vec<Expr>], column: usize, nothing: &DFSchema) -> Result<()> {
+    let mut is_apart = false;
+    for row in rows.iter_mut().filter(|row| apart::is_marked(&row[column])) {
+        is_apart = true;
+        row[column] = apart::unmarked(std::mem::take(&mut row[column]));
+    }
     let fields = rows.iter().map(|row| Ok(row[column].to_field(nothing)?.1)).collect::<Result<Vec<FieldRef>>>()?;
+    if is_apart && let Some(kinds) = Kinds::of(fields.iter().map(|field| field.data_type())) {
+        for (row, field) in rows.iter_mut().zip(&fields) {
+            row[column] = kinds.part(std::mem::take(&mut row[column]), field.data_type())?;
+        }
+        return Ok(());
+    }
     let types: Vec<DataType> = fields.iter().map(|f| f.data_type().clone()).filter(|t| !t.is_null()).collect();
     let Some(first) = types.first() else { return Ok(()) };
     let wanted = match types.iter().all(|t| t == first) {

@@ -14,7 +14,7 @@ use super::func::{Ret, def};
 use super::string::TEXT_BYTES_MAX;
 
 /// Whether values of a type are bytes.
-pub(crate) fn is_bytes(t: &DataType) -> bool {
+pub fn is_bytes(t: &DataType) -> bool {
     !is_address(t)
         && matches!(t, DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_))
 }

@@ -23,6 +23,8 @@ use dipper_lake::files::typed;
 use dipper_lake::sink::{MadeDirectories, NewFile, OutputFormat, Place, parquet_codec, publish_drawn, unique_suffix};
 use dipper_sql::charter::session::VarValue;
 use dipper_sql::functions::LostValues;
+use dipper_sql::functions::datetime::Zone;
+use dipper_sql::insert_values::apart;
 use dipper_store::catalog::{ExternalTable, PartitionValues};
 use dipper_text::source::Compression;
 use futures::StreamExt;
@@ -78,6 +80,8 @@ struct Target {
     wanted: usize,
     /// Counts values that do not fit and become NULL; `None`: they are errors.
     lost: Option<Arc<LostValues>>,
+    /// The zone of the session.
+    zone: Option<Zone>,
     access: FileAccess,
     made: Arc<MadeDirectories>,
 }
@@ -178,6 +182,7 @@ impl Target {
             sources,
             wanted,
             lost: (!strict).then(|| Arc::clone(&context.lost)),
+            zone: Zone::parse(&context.variables.time_zone()),
             access: context.engine.options.access.clone(),
             made: Arc::default(),
         })
@@ -192,7 +197,7 @@ impl Target {
         for (i, source) in self.sources.iter().enumerate() {
             let field = if i < own { &self.file_schema.fields()[i] } else { &self.partitions.columns()[i - own] };
             let array = match source {
-                Source::Query(at) => cast(batch.column(*at), field, self.lost.as_deref())?,
+                Source::Query(at) => cast(batch.column(*at), field, self.lost.as_deref(), self.zone)?,
                 Source::Constant(value) => value.to_array_of_size(rows)?,
                 Source::Null => new_null_array(field.data_type(), rows),
             };
@@ -224,7 +229,7 @@ async fn write(
     target: Arc<Target>,
     overwrite: bool,
 ) -> Result<u64> {
-    let planned = query::plan(context, source, Some(&params)).await?;
+    let planned = query::plan(context, &apart(source.clone()), Some(&params)).await?;
     check_width(target.wanted, planned.logical.schema().fields().len())?;
     let physical = planned.physical().await?;
     let streams = execute_stream_partitioned(physical, dipper_exec::quota::task_context(&planned.state))?;

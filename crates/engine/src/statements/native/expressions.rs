@@ -15,7 +15,7 @@ use crate::session::Session;
 pub(crate) fn now(session: &Session) -> Now {
     // `SET time_zone` accepts only valid names and offsets.
     let zone = Zone::parse(&session.variables.time_zone()).unwrap_or(Zone::Fixed(0));
-    Now::new(zone.to_local(chrono::Utc::now().timestamp_micros()))
+    Now::new(chrono::Utc::now().timestamp_micros(), zone)
 }
 
 /// Converts a value to an expression of a query.

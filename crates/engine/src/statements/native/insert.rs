@@ -122,7 +122,7 @@ async fn insert_once(
         Some(rows) => Given::Rows(rows),
         None => {
             let source = with_defaults(insert, state.schema())?;
-            Given::Query(insert_values::prepare(source.as_ref(), &types, |at| default_expr(columns[at], &now))?)
+            Given::Query(insert_values::prepare(source.as_ref(), types.len(), |at| default_expr(columns[at], &now))?)
         }
     };
     let mut target = Target::new(session.engine.native.get(table.id).await?, state, shape);
