@@ -49,6 +49,7 @@ mod once;
 mod one_row;
 pub mod operators;
 mod order_aliases;
+mod outer_fields;
 mod ranges;
 pub(crate) mod rewrite;
 mod row_comparisons;
@@ -253,6 +254,7 @@ pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepare
     let headers = names::name_items(&mut ast, &query.items, &names);
     alias_columns::complete(&mut ast, query.ansi_quotes, context)?;
     joins::explicit(&mut ast, query.ansi_quotes, context)?;
+    outer_fields::access(&mut ast, query.ansi_quotes, context)?;
     wide_marks::mark(&mut ast, query.ansi_quotes, context)?;
     order_aliases::rename(&mut ast);
     names::refuse_duplicates(&ast)?;

@@ -1,0 +1,195 @@
+//! Fields of columns of an outer query: `t.s.x` in a subquery of `SELECT .. FROM t`, or in LATERAL.
+//!
+//! The planner finds `t.s` in an outer query, but no `t.s.x`. So the fields are taken by accesses here: `(t.s).x`. Names
+//! that the FROM around them has stay as they are, as do those that no outer query has.
+
+use dipper_dialect::error::SqlError;
+use dipper_dialect::walk::{self, Change, Look};
+use sqlparser::ast::{AccessExpr, Expr, Ident, Query, Select, SelectItem, TableFactor, TableWithJoins, Value};
+
+use super::scope::{Columns, Environment, same};
+use super::session::Context;
+use super::tables;
+
+/// Rewrites the names of such fields.
+///
+/// # Errors
+/// The error of a table that cannot be read.
+pub(super) fn access(query: &mut Query, ansi_quotes: bool, context: &Context<'_>) -> Result<(), SqlError> {
+    if !may_have_some(query) {
+        return Ok(());
+    }
+    let environment = Environment::of(query, ansi_quotes, context);
+    walk::change(query, &mut Accesses { environment, scopes: Vec::new() })
+}
+
+/// Whether there is a query in the query, and a name of several parts: names of columns alone, or with their table, are
+/// left to the planner.
+fn may_have_some(query: &Query) -> bool {
+    #[derive(Default)]
+    struct Find {
+        queries: usize,
+        names: bool,
+    }
+    impl Look for Find {
+        fn query(&mut self, _: &Query) -> Result<(), SqlError> {
+            self.queries += 1;
+            Ok(())
+        }
+
+        fn expr(&mut self, expr: &Expr) -> Result<(), SqlError> {
+            self.names |=
+                self.queries > 1 && matches!(expr, Expr::CompoundIdentifier(_) | Expr::CompoundFieldAccess { .. });
+            Ok(())
+        }
+    }
+    let mut find = Find::default();
+    // Looking cannot fail.
+    let _ = walk::look(query, &mut find);
+    find.names
+}
+
+/// What the FROM of a SELECT has.
+struct Scope {
+    /// The names that qualify its columns.
+    tables: Vec<String>,
+    /// Its columns; `None` if they are not known.
+    columns: Columns,
+}
+
+impl Scope {
+    fn has_table(&self, name: &Ident) -> bool {
+        self.tables.iter().any(|table| *table == name.value)
+    }
+
+    fn has_column(&self, name: &Ident) -> bool {
+        self.columns.iter().flatten().any(|column| same(&column.name, &name.value))
+    }
+
+    /// The number of names that make a column of this FROM, if others that are its fields follow.
+    fn column_of(&self, names: &[&Ident]) -> Option<usize> {
+        let parts = match names {
+            // A table may be qualified by its database, and that by its catalog.
+            [_, _, table, _, _, ..] if self.has_table(table) && !self.has_table(names[0]) => 4,
+            [_, table, _, _, ..] if self.has_table(table) && !self.has_table(names[0]) => 3,
+            [table, _, ..] if self.has_table(table) => 2,
+            [column, _, ..] if self.has_column(column) => 1,
+            _ => return None,
+        };
+        (names.len() > parts).then_some(parts)
+    }
+
+    /// Whether the first of some names is one of this FROM, or may be one.
+    fn may_have(&self, names: &[&Ident]) -> bool {
+        let is_qualified = matches!(names, [_, table, _, _, ..] if self.has_table(table));
+        let has = |name: &&Ident| self.has_table(name) || self.has_column(name);
+        is_qualified || self.columns.is_none() || names.first().is_some_and(has)
+    }
+}
+
+struct Accesses<'a> {
+    environment: Environment<'a>,
+    /// The scopes of the open queries, innermost last.
+    scopes: Vec<Scope>,
+}
+
+impl Accesses<'_> {
+    /// Returns how many of the names make a column of an outer query, whose fields the others are.
+    fn outer(&self, names: &[&Ident]) -> Option<usize> {
+        let (inner, outer) = self.scopes.split_last()?;
+        if inner.may_have(names) {
+            return None;
+        }
+        for scope in outer.iter().rev() {
+            match scope.column_of(names) {
+                Some(parts) => return Some(parts),
+                None if scope.may_have(names) => return None,
+                None => {}
+            }
+        }
+        None
+    }
+}
+
+impl Change for Accesses<'_> {
+    fn query(&mut self, query: &mut Query) -> Result<(), SqlError> {
+        self.environment.enter(query)?;
+        self.scopes.push(Scope { tables: Vec::new(), columns: Some(Vec::new()) });
+        Ok(())
+    }
+
+    fn after_query(&mut self, _: &mut Query) -> Result<(), SqlError> {
+        self.scopes.pop();
+        self.environment.leave();
+        Ok(())
+    }
+
+    fn select(&mut self, select: &mut Select) -> Result<(), SqlError> {
+        let mut scope = Scope { tables: Vec::new(), columns: self.environment.from(&select.from)? };
+        select.from.iter().for_each(|tables| push_names(tables, &mut scope.tables));
+        if let Some(place) = self.scopes.last_mut() {
+            *place = scope;
+        }
+        // A column keeps the name that its last part gives it.
+        for item in &mut select.projection {
+            if let SelectItem::UnnamedExpr(expr @ Expr::CompoundIdentifier(_)) = item
+                && let Expr::CompoundIdentifier(names) = &*expr
+                && self.outer(&names.iter().collect::<Vec<_>>()).is_some()
+                && let Some(alias) = names.last().cloned()
+            {
+                let expr = std::mem::replace(expr, Expr::value(Value::Null));
+                *item = SelectItem::ExprWithAlias { expr, alias };
+            }
+        }
+        Ok(())
+    }
+
+    fn expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
+        match expr {
+            Expr::CompoundIdentifier(names) => {
+                let Some(parts) = self.outer(&names.iter().collect::<Vec<_>>()) else { return Ok(()) };
+                let fields = names.split_off(parts);
+                *expr = accessed(std::mem::take(names), fields, Vec::new());
+            }
+            // This is `t.s.x[1]`, whose names are accesses already.
+            Expr::CompoundFieldAccess { root, access_chain } => {
+                let Expr::Identifier(first) = root.as_ref() else { return Ok(()) };
+                let name = |access: &AccessExpr| match access {
+                    AccessExpr::Dot(Expr::Identifier(name)) => Some(name.clone()),
+                    _ => None,
+                };
+                let mut names = vec![first.clone()];
+                names.extend(access_chain.iter().map_while(name));
+                let Some(parts) = self.outer(&names.iter().collect::<Vec<_>>()) else { return Ok(()) };
+                let rest = access_chain.split_off(names.len() - 1);
+                let fields = names.split_off(parts);
+                *expr = accessed(names, fields, rest);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Builds the access to fields of a column, and what follows it.
+fn accessed(mut column: Vec<Ident>, fields: Vec<Ident>, rest: Vec<AccessExpr>) -> Expr {
+    let root = match column.len() {
+        1 => Expr::Identifier(column.swap_remove(0)),
+        _ => Expr::CompoundIdentifier(column),
+    };
+    let field = |name: Ident| AccessExpr::Dot(Expr::value(Value::SingleQuotedString(name.value)));
+    let access_chain = fields.into_iter().map(field).chain(rest).collect();
+    Expr::CompoundFieldAccess { root: Box::new(root), access_chain }
+}
+
+/// Adds the names of the tables of a join, also of those in parentheses.
+fn push_names(tables: &TableWithJoins, names: &mut Vec<String>) {
+    let factors = std::iter::once(&tables.relation).chain(tables.joins.iter().map(|join| &join.relation));
+    for factor in factors {
+        match factor {
+            TableFactor::NestedJoin { table_with_joins, alias: None } => push_names(table_with_joins, names),
+            TableFactor::NestedJoin { alias: Some(alias), .. } => names.push(alias.name.value.clone()),
+            other => names.extend(tables::visible_name(other).map(|name| name.value)),
+        }
+    }
+}
