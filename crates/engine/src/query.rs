@@ -370,6 +370,10 @@ async fn planned_over(
         e => e,
     })?;
     let logical = with_types(&state, logical, params.is_none())?;
+    if logical.schema().fields().is_empty() {
+        // MySQL's protocol has no rows without columns.
+        return Err(EngineError::invalid("the query has no columns: files of empty JSON objects or lines have none"));
+    }
     let headers = prepared.headers(logical.schema().fields().iter().map(|f| f.name().as_str()));
     Ok(Planned { state, logical, headers, warnings: prepared.warnings, is_long })
 }

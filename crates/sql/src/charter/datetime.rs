@@ -8,7 +8,7 @@ use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
-use dipper_base::calendar;
+use dipper_base::calendar::{self, LAST_MICROSECOND};
 use dipper_base::types::SqlType;
 
 use crate::class::DATETIME;
@@ -17,9 +17,6 @@ use crate::metadata::TYPE_KEY;
 
 /// The function's name.
 pub const ROUND_NAME: &str = "dipper_datetime";
-
-/// The last microsecond of the year 9999.
-const LAST: i64 = 253_402_300_799_999_999;
 
 /// The first microsecond of the year 0.
 const FIRST: i64 = -62_167_219_200_000_000;
@@ -30,7 +27,7 @@ pub fn within_calendar(array: &ArrayRef) -> ArrayRef {
     match array.data_type() {
         DataType::Date32 => {
             let days = array.as_primitive::<Date32Type>();
-            let calendar = FIRST / DAY_MICROS..=LAST / DAY_MICROS;
+            let calendar = FIRST / DAY_MICROS..=LAST_MICROSECOND / DAY_MICROS;
             let has = |day: i32| calendar.contains(&i64::from(day));
             match days.values().iter().all(|day| has(*day)) {
                 true => Arc::clone(array),
@@ -39,7 +36,7 @@ pub fn within_calendar(array: &ArrayRef) -> ArrayRef {
         }
         DataType::Timestamp(TimeUnit::Microsecond, None) => {
             let times = array.as_primitive::<TimestampMicrosecondType>();
-            let has = |time: i64| (FIRST..=LAST).contains(&time);
+            let has = |time: i64| (FIRST..=LAST_MICROSECOND).contains(&time);
             match times.values().iter().all(|time| has(*time)) {
                 true => Arc::clone(array),
                 false => Arc::new(times.unary_opt::<_, TimestampMicrosecondType>(|time| has(time).then_some(time))),
