@@ -59,7 +59,7 @@ struct Scope {
 
 impl Scope {
     fn has_table(&self, name: &Ident) -> bool {
-        self.tables.iter().any(|table| *table == name.value)
+        self.tables.contains(&name.value)
     }
 
     fn has_column(&self, name: &Ident) -> bool {
