@@ -13,6 +13,7 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Aggregate, BinaryExpr, Expr, Filter, Join, JoinType, LogicalPlan};
 use datafusion::optimizer::optimizer::ApplyOrder;
+use datafusion::optimizer::simplify_expressions::simplify_predicates;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 /// DataFusion's rule, given only the conditions that it may move, each in the form of [`literal_right`].
@@ -57,7 +58,14 @@ impl KeepAbove {
             turned |= literal_right.transformed;
             literal_right.data
         });
-        let (kept, moved): (Vec<Expr>, Vec<Expr>) = conditions.partition(|c| stays_above(c, &below));
+        let mut conditions: Vec<Expr> = conditions.collect();
+        // DataFusion makes FALSE of `c = 0 AND c = 3`, and moves FALSE down. Here FALSE is found to stay above.
+        let simpler = simplify_predicates(conditions.clone())?;
+        if simpler.len() < conditions.len() {
+            turned = true;
+            conditions = simpler;
+        }
+        let (kept, moved): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(|c| stays_above(c, &below));
         let Some(kept) = conjunction(kept) else {
             let Some(moved) = conjunction(moved).filter(|_| turned) else {
                 return self.0.rewrite(LogicalPlan::Filter(filter), config);
@@ -65,7 +73,12 @@ impl KeepAbove {
             let plan = self.0.rewrite(LogicalPlan::Filter(Filter::try_new(moved, below)?), config)?;
             return Ok(Transformed::yes(plan.data));
         };
-        let Some(moved) = conjunction(moved) else { return Ok(Transformed::no(LogicalPlan::Filter(filter))) };
+        let Some(moved) = conjunction(moved) else {
+            return Ok(match turned {
+                true => Transformed::yes(LogicalPlan::Filter(Filter::try_new(kept, below)?)),
+                false => Transformed::no(LogicalPlan::Filter(filter)),
+            });
+        };
         let moved = self.0.rewrite(LogicalPlan::Filter(Filter::try_new(moved, below)?), config)?;
         let (left, input) = match moved.data {
             LogicalPlan::Filter(left) => (left.predicate.and(kept), left.input),
