@@ -250,7 +250,7 @@ impl crate::chain::State for TableState {
     type Change = TableChange;
     type Error = Refused;
     type Part = Part;
-    const FORMAT: u16 = 3;
+    const FORMAT: u16 = 4;
 
     fn parts(&self) -> Vec<Arc<Shared<Part>>> {
         self.segments.parts().to_vec()
