@@ -33,8 +33,10 @@ fn shape(strict: bool) -> Shape {
         negated: Vec::new(),
         strict,
         always: Vec::new(),
+        targets: schema.fields().iter().cloned().collect(),
         output: schema,
         rounded: vec![(0, 0)],
+        zone: None,
     }
 }
 
@@ -94,7 +96,7 @@ fn rejected_values_are_shown_and_long_ones_cut() {
 #[test]
 fn columns_without_a_source_get_what_the_kind_of_load_says() {
     let table = table();
-    let now = Now::new(0);
+    let now = Now::new(0, Zone::Fixed(0));
     let of = |column: &TableColumn, merge_type, update_mode| {
         let request = StreamLoadRequest { merge_type, update_mode, ..StreamLoadRequest::default() };
         unnamed(column, &table, &request, &now).map_err(|e| e.message)
@@ -175,7 +177,7 @@ fn kinds_of_loads_need_their_kinds_of_tables() {
 
 #[test]
 fn defaults_of_absent_fields_have_the_type_that_is_read() {
-    let now = Now::new(0);
+    let now = Now::new(0, Zone::Fixed(0));
     let shown = |column: &TableColumn, read_as: &DataType| {
         let value = default_of(column, read_as, &now).unwrap();
         value.map(|array| (array.data_type().clone(), arrow::util::display::array_value_to_string(&array, 0).unwrap()))

@@ -1,5 +1,6 @@
 //! What is recognised as a look-up, and the rows that it means beside those of the condition as it is written.
 
+use dipper_base::types::SqlType;
 use dipper_dialect::parser::{ParseOptions, parse};
 use dipper_dialect::statement::Statement;
 use dipper_store::table::schema::{DELETE_SIGN, Model};

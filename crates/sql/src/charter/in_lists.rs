@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::expr::InList;
-use datafusion::logical_expr::{BinaryExpr, Cast, Expr, Operator, TryCast, lit};
+use datafusion::logical_expr::{BinaryExpr, Cast, Expr, Operator, TryCast, Volatility, lit};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::scalar::ScalarValue;
 
@@ -71,8 +71,29 @@ fn always(x: Expr) -> Expr {
 /// # Errors
 /// An error of the simplifier.
 pub fn settle(expr: Expr, wanted: Wanted, simplifier: &ExprSimplifier) -> Result<Expr> {
+    let expr = with_constants(expr, simplifier)?;
     let simplifier = about_several(&expr)?.then_some(simplifier);
     Settling { simplifier }.settle(expr, wanted)
+}
+
+/// Evaluates constants such as `TIMESTAMP '2024-01-01 00:00:00'`, so that items that will be literals are treated as such.
+fn with_constants(expr: Expr, simplifier: &ExprSimplifier) -> Result<Expr> {
+    let is_constant = |e: &Expr| {
+        let is_known = |e: &Expr| match e {
+            Expr::Literal(..) | Expr::Cast(_) | Expr::TryCast(_) => true,
+            Expr::ScalarFunction(f) => f.func.signature().volatility == Volatility::Immutable,
+            _ => false,
+        };
+        e.exists(|e| Ok(!is_known(e))).map(|found| !found)
+    };
+    let evaluated = expr.transform_down(|e| {
+        let may_be = matches!(e, Expr::Cast(_) | Expr::TryCast(_) | Expr::ScalarFunction(_));
+        match may_be && is_constant(&e)? {
+            true => Ok(Transformed::new(simplifier.simplify(e)?, true, TreeNodeRecursion::Jump)),
+            false => Ok(Transformed::no(e)),
+        }
+    })?;
+    Ok(evaluated.data)
 }
 
 /// Whether lists and comparisons are about different expressions that could be the same after simplification.
