@@ -87,7 +87,9 @@ use dipper_dialect::walk;
 use sqlparser::ast::{GroupByExpr, Query, Select, TableFactor};
 
 pub use crate::metadata::{DIGITS_KEY, TYPE_KEY};
+pub(crate) use casts::cast_values;
 use casts::{CharterRule, Stage};
+pub(crate) use compare::comparison_type;
 pub use declared::digits_of;
 pub use names::visible as visible_name;
 use session::{Context, TableRef, VarValue};

@@ -15,8 +15,7 @@ use super::datetime::DAY_MICROS;
 use super::datetime::arith::{Unit, add_micros, add_months, simple_unit};
 use super::func::{DATETIME, Def, Ret, common_type, def};
 use super::growth::bytes_of;
-use crate::charter::casts::cast_values;
-use crate::charter::compare::comparison_type;
+use crate::charter::{cast_values, comparison_type};
 use crate::type_text::Sql;
 
 /// Functions of this file.
