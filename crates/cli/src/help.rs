@@ -86,7 +86,11 @@ mod tests {
         assert!(help("").expect("help").contains("Usage: dipper"));
         assert!(help("server").expect("help").contains("--mysql-port"));
         assert!(help("sql").expect("help").contains("dipper help sql TOPIC"));
-        assert!(help("sql create table").expect("help").starts_with("CREATE TABLE\n\nCREATE [OR REPLACE] [TEMPORARY] TABLE"));
+        assert!(
+            help("sql create table")
+                .expect("help")
+                .starts_with("CREATE TABLE\n\nCREATE [OR REPLACE] [TEMPORARY] TABLE")
+        );
         assert!(help("sql CONCAT").expect("help").contains("Arguments: "));
         assert!(help("sql query_timeout").expect("help").contains("Default: 900"));
         assert!(help("sql create").expect("help").contains("  CREATE VIEW\n"));
