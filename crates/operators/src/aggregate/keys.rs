@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{
-    Array, ArrayRef, BinaryArray, BinaryViewArray, BooleanArray, StringArray, StringViewArray, make_array,
-};
+use arrow_array::{Array, ArrayRef, BinaryArray, BinaryViewArray, BooleanArray, StringViewArray, make_array};
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType};
 
 use super::layout::{Layout, Place};
 use super::texts::{SHORT, TextColumn, Texts, length};
+use super::utf8::strings;
 use super::{NULL_BITS, hash};
 
 /// The bits of the first word that say which keys are NULL.
@@ -260,7 +259,7 @@ pub(super) fn column<'a>(
                 DataType::Utf8View => match concatenated(texts.clone()) {
                     // All texts together are checked to be UTF-8 many times faster than one after the other.
                     Ok((offsets, values)) => {
-                        let whole = StringArray::try_new(offsets, values, nulls)?;
+                        let whole = strings(offsets, values, nulls)?;
                         Ok(Arc::new(StringViewArray::from(&whole)))
                     }
                     Err(_) => {
@@ -274,7 +273,7 @@ pub(super) fn column<'a>(
                 }
                 DataType::Utf8 => {
                     let (offsets, values) = concatenated(texts)?;
-                    Ok(Arc::new(StringArray::try_new(offsets, values, nulls)?))
+                    Ok(Arc::new(strings(offsets, values, nulls)?))
                 }
                 _ => {
                     let (offsets, values) = concatenated(texts)?;

@@ -26,6 +26,7 @@ mod states;
 #[cfg(test)]
 mod tests;
 mod texts;
+mod utf8;
 
 pub use group::{Grouper, Records};
 pub use layout::{Aggregate, Function, Layout};
