@@ -288,7 +288,7 @@ pub fn infer_sample(
     for bytes in far.iter().filter(|_| trusts_far) {
         table.read_far(bytes, &dialect);
     }
-    let null_values = table.null_values();
+    let null_values = table.null_values(true);
     let (dates, ambiguous_dates) = table.date_order(hints.dates);
     dialect.dates = dates;
     dialect.header = match hints.header {
@@ -303,6 +303,7 @@ pub fn infer_sample(
             named > 0 && (named == hints.types.len() || table.has_header(&null_values, dates))
         }
     };
+    let null_values = table.null_values(dialect.header);
     let kinds = table.kinds(dialect.header, &null_values, dates);
     dialect.null_values = null_values;
     dialect.trim = hints.trim.unwrap_or(false);

@@ -425,3 +425,24 @@ fn one_bad_quote_among_many_rows_changes_nothing() {
         assert_eq!(columns(&guess)[1].1, "STRING");
     }
 }
+
+#[test]
+fn figures_and_words_for_null_are_no_names() {
+    for text in [
+        "1,N/A\n2,3\n3,4\n",
+        "1,-\n2,3\n",
+        "1,007\n2,3\n",
+        "1,12345678901234567890123456789012345678901234567890\n2,3\n",
+        "NA\n2\n3\n",
+        "1,2024-13-45\n2,2024-01-01\n",
+        "-99,+1.5\n1,2\n",
+    ] {
+        let guess = guess(text);
+        assert!(!guess.dialect.header, "{text}");
+    }
+    let nulls = guess("1,N/A\n2,3\n3,4\n");
+    assert_eq!(columns(&nulls).into_iter().map(|(_, of)| of).collect::<Vec<_>>(), ["BIGINT", "BIGINT"]);
+    for text in ["id,NA\n2,3\n", "name,year,2024\nx,3,4\n", "\"N/A\"\n2\n3\n", "#,7z\n1,2\n", "Größe\n1\n", "a-1\n1\n"] {
+        assert!(guess(text).dialect.header, "{text}");
+    }
+}

@@ -346,14 +346,15 @@ impl Table {
 
     /// Returns the words to read as NULL: the given ones, or else the empty field, `\N` if it occurs, and other words
     /// if they are all that keeps a column from being numbers or dates. `NA`, `-` and the like are left alone if a text
-    /// column has them too: there they may be values.
-    pub fn null_values(&self) -> Vec<Vec<u8>> {
+    /// column has them too: there they may be values. With a header, the first record counts no more.
+    pub fn null_values(&self, header: bool) -> Vec<Vec<u8>> {
         if let Some(given) = &self.given_nulls {
             return given.clone();
         }
+        let columns = self.data_columns(header);
         let mut nulls = vec![Vec::new()];
         for (i, word) in NULL_WORDS.iter().enumerate().skip(1) {
-            let here = || self.columns.iter().filter(|column| column.markers & (1 << i) != 0);
+            let here = || columns.iter().filter(|column| column.markers & (1 << i) != 0);
             let typed = here().any(|column| column.seen && column.mask != 0);
             let text = here().any(|column| column.seen && column.mask == 0);
             if here().next().is_some() && (i < SURE_MARKERS || (typed && (i < LIKELY_MARKERS || !text))) {
@@ -396,6 +397,9 @@ impl Table {
                 continue;
             }
             typed = true;
+            if !may_name(value, *quoted) {
+                continue;
+            }
             let mut with_first = *column;
             with_first.add(value.as_bytes(), *quoted, self.given_nulls.as_deref());
             if matches!(with_first.kind(null_values, dates), Kind::Text) {
@@ -413,16 +417,24 @@ impl Table {
 
     /// Returns the kinds of the columns; without a header the first record is data too.
     pub fn kinds(&self, header: bool, null_values: &[Vec<u8>], dates: DateOrder) -> Vec<Kind> {
-        let mut first = self.first.iter();
-        self.columns
-            .iter()
-            .map(|column| {
-                let mut column = *column;
-                if let (Some((value, quoted)), false) = (first.next(), header) {
-                    column.add(value.as_bytes(), *quoted, self.given_nulls.as_deref());
-                }
-                column.kind(null_values, dates)
-            })
-            .collect()
+        self.data_columns(header).iter().map(|column| column.kind(null_values, dates)).collect()
     }
+
+    /// Returns the columns; without a header the first record is data too.
+    fn data_columns(&self, header: bool) -> Vec<Column> {
+        let mut columns = self.columns.clone();
+        for (column, (value, quoted)) in columns.iter_mut().zip(&self.first).filter(|_| !header) {
+            column.add(value.as_bytes(), *quoted, self.given_nulls.as_deref());
+        }
+        columns
+    }
+}
+
+/// Whether a value can be the name of a column. Words for NULL are none, nor are numbers, also those that are text to
+/// the types here, such as 007 and numbers of fifty digits.
+fn may_name(value: &str, quoted: bool) -> bool {
+    let is_figure = |b: u8| b.is_ascii_digit() || b" +-.,:/".contains(&b);
+    let is_number = value.bytes().any(|b| b.is_ascii_digit()) && value.bytes().all(is_figure);
+    let is_null = !quoted && null_word(value.as_bytes()).is_some();
+    !is_number && !is_null
 }
