@@ -24,4 +24,5 @@ pub mod passing;
 pub mod pool;
 pub mod tables;
 pub mod tools;
+mod type_words;
 mod words;

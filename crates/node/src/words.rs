@@ -1,5 +1,7 @@
 //! Rewrites DataFusion's messages in SQL terms.
 
+use crate::type_words::{has_names, in_sql};
+
 /// Removes from a message what only developers of DataFusion understand: its names of types, and dumps of expression
 /// trees.
 pub fn plain(message: &str) -> String {
@@ -27,7 +29,8 @@ pub fn plain(message: &str) -> String {
         return in_sql(message);
     }
     let known = wrong_arguments(message).or_else(|| wrong_field(message)).or_else(|| no_cast(message));
-    known.or_else(|| no_regex(message)).unwrap_or_else(|| message.to_string())
+    let known = known.or_else(|| no_regex(message));
+    known.unwrap_or_else(|| if has_names(message) { in_sql(message) } else { message.to_string() })
 }
 
 /// Rewrites the error of an unsupported cast. `None` for other messages.
@@ -67,45 +70,6 @@ fn wrong_field(message: &str) -> Option<String> {
     Some(format!("the STRUCT has no field '{field}'; DESC of the table shows those that it has"))
 }
 
-/// Replaces DataFusion's names of types by those of SQL.
-fn in_sql(text: &str) -> String {
-    const NAMES: &[(&str, &str)] = &[
-        ("Boolean", "BOOLEAN"),
-        ("Int8", "TINYINT"),
-        ("Int16", "SMALLINT"),
-        ("Int32", "INT"),
-        ("Int64", "BIGINT"),
-        ("UInt64", "BIGINT UNSIGNED"),
-        ("Float32", "FLOAT"),
-        ("Float64", "DOUBLE"),
-        ("Utf8", "STRING"),
-        ("LargeUtf8", "STRING"),
-        ("Utf8View", "STRING"),
-        ("Binary", "BINARY"),
-        ("BinaryView", "BINARY"),
-        ("Date32", "DATE"),
-        ("Decimal128", "DECIMAL"),
-        ("Decimal256", "DECIMAL"),
-        ("List", "ARRAY"),
-        ("Struct", "STRUCT"),
-        ("Map", "MAP"),
-        ("Null", "NULL"),
-    ];
-    let mut out = String::with_capacity(text.len());
-    let text = text.replace("Timestamp(µs)", "DATETIME").replace("Timestamp(µs, \"UTC\")", "DATETIME");
-    let mut rest = text.as_str();
-    while !rest.is_empty() {
-        let is_word = |c: char| c.is_alphanumeric() || c == '_';
-        let end = rest.find(|c: char| !is_word(c)).unwrap_or(rest.len());
-        let (word, behind) = rest.split_at(end);
-        out.push_str(NAMES.iter().find(|(name, _)| *name == word).map_or(word, |(_, sql)| *sql));
-        let next = behind.find(is_word).unwrap_or(behind.len());
-        out.push_str(&behind[..next]);
-        rest = &behind[next..];
-    }
-    out
-}
-
 /// Rewrites DataFusion's message about the arguments of a call, which mentions internals and calls itself a bug, to say
 /// what the call has and what its function takes. `None` for other messages.
 fn wrong_arguments(message: &str) -> Option<String> {
@@ -139,7 +103,7 @@ mod tests {
         let message = "Internal error: Function 'f' failed to match any signature, errors: Error during planning: x.\n\
             This issue was likely caused by a bug. No function matches the given name and argument types 'f(Utf8View, List(Int32))'. \
             You might need to add explicit type casts.\n\tCandidate functions:\n\tf(String, String)\n\tf(Any)";
-        let expected = "function f does not take (STRING, ARRAY(INT)); it takes (String, String) or (Any)";
+        let expected = "function f does not take (STRING, ARRAY<INT>); it takes (String, String) or (Any)";
         assert_eq!(wrong_arguments(message).as_deref(), Some(expected));
         let message = "Execution error: Function 'f' user-defined coercion failed with: Error during planning: f takes \
             one argument, found 0. No function matches the given name and argument types 'f()'. You might need to add \
@@ -170,7 +134,7 @@ mod tests {
             ),
             (
                 "Cannot access field at argument 2: type List(Utf8View) is not Struct, Map, or Null",
-                "a value of type ARRAY(STRING) has",
+                "a value of type ARRAY<STRING> has",
             ),
             (
                 "Cannot access field at argument 1: type Timestamp(µs) is not Struct, Map, or Null",
