@@ -18,7 +18,9 @@ use dipper_exec::native::NativeProvider;
 use dipper_exec::on_cpu::{on_cpu, panicked};
 use dipper_exec::quota::task_context;
 use dipper_exec::rules::correlated::outer_columns;
+use dipper_exec::shared::share;
 use dipper_sql::charter::compute::{ComputeColumns, ItemPlanner};
+use dipper_sql::charter::hidden::may_name_one;
 use dipper_sql::charter::session::{Context, VarValue};
 use dipper_sql::charter::wide::{PickColumns, Picking, WIDE};
 use dipper_sql::charter::{prepare_query, visible_name};
@@ -319,7 +321,7 @@ pub(crate) async fn plan(
     params: Option<&[VarValue]>,
 ) -> Result<Planned> {
     let naming;
-    let context = match query.text.to_ascii_uppercase().contains(HIDDEN_PREFIX) {
+    let context = match may_name_one(&query.text) {
         true if !context.hidden_columns => {
             naming = Arc::new(QueryContext { hidden_columns: true, ..context.as_ref().clone() });
             &naming
@@ -404,7 +406,7 @@ impl ItemPlanner for Items<'_> {
 
 async fn planned_by(state: &SessionState, query: Query) -> datafusion::error::Result<LogicalPlan> {
     let statement = sqlparser::ast::Statement::Query(Box::new(query));
-    state.statement_to_plan(DfStatement::Statement(Box::new(statement))).await
+    share(state.statement_to_plan(DfStatement::Statement(Box::new(statement))).await?)
 }
 
 /// Makes a plan that returns rows that are already in memory.
@@ -429,9 +431,6 @@ fn with_types(state: &SessionState, plan: LogicalPlan, open: bool) -> Result<Log
 fn analyzed(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?)
 }
-
-/// Prefix of the names of hidden columns. A query whose text contains it sees all hidden columns.
-const HIDDEN_PREFIX: &str = "__DORIS_";
 
 /// Combines the settings of this session and the tables of this query with the functions and rules that all sessions
 /// share.

@@ -21,6 +21,8 @@ use dipper_sql::charter::compute::{ComputeColumns, Item, narrowed, simplified};
 use dipper_sql::charter::wide::PickColumns;
 use dipper_sql::functions::ask_for_copies;
 
+use crate::shared::Sharing;
+
 /// DataFusion's planner, extended by the plan nodes of the charter.
 #[derive(Debug)]
 pub struct Planner;
@@ -28,7 +30,8 @@ pub struct Planner;
 #[async_trait]
 impl QueryPlanner for Planner {
     async fn create_physical_plan(&self, logical: &LogicalPlan, state: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
-        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(Picks)]);
+        let planner =
+            DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(Picks), Arc::new(Sharing::default())]);
         planner.create_physical_plan(logical, state).await
     }
 }

@@ -178,7 +178,7 @@ pub(super) async fn plan(
         columns.iter().map(|c| place(c).expect("the shape has what is needed")).collect::<Vec<_>>()
     });
     let columns = super::residual::columns(context, query).await?;
-    // If a query names a hidden column anywhere, `*` shows all hidden columns.
+    // The planner sees all hidden columns of a query that names one.
     if places.as_ref().is_some_and(|places| places.len() != columns.len()) {
         return no(Some("the query names a hidden column".into()));
     }

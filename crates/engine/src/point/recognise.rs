@@ -439,7 +439,7 @@ impl<'q> Lookup<'q> {
             Item::Column(c) => std::slice::from_ref(c),
             Item::Expression(columns) => columns.as_slice(),
         });
-        // A query that names one hidden column sees all of them.
+        // The planner sees all hidden columns of such a query, and leaves them out of `*`.
         if items.contains(&Item::All) && named.chain(&extra_columns).any(|c| schema.columns[*c].hidden) {
             return Err(no("the query names a hidden column beside *"));
         }

@@ -33,6 +33,7 @@ pub(crate) mod declared;
 mod derived;
 mod grouping_keys;
 mod having;
+pub mod hidden;
 pub mod in_lists;
 pub mod interval;
 mod join_conditions;
@@ -254,6 +255,9 @@ pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepare
     names::bare_calls(&mut ast, &names);
     let warnings = names::quoted_column_warnings(&ast, &names);
     let headers = names::name_items(&mut ast, &query.items, &names);
+    if hidden::may_name_one(&query.text) {
+        hidden::leave_out(&mut ast, query.ansi_quotes, context)?;
+    }
     alias_columns::complete(&mut ast, query.ansi_quotes, context)?;
     joins::explicit(&mut ast, query.ansi_quotes, context)?;
     outer_fields::access(&mut ast, query.ansi_quotes, context)?;

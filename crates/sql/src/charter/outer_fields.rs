@@ -1,7 +1,10 @@
-//! Fields of columns of an outer query: `t.s.x` in a subquery of `SELECT .. FROM t`, or in LATERAL.
+//! Names in a subquery, or in LATERAL, that mean columns of an outer query and that the planner does not find there.
 //!
-//! The planner finds `t.s` in an outer query, but no `t.s.x`. So the fields are taken by accesses here: `(t.s).x`. Names
-//! that the FROM around them has stay as they are, as do those that no outer query has.
+//! - The planner finds `t.s` in an outer query, but no field `t.s.x`. So the fields are taken by accesses: `(t.s).x`.
+//! - The planner takes `a.k` for a field of `a` if the inner query has a column `a`, even where that column is a number
+//!   and `a` is a table of the outer query. So the name gets a qualifier more.
+//!
+//! Names that the FROM around them has stay as they are, as do those that no outer query has.
 
 use dipper_dialect::error::SqlError;
 use dipper_dialect::walk::{self, Change, Look};
@@ -49,21 +52,41 @@ fn may_have_some(query: &Query) -> bool {
     find.names
 }
 
+/// A database of no table: the planner compares databases only with tables whose database is known.
+const ANY_DATABASE: &str = "\u{1}";
+
+/// A name that qualifies columns.
+struct Table {
+    name: String,
+    /// What stands before the name in the FROM: a database, or a catalog and a database.
+    before: Vec<Ident>,
+}
+
 /// What the FROM of a SELECT has.
 struct Scope {
     /// The names that qualify its columns.
-    tables: Vec<String>,
+    tables: Vec<Table>,
     /// Its columns; `None` if they are not known.
     columns: Columns,
 }
 
 impl Scope {
+    fn table(&self, name: &Ident) -> Option<&Table> {
+        self.tables.iter().find(|table| table.name == name.value)
+    }
+
     fn has_table(&self, name: &Ident) -> bool {
-        self.tables.contains(&name.value)
+        self.table(name).is_some()
     }
 
     fn has_column(&self, name: &Ident) -> bool {
         self.columns.iter().flatten().any(|column| same(&column.name, &name.value))
+    }
+
+    /// Whether the name is that of a column, and columns of this name have no fields.
+    fn has_plain_column(&self, name: &Ident) -> bool {
+        let mut named = self.columns.iter().flatten().filter(|column| same(&column.name, &name.value)).peekable();
+        named.peek().is_some() && named.all(|column| !column.has_fields)
     }
 
     /// The number of names that make a column of this FROM, if others that are its fields follow.
@@ -109,6 +132,34 @@ impl Accesses<'_> {
         }
         None
     }
+
+    /// Returns what has to stand before names of a table of an outer query, because the planner would take the first one
+    /// for a column of the innermost query. That column has no fields, so it is not meant.
+    fn covered(&self, names: &[&Ident]) -> Option<Vec<Ident>> {
+        let (inner, outer) = self.scopes.split_last()?;
+        let [first, _, ..] = names else { return None };
+        if inner.has_table(first) || !inner.has_plain_column(first) {
+            return None;
+        }
+        for scope in outer.iter().rev() {
+            match scope.table(first) {
+                Some(table) if table.before.is_empty() => return Some(vec![Ident::with_quote('"', ANY_DATABASE)]),
+                Some(table) => return Some(table.before.clone()),
+                None if scope.may_have(names) && !scope.has_plain_column(first) => return None,
+                None => {}
+            }
+        }
+        None
+    }
+
+    /// Gives names of a table of an outer query the qualifier that they need, see [`Accesses::covered`]. Returns how
+    /// many of the names are those of the column.
+    fn uncover(&self, names: &mut Vec<Ident>) -> Option<usize> {
+        let before = self.covered(&names.iter().collect::<Vec<_>>())?;
+        let parts = before.len() + 2;
+        names.splice(..0, before);
+        Some(parts)
+    }
 }
 
 impl Change for Accesses<'_> {
@@ -134,7 +185,8 @@ impl Change for Accesses<'_> {
         for item in &mut select.projection {
             if let SelectItem::UnnamedExpr(expr @ Expr::CompoundIdentifier(_)) = item
                 && let Expr::CompoundIdentifier(names) = &*expr
-                && self.outer(&names.iter().collect::<Vec<_>>()).is_some()
+                && let written = names.iter().collect::<Vec<_>>()
+                && (self.outer(&written).is_some() || self.covered(&written).is_some())
                 && let Some(alias) = names.last().cloned()
             {
                 let expr = std::mem::replace(expr, Expr::value(Value::Null));
@@ -147,9 +199,12 @@ impl Change for Accesses<'_> {
     fn expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
         match expr {
             Expr::CompoundIdentifier(names) => {
-                let Some(parts) = self.outer(&names.iter().collect::<Vec<_>>()) else { return Ok(()) };
+                let outer = self.outer(&names.iter().collect::<Vec<_>>());
+                let Some(parts) = outer.or_else(|| self.uncover(names)) else { return Ok(()) };
                 let fields = names.split_off(parts);
-                *expr = accessed(std::mem::take(names), fields, Vec::new());
+                if !fields.is_empty() {
+                    *expr = accessed(std::mem::take(names), fields, Vec::new());
+                }
             }
             // This is `t.s.x[1]`, whose names are accesses already.
             Expr::CompoundFieldAccess { root, access_chain } => {
@@ -160,8 +215,10 @@ impl Change for Accesses<'_> {
                 };
                 let mut names = vec![first.clone()];
                 names.extend(access_chain.iter().map_while(name));
-                let Some(parts) = self.outer(&names.iter().collect::<Vec<_>>()) else { return Ok(()) };
-                let rest = access_chain.split_off(names.len() - 1);
+                let written = names.len();
+                let outer = self.outer(&names.iter().collect::<Vec<_>>());
+                let Some(parts) = outer.or_else(|| self.uncover(&mut names)) else { return Ok(()) };
+                let rest = access_chain.split_off(written - 1);
                 let fields = names.split_off(parts);
                 *expr = accessed(names, fields, rest);
             }
@@ -183,13 +240,23 @@ fn accessed(mut column: Vec<Ident>, fields: Vec<Ident>, rest: Vec<AccessExpr>) -
 }
 
 /// Adds the names of the tables of a join, also of those in parentheses.
-fn push_names(tables: &TableWithJoins, names: &mut Vec<String>) {
+fn push_names(tables: &TableWithJoins, names: &mut Vec<Table>) {
     let factors = std::iter::once(&tables.relation).chain(tables.joins.iter().map(|join| &join.relation));
     for factor in factors {
         match factor {
             TableFactor::NestedJoin { table_with_joins, alias: None } => push_names(table_with_joins, names),
-            TableFactor::NestedJoin { alias: Some(alias), .. } => names.push(alias.name.value.clone()),
-            other => names.extend(tables::visible_name(other).map(|name| name.value)),
+            TableFactor::NestedJoin { alias: Some(alias), .. } => {
+                names.push(Table { name: alias.name.value.clone(), before: Vec::new() });
+            }
+            other => {
+                let before = match other {
+                    TableFactor::Table { name, alias: None, .. } => {
+                        name.0.iter().rev().skip(1).rev().filter_map(|part| part.as_ident()).cloned().collect()
+                    }
+                    _ => Vec::new(),
+                };
+                names.extend(tables::visible_name(other).map(|name| Table { name: name.value, before }));
+            }
         }
     }
 }

@@ -12,6 +12,7 @@ use sqlparser::ast::{
     SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins,
 };
 
+use super::hidden::HIDDEN_PREFIX;
 use super::names::{own_name, visible};
 use super::session::{Context, Schemas, TableRef};
 use super::tables;
@@ -24,6 +25,8 @@ pub(super) struct Column {
     pub(super) value: Expr,
     /// Whether several columns were merged into this one.
     pub(super) merged: bool,
+    /// Whether the column has fields, or may have some.
+    pub(super) has_fields: bool,
 }
 
 impl Column {
@@ -186,6 +189,45 @@ impl Environment<'_> {
         Ok(Some(all))
     }
 
+    /// Returns the names of the hidden columns of the tables in FROM, or of the one with this qualifier.
+    ///
+    /// # Errors
+    /// The error of a table that cannot be read.
+    pub(super) fn hidden(
+        &mut self,
+        from: &[TableWithJoins],
+        table: Option<&ObjectName>,
+    ) -> Result<Vec<String>, SqlError> {
+        let name = table.and_then(|table| table.0.last()).and_then(|part| part.as_ident());
+        let mut hidden: Vec<String> = Vec::new();
+        let mut open: Vec<&TableFactor> = Vec::new();
+        from.iter().for_each(|tables| push_factors(tables, &mut open));
+        while let Some(factor) = open.pop() {
+            if let TableFactor::NestedJoin { table_with_joins, .. } = factor {
+                push_factors(table_with_joins, &mut open);
+                continue;
+            }
+            let is_asked =
+                name.is_none_or(|name| tables::visible_name(factor).is_some_and(|visible| visible.value == name.value));
+            // Other queries show no hidden column that they do not name.
+            if is_asked && matches!(factor, TableFactor::Table { .. }) && !self.is_expression(factor) {
+                let columns = self.factor(factor)?.into_iter().flatten().map(|column| column.name);
+                hidden.extend(columns.filter(|name| name.starts_with(HIDDEN_PREFIX)));
+            }
+        }
+        Ok(hidden)
+    }
+
+    /// Whether a table of FROM is a common table expression.
+    fn is_expression(&self, factor: &TableFactor) -> bool {
+        match self.table_ref(factor) {
+            Some(TableRef::Named { name, maybe_cte: true, .. }) => {
+                self.visible.iter().any(|(visible, _)| visible == name.object())
+            }
+            _ => false,
+        }
+    }
+
     /// Returns the columns of the table of FROM with this qualifier.
     fn qualified(&mut self, from: &[TableWithJoins], table: &ObjectName) -> Result<Option<Vec<String>>, SqlError> {
         let Some(name) = table.0.last().and_then(|part| part.as_ident()) else { return Ok(None) };
@@ -228,6 +270,7 @@ impl Environment<'_> {
     /// # Errors
     /// The errors of [`Environment::joined`]; the error of [`Schemas::resolve`] if the table cannot be read.
     pub(super) fn factor(&mut self, factor: &TableFactor) -> Result<Columns, SqlError> {
+        let mut plain: HashSet<String> = HashSet::new();
         let (names, alias) = match factor {
             TableFactor::Table { alias, .. } => {
                 let Some(table) = self.table_ref(factor) else { return Ok(None) };
@@ -239,7 +282,10 @@ impl Environment<'_> {
                 };
                 let names = match expression {
                     Some((_, columns)) => columns.clone(),
-                    None => self.schemas.resolve(&table)?.map(|found| found.columns),
+                    None => self.schemas.resolve(&table)?.map(|found| {
+                        plain = found.without_fields.into_iter().collect();
+                        found.columns
+                    }),
                 };
                 (names, alias)
             }
@@ -254,10 +300,12 @@ impl Environment<'_> {
             alias.iter().flat_map(|a| &a.columns).map(|column| column.name.value.clone()).collect();
         let qualifier = qualifier(factor);
         Ok(names.map(|names| {
-            let columns = renamed(names, &named).into_iter().map(|name| Column {
+            let has_fields: Vec<bool> = names.iter().map(|name| !plain.contains(name)).collect();
+            let columns = renamed(names, &named).into_iter().zip(has_fields).map(|(name, has_fields)| Column {
                 value: reference(&qualifier, &name),
                 name,
                 merged: false,
+                has_fields,
             });
             columns.collect()
         }))
@@ -392,6 +440,7 @@ pub(super) fn merged_names(
         Some(JoinConstraint::Natural) => {
             let (Some(left), Some(right)) = (left, right) else { return Err(unknown()) };
             let common = left.iter().filter(|column| right.iter().any(|other| other.is(&column.name)));
+            let common = common.filter(|column| !column.name.starts_with(HIDDEN_PREFIX));
             Ok(Some(common.map(|column| column.name.clone()).collect()))
         }
         _ => Ok(None),
@@ -430,7 +479,7 @@ pub(super) fn merge(
             J::FullOuter(_) => call("coalesce", vec![l.value.clone(), r.value.clone()]),
             _ => l.value.clone(),
         };
-        columns.push(Column { name: l.name.clone(), value, merged: true });
+        columns.push(Column { name: l.name.clone(), value, merged: true, has_fields: l.has_fields || r.has_fields });
     }
     match shown(operator) {
         Shown::Left => return Ok((pairs, left)),
