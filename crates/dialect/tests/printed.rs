@@ -91,6 +91,8 @@ prop_compose! {
         ]),
     ) -> ColumnDef {
         let not_null = not_null || auto_increment.is_some();
+        // The empty value of QUANTILE_STATE has no name.
+        let default = default.filter(|d| data_type != SqlType::QuantileState || *d != DefaultValue::Empty);
         ColumnDef { name, data_type, comment, not_null, key, aggregate, auto_increment, default, on_update, generated }
     }
 }

@@ -88,10 +88,12 @@ fn with_constants(expr: Expr, simplifier: &ExprSimplifier) -> Result<Expr> {
     };
     let evaluated = expr.transform_down(|e| {
         let may_be = matches!(e, Expr::Cast(_) | Expr::TryCast(_) | Expr::ScalarFunction(_));
-        match may_be && is_constant(&e)? {
-            true => Ok(Transformed::new(simplifier.simplify(e)?, true, TreeNodeRecursion::Jump)),
-            false => Ok(Transformed::no(e)),
+        if !may_be || !is_constant(&e)? {
+            return Ok(Transformed::no(e));
         }
+        // A constant that fails has to fail where it is evaluated.
+        let value = simplifier.simplify(e.clone()).unwrap_or(e);
+        Ok(Transformed::new(value, true, TreeNodeRecursion::Jump))
     })?;
     Ok(evaluated.data)
 }

@@ -442,7 +442,8 @@ fn figures_and_words_for_null_are_no_names() {
     }
     let nulls = guess("1,N/A\n2,3\n3,4\n");
     assert_eq!(columns(&nulls).into_iter().map(|(_, of)| of).collect::<Vec<_>>(), ["BIGINT", "BIGINT"]);
-    for text in ["id,NA\n2,3\n", "name,year,2024\nx,3,4\n", "\"N/A\"\n2\n3\n", "#,7z\n1,2\n", "Größe\n1\n", "a-1\n1\n"] {
+    for text in ["id,NA\n2,3\n", "name,year,2024\nx,3,4\n", "\"N/A\"\n2\n3\n", "#,7z\n1,2\n", "Größe\n1\n", "a-1\n1\n"]
+    {
         assert!(guess(text).dialect.header, "{text}");
     }
 }
