@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arrow::array::RecordBatchOptions;
 use arrow::array::timezone::Tz;
-use arrow::datatypes::{DataType, Schema, SchemaRef};
+use arrow::datatypes::{Schema, SchemaRef};
 use arrow::ipc::reader::StreamReader;
 use arrow::record_batch::RecordBatch;
 use dipper_node::error::{EngineError, ErrorKind, Result};
 use parking_lot::Mutex;
 
-use crate::parquet::{WALL_CLOCK, wall_clock};
+use crate::plain;
 use crate::source::{Numbers, Origin, Piece};
 
 /// First bytes of an Arrow file, a format that is read from its end.
@@ -65,12 +65,9 @@ impl ArrowBody {
             return Err(failed("it is an Arrow file (Feather); write it in the stream format, or as parquet"));
         }
         let batches = StreamReader::try_new(body, None).map_err(failed)?;
-        let local = |f: &arrow::datatypes::FieldRef| match (zone, f.data_type()) {
-            (Some(_), DataType::Timestamp(_, Some(_))) => Arc::new(f.as_ref().clone().with_data_type(WALL_CLOCK)),
-            _ => Arc::clone(f),
-        };
-        let schema = Arc::new(Schema::new(batches.schema().fields().iter().map(local).collect::<Vec<_>>()));
-        Ok(ArrowBody { batches, zone, schema })
+        let schema =
+            batches.schema().fields().iter().map(|field| plain::field(field, zone)).collect::<Result<Vec<_>>>()?;
+        Ok(ArrowBody { batches, zone, schema: Arc::new(Schema::new(schema)) })
     }
 
     /// Returns the schema of the body.
@@ -107,10 +104,8 @@ impl ArrowRows {
         let Some(batch) = batches.next() else { return Ok(None) };
         let batch = batch.map_err(failed)?;
         let rows = batch.num_rows();
-        let column = |at: &usize| match self.zone {
-            Some(zone) => wall_clock(batch.column(*at), zone),
-            None => Ok(Arc::clone(batch.column(*at))),
-        };
+        let own = batch.schema();
+        let column = |at: &usize| plain::column(own.field(*at), batch.column(*at), self.zone);
         let columns = self.places.iter().map(column).collect::<Result<Vec<_>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;

@@ -17,7 +17,7 @@
 //! | [`filters`] | what happens to the bytes of `LOAD DATA` before they are read? |
 //! | [`host`], [`shaper`] | what does a load need from the program that knows users and SQL? |
 //! | [`job`], `work` | what happens to the bytes of a load? |
-//! | [`source`], `json`, `parquet`, `arrow_stream` | which rows does a body hold? |
+//! | [`source`], `json`, `parquet`, `arrow_stream`, `plain` | which rows does a body hold? |
 //! | [`body_rows`], [`head`] | which rows and columns does a body have that a statement reads? |
 //! | `unseen` | which rows are left out because their keys are there? |
 //! | `condition` | which column decides whether a row replaces the one that is there? |
@@ -52,6 +52,7 @@ pub mod loads;
 pub mod op;
 pub mod outcome;
 mod parquet;
+mod plain;
 pub mod records;
 pub mod request;
 pub mod shaper;

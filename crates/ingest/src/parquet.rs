@@ -8,23 +8,20 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use arrow::array::RecordBatchOptions;
 use arrow::array::timezone::Tz;
-use arrow::array::{ArrayRef, AsArray, RecordBatchOptions};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit, TimestampMicrosecondType};
+use arrow::datatypes::{DataType, Fields, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
-use chrono::{DateTime, Offset, TimeZone};
 use dipper_node::error::{EngineError, ErrorKind, Result};
 use parking_lot::Mutex;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
+use parquet::basic::LogicalType;
 
+use crate::plain;
 use crate::source::{Numbers, Origin, Piece};
-
-/// Type of timestamps without a zone.
-pub(crate) const WALL_CLOCK: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
 /// Rows per batch.
 const BATCH_ROWS: usize = 8192;
@@ -35,6 +32,8 @@ pub(crate) struct ParquetBody {
     metadata: ArrowReaderMetadata,
     /// Time zone to which timestamps that are adjusted to UTC are converted; `None` leaves them in UTC.
     zone: Option<Tz>,
+    /// The columns of the file.
+    own: Fields,
     /// Schema of the rows that [`ParquetRows`] returns.
     schema: SchemaRef,
 }
@@ -81,12 +80,9 @@ impl ParquetBody {
             file.write_all(&buffer[..n]).map_err(|e| spooling(&e))?;
         }
         let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(failed)?;
-        let local = |f: &Arc<Field>| match (zone, f.data_type()) {
-            (Some(_), DataType::Timestamp(_, Some(_))) => Arc::new(f.as_ref().clone().with_data_type(WALL_CLOCK)),
-            _ => Arc::clone(f),
-        };
-        let schema = Arc::new(Schema::new(metadata.schema().fields().iter().map(local).collect::<Vec<_>>()));
-        Ok(ParquetBody { file, metadata, zone, schema })
+        let own = with_uuids(&metadata);
+        let schema = own.iter().map(|field| plain::field(field, zone)).collect::<Result<Vec<_>>>()?;
+        Ok(ParquetBody { file, metadata, zone, own, schema: Arc::new(Schema::new(schema)) })
     }
 
     /// Returns the schema of the body.
@@ -152,10 +148,13 @@ impl ParquetRows {
         let schema = batch.schema();
         let places = self.names.iter().map(|n| Ok(schema.index_of(n)?)).collect::<Result<Vec<_>>>()?;
         let batch = batch.project(&places)?;
-        let Some(zone) = self.body.zone else { return Ok(batch) };
         let wanted = self.names.iter().map(|n| Ok(self.body.schema.field_with_name(n)?.clone()));
         let wanted = Arc::new(Schema::new(wanted.collect::<Result<Vec<_>>>()?));
-        let columns = batch.columns().iter().map(|c| wall_clock(c, zone)).collect::<Result<Vec<_>>>()?;
+        let columns = self.names.iter().zip(batch.columns()).map(|(name, column)| {
+            let own = self.body.own.iter().find(|field| field.name() == name);
+            own.map_or(Ok(Arc::clone(column)), |own| plain::column(own, column, self.body.zone))
+        });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         Ok(RecordBatch::try_new_with_options(wanted, columns, &options)?)
     }
@@ -165,18 +164,23 @@ impl ParquetRows {
     }
 }
 
-/// Converts timestamps that are adjusted to UTC to local time in a zone; other columns stay unchanged.
-pub(crate) fn wall_clock(column: &ArrayRef, zone: Tz) -> Result<ArrayRef> {
-    if !matches!(column.data_type(), DataType::Timestamp(_, Some(_))) {
-        return Ok(Arc::clone(column));
-    }
-    let utc = cast(column, &WALL_CLOCK)?;
-    let local = |us: i64| {
-        let at = DateTime::from_timestamp_micros(us)?;
-        let offset = zone.offset_from_utc_datetime(&at.naive_utc()).fix().local_minus_utc();
-        us.checked_add(i64::from(offset) * 1_000_000)
+/// Returns the columns of a file. Those that are UUIDs by Parquet's type say so as Arrow's do.
+fn with_uuids(metadata: &ArrowReaderMetadata) -> Fields {
+    let parquet = metadata.parquet_schema();
+    let is_uuid = |at: usize| {
+        let leaf = (0..parquet.num_columns()).find(|leaf| parquet.get_column_root_idx(*leaf) == at);
+        leaf.is_some_and(|leaf| parquet.column(leaf).logical_type_ref() == Some(&LogicalType::Uuid))
     };
-    Ok(Arc::new(utc.as_primitive::<TimestampMicrosecondType>().unary_opt::<_, TimestampMicrosecondType>(local)))
+    let fields = metadata.schema().fields().iter().enumerate();
+    let marked = fields.map(|(at, field)| match field.data_type() {
+        DataType::FixedSizeBinary(16) if is_uuid(at) => {
+            let mut metadata = field.metadata().clone();
+            metadata.insert(plain::EXTENSION.to_string(), plain::UUID.to_string());
+            Arc::new(field.as_ref().clone().with_metadata(metadata))
+        }
+        _ => Arc::clone(field),
+    });
+    marked.collect()
 }
 
 /// Returns the body's spelling of columns that are named without regard to case.

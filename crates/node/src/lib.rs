@@ -19,6 +19,7 @@
 pub mod disk;
 pub mod error;
 pub mod files;
+pub mod instants;
 pub mod location;
 pub mod passing;
 pub mod pool;

@@ -2,14 +2,22 @@
 
 use std::sync::Arc;
 
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::DataType;
 use datafusion::catalog::TableProvider;
 use datafusion::catalog::view::ViewTable;
 use datafusion::datasource::provider_as_source;
+use datafusion::error::Result as DfResult;
 use datafusion::functions_aggregate::expr_fn::{max, min};
 use datafusion::functions_aggregate::first_last::last_value_udaf;
-use datafusion::logical_expr::{Expr, ExprFunctionExt, LogicalPlanBuilder, cast, col, ident};
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ExprFunctionExt, LogicalPlanBuilder, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility, col, ident,
+};
 use dipper_node::error::{EngineError, ErrorKind, Result};
 use dipper_sql::charter::aggregates::sum;
+use dipper_sql::charter::checked::out_of_range;
 use dipper_sql::functions::{bitmap_union, hll_union, quantile_union};
 use dipper_store::table::schema::{Aggregate, TableColumn, TableSchema};
 
@@ -26,7 +34,7 @@ pub fn merged(addressed: NativeProvider) -> Result<Arc<dyn TableProvider>> {
     let shown: Vec<Expr> = (definition.columns.iter())
         .map(|c| match c.aggregate {
             // SUM(INT) is wider than its column.
-            Some(Aggregate::Sum) => cast(ident(&c.name), c.data_type.to_arrow()).alias(&c.name),
+            Some(Aggregate::Sum) => Total::of(c).call(vec![ident(&c.name)]).alias(&c.name),
             _ => ident(&c.name),
         })
         .collect();
@@ -63,4 +71,57 @@ fn aggregate(definition: &TableSchema, column: &TableColumn) -> Result<Expr> {
         }
     };
     Ok(merged.alias(&column.name))
+}
+
+/// The total of a SUM column in the type of the column. A total that does not fit is an error, as in a merge of
+/// segments.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Total {
+    column: String,
+    /// The SQL type of the column.
+    sql: String,
+    to: DataType,
+    signature: Signature,
+}
+
+impl Total {
+    fn of(column: &TableColumn) -> ScalarUDF {
+        ScalarUDF::new_from_impl(Total {
+            column: column.name.clone(),
+            sql: column.data_type.to_string(),
+            to: column.data_type.to_arrow(),
+            signature: Signature::any(1, Volatility::Immutable),
+        })
+    }
+}
+
+impl ScalarUDFImpl for Total {
+    fn name(&self) -> &str {
+        "dipper_total"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> DfResult<DataType> {
+        Ok(self.to.clone())
+    }
+
+    fn simplify(&self, mut args: Vec<Expr>, info: &SimplifyContext) -> DfResult<ExprSimplifyResult> {
+        Ok(match info.get_data_type(&args[0])? == self.to {
+            true => ExprSimplifyResult::Simplified(args.swap_remove(0)),
+            false => ExprSimplifyResult::Original(args),
+        })
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
+        let totals = args.args[0].to_array(args.number_rows)?;
+        let options = CastOptions { safe: false, ..CastOptions::default() };
+        let cast = cast_with_options(&totals, &self.to, &options).map_err(|_| {
+            let Total { column, sql, .. } = self;
+            out_of_range(format!("column {column}: a SUM is out of range for {sql}; give the column a wider type"))
+        })?;
+        Ok(ColumnarValue::Array(cast))
+    }
 }

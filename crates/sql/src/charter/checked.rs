@@ -54,7 +54,7 @@ impl Checked {
 }
 
 /// Returns MySQL's error for a result that leaves its type: 1690, SQLSTATE 22003.
-pub(crate) fn out_of_range(message: String) -> DataFusionError {
+pub fn out_of_range(message: String) -> DataFusionError {
     DataFusionError::External(Box::new(SqlError { code: 1690, sqlstate: "22003", message, position: None }))
 }
 
