@@ -226,12 +226,12 @@ impl Schemas for TableSet {
         match self.found.iter().find(|(reference, _)| reference == table).map(|(_, found)| found) {
             None => Ok(None),
             Some(Found::Table { catalog, database, table, provider }) => Ok(Some(ResolvedTable {
+                columns: provider.schema().fields().iter().map(|f| f.name().clone()).collect(),
                 // Names stay as written, so that `t.*` finds its table. Paths, older states and partitions of tables
                 // get the name under which they are registered.
                 reference: (database == FILES_SCHEMA || is_part)
                     .then(|| vec![catalog.clone(), database.clone(), table.clone()]),
                 place: (database != FILES_SCHEMA).then(|| [catalog.clone(), database.clone()]),
-                ..ResolvedTable::of(&provider.schema())
             })),
             Some(Found::Missing(_)) if matches!(table, TableRef::Named { maybe_cte: true, .. }) => Ok(None),
             Some(Found::Missing(e)) => {

@@ -1,8 +1,9 @@
 //! Names in a subquery, or in LATERAL, that mean columns of an outer query and that the planner does not find there.
 //!
 //! - The planner finds `t.s` in an outer query, but no field `t.s.x`. So the fields are taken by accesses: `(t.s).x`.
-//! - The planner takes `a.k` for a field of `a` if the inner query has a column `a`, even where that column is a number
-//!   and `a` is a table of the outer query. So the name gets a qualifier more.
+//! - The planner takes `a.k` for a member of `a` if the inner query has a column `a`, also where `a` is a table of the
+//!   outer query and `k` one of its columns. In SQL a qualified name is a column of a table wherever there is one. So the
+//!   name gets a qualifier more.
 //!
 //! Names that the FROM around them has stay as they are, as do those that no outer query has.
 
@@ -60,6 +61,14 @@ struct Table {
     name: String,
     /// What stands before the name in the FROM: a database, or a catalog and a database.
     before: Vec<Ident>,
+    /// Its columns; `None` if they are not known.
+    columns: Columns,
+}
+
+impl Table {
+    fn has_column(&self, name: &Ident) -> bool {
+        self.columns.iter().flatten().any(|column| same(&column.name, &name.value))
+    }
 }
 
 /// What the FROM of a SELECT has.
@@ -81,12 +90,6 @@ impl Scope {
 
     fn has_column(&self, name: &Ident) -> bool {
         self.columns.iter().flatten().any(|column| same(&column.name, &name.value))
-    }
-
-    /// Whether the name is that of a column, and columns of this name have no fields.
-    fn has_plain_column(&self, name: &Ident) -> bool {
-        let mut named = self.columns.iter().flatten().filter(|column| same(&column.name, &name.value)).peekable();
-        named.peek().is_some() && named.all(|column| !column.has_fields)
     }
 
     /// The number of names that make a column of this FROM, if others that are its fields follow.
@@ -133,23 +136,29 @@ impl Accesses<'_> {
         None
     }
 
-    /// Returns what has to stand before names of a table of an outer query, because the planner would take the first one
-    /// for a column of the innermost query. That column has no fields, so it is not meant.
+    /// Returns what has to stand before names of a column of an outer query, because the planner would take the first one
+    /// for a column of a query inside of that one.
     fn covered(&self, names: &[&Ident]) -> Option<Vec<Ident>> {
         let (inner, outer) = self.scopes.split_last()?;
-        let [first, _, ..] = names else { return None };
-        if inner.has_table(first) || !inner.has_plain_column(first) {
+        let [first, second, ..] = names else { return None };
+        if inner.has_table(first) {
             return None;
         }
+        let mut is_column = inner.has_column(first);
+        let mut table = None;
         for scope in outer.iter().rev() {
-            match scope.table(first) {
-                Some(table) if table.before.is_empty() => return Some(vec![Ident::with_quote('"', ANY_DATABASE)]),
-                Some(table) => return Some(table.before.clone()),
-                None if scope.may_have(names) && !scope.has_plain_column(first) => return None,
-                None => {}
+            table = scope.table(first);
+            if table.is_some() {
+                break;
             }
+            is_column |= scope.has_column(first);
         }
-        None
+        let table = table.filter(|_| is_column)?;
+        match table.before.as_slice() {
+            _ if !table.has_column(second) => None,
+            [] => Some(vec![Ident::with_quote('"', ANY_DATABASE)]),
+            before => Some(before.to_vec()),
+        }
     }
 
     /// Gives names of a table of an outer query the qualifier that they need, see [`Accesses::covered`]. Returns how
@@ -159,6 +168,30 @@ impl Accesses<'_> {
         let parts = before.len() + 2;
         names.splice(..0, before);
         Some(parts)
+    }
+
+    /// Adds the tables of a join, also those in parentheses.
+    fn push_tables(&mut self, tables: &TableWithJoins, found: &mut Vec<Table>) -> Result<(), SqlError> {
+        let factors = std::iter::once(&tables.relation).chain(tables.joins.iter().map(|join| &join.relation));
+        for factor in factors {
+            let (name, before) = match factor {
+                TableFactor::NestedJoin { table_with_joins, alias: None } => {
+                    self.push_tables(table_with_joins, found)?;
+                    continue;
+                }
+                TableFactor::NestedJoin { alias: Some(alias), .. } => (Some(alias.name.clone()), Vec::new()),
+                TableFactor::Table { name, alias: None, .. } => {
+                    let mut parts: Vec<Ident> = name.0.iter().filter_map(|part| part.as_ident()).cloned().collect();
+                    (parts.pop(), parts)
+                }
+                other => (tables::visible_name(other), Vec::new()),
+            };
+            if let Some(name) = name {
+                let columns = self.environment.factor(factor)?;
+                found.push(Table { name: name.value, before, columns });
+            }
+        }
+        Ok(())
     }
 }
 
@@ -177,7 +210,9 @@ impl Change for Accesses<'_> {
 
     fn select(&mut self, select: &mut Select) -> Result<(), SqlError> {
         let mut scope = Scope { tables: Vec::new(), columns: self.environment.from(&select.from)? };
-        select.from.iter().for_each(|tables| push_names(tables, &mut scope.tables));
+        for tables in &select.from {
+            self.push_tables(tables, &mut scope.tables)?;
+        }
         if let Some(place) = self.scopes.last_mut() {
             *place = scope;
         }
@@ -237,26 +272,4 @@ fn accessed(mut column: Vec<Ident>, fields: Vec<Ident>, rest: Vec<AccessExpr>) -
     let field = |name: Ident| AccessExpr::Dot(Expr::value(Value::SingleQuotedString(name.value)));
     let access_chain = fields.into_iter().map(field).chain(rest).collect();
     Expr::CompoundFieldAccess { root: Box::new(root), access_chain }
-}
-
-/// Adds the names of the tables of a join, also of those in parentheses.
-fn push_names(tables: &TableWithJoins, names: &mut Vec<Table>) {
-    let factors = std::iter::once(&tables.relation).chain(tables.joins.iter().map(|join| &join.relation));
-    for factor in factors {
-        match factor {
-            TableFactor::NestedJoin { table_with_joins, alias: None } => push_names(table_with_joins, names),
-            TableFactor::NestedJoin { alias: Some(alias), .. } => {
-                names.push(Table { name: alias.name.value.clone(), before: Vec::new() });
-            }
-            other => {
-                let before = match other {
-                    TableFactor::Table { name, alias: None, .. } => {
-                        name.0.iter().rev().skip(1).rev().filter_map(|part| part.as_ident()).cloned().collect()
-                    }
-                    _ => Vec::new(),
-                };
-                names.extend(tables::visible_name(other).map(|name| Table { name: name.value, before }));
-            }
-        }
-    }
 }

@@ -25,8 +25,6 @@ pub(super) struct Column {
     pub(super) value: Expr,
     /// Whether several columns were merged into this one.
     pub(super) merged: bool,
-    /// Whether the column has fields, or may have some.
-    pub(super) has_fields: bool,
 }
 
 impl Column {
@@ -270,7 +268,6 @@ impl Environment<'_> {
     /// # Errors
     /// The errors of [`Environment::joined`]; the error of [`Schemas::resolve`] if the table cannot be read.
     pub(super) fn factor(&mut self, factor: &TableFactor) -> Result<Columns, SqlError> {
-        let mut plain: HashSet<String> = HashSet::new();
         let (names, alias) = match factor {
             TableFactor::Table { alias, .. } => {
                 let Some(table) = self.table_ref(factor) else { return Ok(None) };
@@ -282,10 +279,7 @@ impl Environment<'_> {
                 };
                 let names = match expression {
                     Some((_, columns)) => columns.clone(),
-                    None => self.schemas.resolve(&table)?.map(|found| {
-                        plain = found.without_fields.into_iter().collect();
-                        found.columns
-                    }),
+                    None => self.schemas.resolve(&table)?.map(|found| found.columns),
                 };
                 (names, alias)
             }
@@ -300,12 +294,10 @@ impl Environment<'_> {
             alias.iter().flat_map(|a| &a.columns).map(|column| column.name.value.clone()).collect();
         let qualifier = qualifier(factor);
         Ok(names.map(|names| {
-            let has_fields: Vec<bool> = names.iter().map(|name| !plain.contains(name)).collect();
-            let columns = renamed(names, &named).into_iter().zip(has_fields).map(|(name, has_fields)| Column {
+            let columns = renamed(names, &named).into_iter().map(|name| Column {
                 value: reference(&qualifier, &name),
                 name,
                 merged: false,
-                has_fields,
             });
             columns.collect()
         }))
@@ -479,7 +471,7 @@ pub(super) fn merge(
             J::FullOuter(_) => call("coalesce", vec![l.value.clone(), r.value.clone()]),
             _ => l.value.clone(),
         };
-        columns.push(Column { name: l.name.clone(), value, merged: true, has_fields: l.has_fields || r.has_fields });
+        columns.push(Column { name: l.name.clone(), value, merged: true });
     }
     match shown(operator) {
         Shown::Left => return Ok((pairs, left)),

@@ -2,13 +2,9 @@
 
 use std::fmt;
 
-use arrow::datatypes::{Field, Schema};
 use dipper_dialect::error::SqlError;
 use dipper_dialect::statement::{Name, Properties, Scope};
 use sqlparser::ast;
-
-use crate::functions::{JSON, VARIANT};
-use crate::metadata::TYPE_KEY;
 
 /// The value of a variable or of a `?`.
 #[derive(Debug, Clone, PartialEq)]
@@ -192,30 +188,11 @@ pub enum TableRef {
 pub struct ResolvedTable {
     /// Column names, in order, as they are spelled in the table's Arrow schema.
     pub columns: Vec<String>,
-    /// The columns that have no fields: all but those of nested types, JSON and VARIANT. So `a.k` is no field of a column
-    /// `a` that is among them.
-    pub without_fields: Vec<String>,
     /// The name by which DataFusion's planner has to ask for the table, its parts in the order from catalog to table;
     /// `None` if it is the written name (only for [`TableRef::Named`]).
     pub reference: Option<Vec<String>>,
     /// The catalog and the database of the table, if it is in any.
     pub place: Option<[String; 2]>,
-}
-
-impl ResolvedTable {
-    /// Returns what the schema of a table says.
-    pub fn of(schema: &Schema) -> ResolvedTable {
-        let is_document = |field: &Field| field.metadata().get(TYPE_KEY).is_some_and(|t| t == JSON || t == VARIANT);
-        let has_fields = |field: &Field| field.data_type().is_nested() || is_document(field);
-        let names = |wanted: &dyn Fn(&Field) -> bool| {
-            schema.fields().iter().filter(|field| wanted(field)).map(|field| field.name().clone()).collect()
-        };
-        ResolvedTable {
-            columns: names(&|_| true),
-            without_fields: names(&|field| !has_fields(field)),
-            ..ResolvedTable::default()
-        }
-    }
 }
 
 /// A resolver of tables, which must be able to answer from memory: collect the references with [`super::table_refs`],

@@ -232,7 +232,7 @@ impl Schemas for OneResult {
         Ok(is_result.then(|| ResolvedTable {
             columns: self.columns.clone(),
             reference: Some([CATALOG, INFORMATION_SCHEMA, RESULT].map(String::from).to_vec()),
-            ..ResolvedTable::default()
+            place: None,
         }))
     }
 }
