@@ -60,7 +60,8 @@ pub(crate) enum Rows<'a> {
 }
 
 impl Chunk {
-    /// Assigns ends to records; drops empty lines and comments if the grammar says so.
+    /// Assigns ends to records; drops empty lines and comments if the grammar says so, and lines of blanks between
+    /// objects.
     pub(crate) fn new(found: Structure, block: TextBlock, grammar: &Grammar) -> Self {
         let Structure { file, offset, start, index, unterminated, line } = found;
         let mut chunk = Chunk {
@@ -112,7 +113,11 @@ impl Chunk {
             start = self.next_start(end, grammar);
             first = *line;
             let text = &bytes[record.start as usize..end as usize];
-            let blank = grammar.skip_empty && (text.is_empty() || text == b"\r" && grammar.ends == Ends::Feed);
+            let blank = match grammar.objects {
+                // Blanks are no object, nor are they wrong between objects.
+                true => text.trim_ascii().is_empty(),
+                false => grammar.skip_empty && (text.is_empty() || text == b"\r" && grammar.ends == Ends::Feed),
+            };
             let comment = grammar.comment.is_some() && text.first().copied() == grammar.comment;
             if !blank && !comment {
                 records.push(record);
