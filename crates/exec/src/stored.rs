@@ -82,7 +82,7 @@ pub fn stored(array: &ArrayRef, field: &Field, session: Option<Zone>) -> Result<
         )));
     };
     assert_eq!(cast.len(), array.len(), "a conversion keeps the rows");
-    let cast = datetime::within_calendar(&cast);
+    let cast = datetime::within_calendar(&cast)?;
     let misfits = match cast.null_count() > array.logical_null_count() {
         _ if from.is_nested() && to.is_nested() => {
             let lost = lost_parts(array, &cast);
@@ -255,8 +255,12 @@ pub fn no_column<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Engine
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{BooleanArray, Date32Array, Int64Array, StringViewArray, TimestampMicrosecondArray};
-    use arrow::datatypes::{Int32Type, TimeUnit};
+    use arrow::array::{
+        BooleanArray, Date32Array, Int64Array, ListArray, MapArray, StringViewArray, StructArray,
+        TimestampMicrosecondArray,
+    };
+    use arrow::buffer::OffsetBuffer;
+    use arrow::datatypes::{Fields, Int32Type, TimeUnit};
 
     use super::*;
 
@@ -312,5 +316,32 @@ mod tests {
         assert_eq!(misfits, [0, 3]);
         let (_, misfits) = stored(&days, &Field::new("t", datetime, true), None).unwrap();
         assert_eq!(misfits, [0, 3]);
+    }
+
+    #[test]
+    fn dates_inside_of_values_are_within_the_calendar() {
+        let days: ArrayRef = Arc::new(Date32Array::from(vec![Some(2_932_897), Some(0), None, Some(-719_529)]));
+        let offsets = || OffsetBuffer::<i32>::from_lengths([2, 1, 1]);
+        let item = Arc::new(Field::new_list_field(DataType::Date32, true));
+        let list: ArrayRef = Arc::new(ListArray::new(Arc::clone(&item), offsets(), Arc::clone(&days), None));
+        let (made, misfits) = stored(&list, &Field::new("l", list.data_type().clone(), true), None).unwrap();
+        assert_eq!(misfits, [0, 2]);
+        assert_eq!((made.null_count(), made.as_list::<i32>().values().null_count()), (0, 3));
+        let fields = Fields::from(vec![Field::new("l", list.data_type().clone(), true)]);
+        let parts: ArrayRef = Arc::new(StructArray::new(fields, vec![list], None));
+        let (_, misfits) = stored(&parts, &Field::new("s", parts.data_type().clone(), true), None).unwrap();
+        assert_eq!(misfits, [0, 2]);
+        // A map whose key is no date any more is NULL as a whole.
+        let pair = Fields::from(vec![
+            Field::new("keys", DataType::Date32, false),
+            Field::new("values", DataType::Date32, true),
+        ]);
+        let keys: ArrayRef = Arc::new(Date32Array::from(vec![2_932_897, 0, 1, 2]));
+        let pairs = StructArray::new(pair.clone(), vec![keys, days], None);
+        let entries = Arc::new(Field::new("entries", DataType::Struct(pair), false));
+        let maps: ArrayRef = Arc::new(MapArray::new(entries, offsets(), pairs, None, false));
+        let (made, misfits) = stored(&maps, &Field::new("m", maps.data_type().clone(), true), None).unwrap();
+        assert_eq!(misfits, [0, 2]);
+        assert_eq!((made.is_null(0), made.null_count()), (true, 1));
     }
 }

@@ -6,6 +6,7 @@
 
 pub(super) mod by_part;
 pub(super) mod lambda_calls;
+mod of_files;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use arrow::array::{
 use arrow::compute::CastOptions;
 use arrow::datatypes::{
     DECIMAL256_MAX_PRECISION, DataType, Date32Type, Decimal128Type, Decimal256Type, Field, FieldRef, Float32Type,
-    Float64Type, Int64Type, TimeUnit, TimestampMicrosecondType, i256,
+    Float64Type, Int64Type, TimeUnit, TimestampMicrosecondType, TimestampNanosecondType, i256,
 };
 use arrow::util::display::FormatOptions;
 use datafusion::common::config::ConfigOptions;
@@ -34,6 +35,8 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use dipper_base::address::{self, is_address};
 use dipper_base::floats;
+
+pub use of_files::FileCast;
 
 use super::declared::{self, digits_of};
 use super::shown::with_texts;
@@ -242,7 +245,7 @@ fn cast_array(array: &ArrayRef, to: &DataType, session: Option<Zone>, digits: Op
             addresses_of(array.as_fixed_size_binary().iter().map(|v| v.map(mapped)), to)
         }
         _ if by_part::is_by_part(array.data_type(), to) => {
-            by_part::cast(&array, to, by_part::Context { session, digits })
+            by_part::cast(&array, to, by_part::Context { session, digits, keeps_blanks: true })
         }
         (Class::Text, Class::Other) => nested::of_texts(array.as_string_view(), to),
         (Class::Text, class) => from_text(array.as_string_view(), class, to, session),
@@ -336,7 +339,11 @@ fn to_floats(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
 /// Powers of ten up to this exponent are exactly doubles.
 const EXACT_TENS: i8 = 22;
 
+/// Converts times of any unit to microseconds, rounded down; Arrow rounds times before 1970 up.
 fn as_micros(array: &ArrayRef) -> Result<TimestampMicrosecondArray> {
+    if let Some(nanos) = array.as_primitive_opt::<TimestampNanosecondType>() {
+        return Ok(nanos.unary(|time| time.div_euclid(1000)));
+    }
     let micros = safe(array, &DATETIME)?;
     Ok(micros.as_primitive::<TimestampMicrosecondType>().clone())
 }

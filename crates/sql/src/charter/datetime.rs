@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, StructArray};
 use arrow::datatypes::{DataType, Date32Type, Field, FieldRef, TimeUnit, TimestampMicrosecondType};
 use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::logical_expr::{
@@ -11,6 +11,7 @@ use datafusion::logical_expr::{
 use dipper_base::calendar::{self, LAST_MICROSECOND};
 use dipper_base::types::SqlType;
 
+use super::nested;
 use crate::class::DATETIME;
 use crate::functions::datetime::DAY_MICROS;
 use crate::metadata::TYPE_KEY;
@@ -22,8 +23,45 @@ pub const ROUND_NAME: &str = "dipper_datetime";
 const FIRST: i64 = -62_167_219_200_000_000;
 
 /// Removes dates and times outside of the years 0 to 9999, which the types DATE and DATETIME do not have and which files
-/// of others may have: they become NULL. Arrays of other types are returned as they are.
-pub fn within_calendar(array: &ArrayRef) -> ArrayRef {
+/// of others may have: they become NULL, also inside of nested values. A map is NULL if one of its keys is such a date.
+/// Arrays of other types are returned as they are.
+///
+/// # Errors
+/// None for arrays whose parts fit each other.
+pub fn within_calendar(array: &ArrayRef) -> Result<ArrayRef> {
+    let same = |before: &ArrayRef, after: &ArrayRef| Arc::ptr_eq(before, after);
+    match array.data_type() {
+        DataType::List(item) => {
+            let list = array.as_list::<i32>();
+            let values = within_calendar(list.values())?;
+            if same(list.values(), &values) {
+                return Ok(Arc::clone(array));
+            }
+            let (offsets, nulls) = (list.offsets().clone(), list.nulls().cloned());
+            Ok(Arc::new(ListArray::try_new(Arc::clone(item), offsets, values, nulls)?))
+        }
+        DataType::Map(..) => {
+            let maps = array.as_map();
+            let (keys, values) = (within_calendar(maps.keys())?, within_calendar(maps.values())?);
+            match same(maps.keys(), &keys) && same(maps.values(), &values) {
+                true => Ok(Arc::clone(array)),
+                false => nested::maps(maps, &keys, &values, array.data_type()),
+            }
+        }
+        DataType::Struct(fields) => {
+            let parts = array.as_struct();
+            let columns = parts.columns().iter().map(within_calendar).collect::<Result<Vec<_>>>()?;
+            if parts.columns().iter().zip(&columns).all(|(before, after)| same(before, after)) {
+                return Ok(Arc::clone(array));
+            }
+            let nulls = parts.nulls().cloned();
+            Ok(Arc::new(StructArray::try_new_with_length(fields.clone(), columns, nulls, parts.len())?))
+        }
+        _ => Ok(dates_within_calendar(array)),
+    }
+}
+
+fn dates_within_calendar(array: &ArrayRef) -> ArrayRef {
     match array.data_type() {
         DataType::Date32 => {
             let days = array.as_primitive::<Date32Type>();

@@ -1,7 +1,9 @@
 //! Texts of arrays, maps and structs, as clients are shown them: `["a", null]`, `{"k":1, "l":2}`, `{"field":"x"}`, with
 //! JSON's escapes in strings. Also such values read from texts, and any value as JSON.
 
+use std::collections::HashSet;
 use std::fmt::Write;
+use std::slice;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -11,6 +13,7 @@ use arrow::array::{
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, Fields};
+use arrow::row::{RowConverter, SortField};
 use datafusion::common::{Result, not_impl_datafusion_err};
 
 use super::casts::{cast_values, texts_of};
@@ -89,7 +92,7 @@ pub(super) fn of_texts(texts: &StringViewArray, to: &DataType) -> Result<ArrayRe
 }
 
 /// Gives maps the keys and values of another type, to which they have been cast. A map is NULL where a key did not
-/// convert, since keys are not NULL.
+/// convert, since keys are not NULL; of keys that became equal the last one stays.
 ///
 /// # Errors
 /// Arrow's error if the keys and values are not those of the type `to`.
@@ -101,10 +104,30 @@ pub(super) fn maps(maps: &MapArray, keys: &ArrayRef, values: &ArrayRef, to: &Dat
     let valid: Vec<bool> = (0..maps.len())
         .map(|row| maps.is_valid(row) && (keys.null_count() == 0 || span(row).all(|at| keys.is_valid(at))))
         .collect();
-    let rows = || (0..maps.len()).filter(|row| valid[*row]);
-    let picked: UInt64Array = rows().flat_map(span).map(|at| Some(at as u64)).collect();
-    let lengths = (0..maps.len()).map(|row| if valid[row] { span(row).len() } else { 0 });
-    let lengths = OffsetBuffer::from_lengths(lengths);
+    let several = (0..maps.len()).any(|row| valid[row] && span(row).len() > 1);
+    let compared = match several && !Arc::ptr_eq(keys, maps.keys()) {
+        true => {
+            let converter = RowConverter::new(vec![SortField::new(keys.data_type().clone())])?;
+            Some(converter.convert_columns(slice::from_ref(keys))?)
+        }
+        false => None,
+    };
+    let mut picked: Vec<u64> = Vec::with_capacity(keys.len());
+    let mut lengths = Vec::with_capacity(maps.len());
+    for row in 0..maps.len() {
+        let before = picked.len();
+        match &compared {
+            _ if !valid[row] => {}
+            Some(compared) if span(row).len() > 1 => {
+                let mut seen = HashSet::with_capacity(span(row).len());
+                picked.extend(span(row).rev().filter(|at| seen.insert(compared.row(*at))).map(|at| at as u64));
+                picked[before..].reverse();
+            }
+            _ => picked.extend(span(row).map(|at| at as u64)),
+        }
+        lengths.push(picked.len() - before);
+    }
+    let (picked, lengths) = (UInt64Array::from(picked), OffsetBuffer::from_lengths(lengths));
     let columns = vec![take(keys, &picked, None)?, take(values, &picked, None)?];
     let pairs = StructArray::try_new(parts.clone(), columns, None)?;
     let maps = MapArray::try_new(Arc::clone(entries), lengths, pairs, Some(NullBuffer::from(valid)), *sorted)?;

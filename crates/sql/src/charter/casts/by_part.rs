@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, StringViewArray, StructArray, new_null_array};
 use arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::common::{Result, ScalarValue, plan_datafusion_err};
+use datafusion::common::{Result, ScalarValue, plan_datafusion_err, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
@@ -24,6 +24,7 @@ use crate::class::{Class, DATETIME};
 use crate::functions::canonical;
 use crate::functions::datetime::zone::Zone;
 use crate::metadata::{DIGITS_KEY, TYPE_KEY};
+use crate::type_text::Sql;
 
 /// Name of the function behind `CAST(x AS ARRAY<...>)` and its like, where SQL's type says more than Arrow's.
 pub(in crate::charter) const NAME: &str = "dipper_cast_parts";
@@ -35,6 +36,8 @@ pub(super) struct Context {
     pub session: Option<Zone>,
     /// The digits of DATETIME values that become text.
     pub digits: Option<u8>,
+    /// Whether blanks at the end of `CHAR(n)` are kept.
+    pub keeps_blanks: bool,
 }
 
 /// Whether nested values of one type are cast to another part by part, because Arrow's cast would give other parts, or
@@ -48,6 +51,7 @@ pub(super) fn is_by_part(from: &DataType, to: &DataType) -> bool {
 /// Whether the cast of a part differs from Arrow's.
 fn has_own_cast(from: &DataType, to: &DataType) -> bool {
     match (from, to) {
+        _ if is_unlike(from, to) => true,
         (DataType::List(from), DataType::List(to)) => has_own_cast(from.data_type(), to.data_type()),
         (DataType::Struct(from), DataType::Struct(to)) => {
             from.len() == to.len()
@@ -56,21 +60,36 @@ fn has_own_cast(from: &DataType, to: &DataType) -> bool {
                     has_own_cast(from.data_type(), field.data_type())
                 })
         }
-        _ => differs(from, to),
+        // Nested types of other forms, such as those of large lists, are cast by Arrow.
+        _ => !(from.is_nested() && to.is_nested()) && differs(from, to),
     }
+}
+
+/// Whether one type is that of arrays, maps or structs, and the other that of another of these.
+fn is_unlike(from: &DataType, to: &DataType) -> bool {
+    let kind = |t: &DataType| match t {
+        DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => Some(0),
+        DataType::Map(..) => Some(1),
+        DataType::Struct(_) => Some(2),
+        _ => None,
+    };
+    matches!((kind(from), kind(to)), (Some(from), Some(to)) if from != to)
 }
 
 /// Casts nested values part by part.
 ///
 /// # Errors
-/// Arrow's error if it has no cast between the types of a part.
+/// Arrow's error if it has no cast between the types of a part; `Plan` if an array would become a map or a struct, and
+/// the like.
 pub(super) fn cast(array: &ArrayRef, to: &DataType, context: Context) -> Result<ArrayRef> {
     parts(array, to, None, context)
 }
 
 /// Casts values to a nested type, or to a part of one. `sql` is the part's SQL type, if it is known.
-fn parts(array: &ArrayRef, to: &DataType, sql: Option<&SqlType>, context: Context) -> Result<ArrayRef> {
+pub(super) fn parts(array: &ArrayRef, to: &DataType, sql: Option<&SqlType>, context: Context) -> Result<ArrayRef> {
     match (array.data_type(), to) {
+        // Arrow would make lists of one map or struct.
+        (from, to) if is_unlike(from, to) => plan_err!("cannot cast {} to {}", Sql(from), Sql(to)),
         (DataType::List(from), DataType::List(item)) => {
             let context = Context { digits: digits_of(from).or(context.digits), ..context };
             let sql = if let Some(SqlType::Array(item)) = sql { Some(item.as_ref()) } else { None };
@@ -129,11 +148,9 @@ fn part(array: &ArrayRef, to: &DataType, sql: Option<&SqlType>, context: Context
     };
     match sql {
         Some(SqlType::Char(Some(most)) | SqlType::Varchar(Some(most))) => {
-            let texts = plainly(&DataType::Utf8View)?;
             let most = usize::try_from(*most).unwrap_or(usize::MAX);
-            let cut = |text: &'_ str| text.char_indices().nth(most).map_or(text.len(), |(at, _)| at);
-            let texts = texts.as_string_view().iter().map(|text| text.map(|text| &text[..cut(text)]));
-            Ok(Arc::new(texts.collect::<StringViewArray>()))
+            let keeps_blanks = context.keeps_blanks || !matches!(sql, Some(SqlType::Char(_)));
+            Ok(cut(&plainly(&DataType::Utf8View)?, most, keeps_blanks))
         }
         Some(SqlType::DateTime(digits)) => Ok(rounded(&plainly(&DATETIME)?, *digits)),
         Some(SqlType::Json) if Class::of(array.data_type()) == Class::Text => {
@@ -144,6 +161,20 @@ fn part(array: &ArrayRef, to: &DataType, sql: Option<&SqlType>, context: Context
         Some(SqlType::Json) if !array.data_type().is_null() => Ok(Arc::new(nested::json(array, context.digits)?)),
         _ => plainly(to),
     }
+}
+
+/// Cuts texts (`Utf8View`) to `most` characters, and then, unless they are kept, blanks at their ends.
+pub(super) fn cut(texts: &ArrayRef, most: usize, keeps_blanks: bool) -> ArrayRef {
+    let cut = |text: &'_ str| {
+        let whole = text.len() <= most;
+        let end = if whole { None } else { text.char_indices().nth(most) }.map_or(text.len(), |(at, _)| at);
+        if keeps_blanks { end } else { text[..end].trim_end_matches(' ').len() }
+    };
+    let values = texts.as_string_view();
+    if values.iter().flatten().all(|text| cut(text) == text.len()) {
+        return Arc::clone(texts);
+    }
+    Arc::new(values.iter().map(|text| text.map(|text| &text[..cut(text)])).collect::<StringViewArray>())
 }
 
 /// Whether a nested SQL type says more than its Arrow type.
@@ -203,6 +234,7 @@ impl ScalarUDFImpl for CastParts {
         let context = Context {
             session: Some(Zone::of_session(&args.config_options)?),
             digits: args.arg_fields.first().and_then(|field| digits_of(field)),
+            keeps_blanks: true,
         };
         let [value, ColumnarValue::Scalar(text)] = &args.args[..] else {
             return Err(plan_datafusion_err!("the type of a cast is a constant"));
