@@ -50,7 +50,7 @@ const TABLE_STEP: usize = 8192;
 pub struct GroupFilter {
     tests: Vec<ColumnTest>,
     alone: Vec<Alone>,
-    /// Predicates over several columns.
+    /// Predicates over several columns, or over values that are converted first.
     rest: Option<ScanFilter>,
 }
 
@@ -149,12 +149,15 @@ impl Standing {
 
 impl GroupFilter {
     /// Makes the filter; `None` if there is nothing to test. `predicates` are over the scan's table; `stored[i]` is the
-    /// stored column behind column `i` of the table, `None` for computed columns, which no predicate may use. `bounds`
-    /// returns the least and the greatest value of a column of the table.
+    /// stored column behind column `i` of the table, `None` for computed columns, which no predicate may use. `is_read`
+    /// says whether the values of a column of the table are read as they are: those of others are converted before a
+    /// predicate sees them, so that they are not tested alone. `bounds` returns the least and the greatest value of a
+    /// column of the table.
     pub fn try_new(
         predicates: &[Arc<dyn PhysicalExpr>],
         stored: &[Option<usize>],
         table: &Schema,
+        is_read: impl Fn(usize) -> bool,
         bounds: impl Fn(usize) -> Option<(i64, i64)>,
     ) -> DfResult<Option<Self>> {
         // For each column, its predicates that do not change while the query runs. They are evaluated together.
@@ -165,7 +168,7 @@ impl GroupFilter {
             let columns = collect_columns(predicate);
             let mut columns = columns.iter();
             let column = match (columns.next(), columns.next()) {
-                (Some(column), None) if !is_volatile(predicate) => column.index(),
+                (Some(column), None) if is_read(column.index()) && !is_volatile(predicate) => column.index(),
                 _ => {
                     rest.push(Arc::clone(predicate));
                     continue;
@@ -199,7 +202,7 @@ impl GroupFilter {
         (!self.tests.is_empty()).then_some(self as _)
     }
 
-    /// Returns the predicates over several columns.
+    /// Returns the predicates over several columns, or over values that are converted first.
     pub fn rest(&self) -> Option<&ScanFilter> {
         self.rest.as_ref()
     }

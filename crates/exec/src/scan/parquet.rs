@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::array::{ArrayRef, BooleanBufferBuilder};
 use arrow::buffer::BooleanBuffer;
-use arrow::datatypes::{FieldRef, SchemaRef};
+use arrow::datatypes::{DataType, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::stats::Precision;
@@ -23,7 +23,6 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
-use dipper_iceberg::reshape::{self, Shape};
 use dipper_node::error::{EngineError, Result};
 use dipper_store::segment::{
     ForeignSchema, GroupScan, ObjectReader, Scan, ScanIo, ScanSchema, SegmentError, ZoneStats,
@@ -32,6 +31,7 @@ use parking_lot::Mutex;
 use parquet::bloom_filter::Sbbf;
 use roaring::RoaringBitmap;
 
+use super::converted::{Conversion, converted};
 use super::leaf;
 use super::morsels::{FileMorsel, Queue};
 use super::prune::{GroupPruner, Kept, Zones, keeps};
@@ -53,9 +53,8 @@ pub struct ParquetScanFile {
     pub partition: Arc<[ScalarValue]>,
     /// Numbers of the deleted rows in the file.
     pub deleted: Option<Arc<RoaringBitmap>>,
-    /// Nested columns that are read as they are in the file: index among the files' columns, how the table's value is
-    /// made of the file's, and the field of the table.
-    pub shapes: Arc<[(usize, Shape, FieldRef)]>,
+    /// Columns that are read as they are in the file, and then converted.
+    pub conversions: Arc<[Conversion]>,
 }
 
 impl fmt::Debug for ParquetScanFile {
@@ -65,9 +64,9 @@ impl fmt::Debug for ParquetScanFile {
 }
 
 impl ParquetScanFile {
-    /// Makes a file without deleted rows whose columns have the shapes of the table's.
+    /// Makes a file without deleted rows whose reader gives the values of the table.
     pub fn new(reader: Arc<ObjectReader>, columns: Arc<ForeignSchema>, partition: Arc<[ScalarValue]>) -> Self {
-        ParquetScanFile { reader, columns, partition, deleted: None, shapes: Arc::default() }
+        ParquetScanFile { reader, columns, partition, deleted: None, conversions: Arc::default() }
     }
 
     /// Returns the deleted rows of a row group, counted from its first row, ascending.
@@ -89,6 +88,11 @@ impl ParquetScanFile {
             (left, end) = (left - (row - end), row + 1);
         }
         end.saturating_add(left).min(self.reader.group_rows(group))
+    }
+
+    /// Returns how a column is converted; `None` if the reader gives the values of the table.
+    fn conversion(&self, column: usize) -> Option<&Conversion> {
+        self.conversions.iter().find(|conversion| conversion.column == column)
     }
 
     /// Returns a reader that reads damaged data once more from the store itself; `None` if the error is no damage. An
@@ -199,13 +203,6 @@ impl ParquetScanExec {
         let n = self.spec.file_schema.fields().len();
         self.projection.iter().map(|&i| (i < n).then_some(i)).collect()
     }
-
-    /// Like [`file_columns`](Self::file_columns), but also `None` for columns that a file stores in another shape,
-    /// because filters cannot be evaluated on the values that are read.
-    fn filter_columns(&self) -> Vec<Option<usize>> {
-        let shaped = |column: &usize| self.spec.files.iter().any(|f| f.shapes.iter().any(|(of, ..)| of == column));
-        self.file_columns().into_iter().map(|column| column.filter(|column| !shaped(column))).collect()
-    }
 }
 
 fn queue(
@@ -279,7 +276,9 @@ impl ExecutionPlan for ParquetScanExec {
                 let table = &self.spec.table_schema;
                 let n = self.spec.file_schema.fields().len();
                 let stored: Vec<_> = (0..table.fields().len()).map(|i| (i < n).then_some(i)).collect();
-                let filter = GroupFilter::try_new(&self.predicates, &stored, table, |_| None)?;
+                // The reader's tests see the values of files.
+                let is_read = |at: usize| self.spec.files.iter().all(|file| file.conversion(at).is_none());
+                let filter = GroupFilter::try_new(&self.predicates, &stored, table, is_read, |_| None)?;
                 let run = Arc::new(Run {
                     spec: Arc::clone(&self.spec),
                     queue: Arc::clone(&self.queue),
@@ -348,7 +347,7 @@ impl ExecutionPlan for ParquetScanExec {
     ) -> DfResult<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
         let mut taken = Vec::new();
         let (mut result, changed) =
-            take_filters(child_pushdown_result, self.fetch, &self.schema(), &self.filter_columns(), &mut taken);
+            take_filters(child_pushdown_result, self.fetch, &self.schema(), &self.file_columns(), &mut taken);
         if changed {
             let mut predicates = self.predicates.clone();
             predicates.extend(over_table(taken, &self.projection)?);
@@ -400,10 +399,7 @@ impl Run {
         let predicate = self.pruner.lock().predicate();
         let kept = match predicate {
             None => Kept::All,
-            Some(predicate) => {
-                let (schema, columns) = (&spec.file_schema, file.columns.as_ref());
-                keeps(&predicate, &ForeignZones { reader, group, schema, columns })
-            }
+            Some(predicate) => keeps(&predicate, &ForeignZones { reader, group, schema: &spec.file_schema, file }),
         };
         let Some(mut rows) = rows_of(kept, io, total, metrics) else { return Ok(Ok(None)) };
         if let Some((start, end)) = morsel.rows {
@@ -424,12 +420,12 @@ impl Run {
             ..Scan::new(file.columns.as_ref(), &self.columns)
         };
         let mut opened = Opened { file: morsel.file, anew: false };
-        let mut rows = self.read(reader, group, &scan).await;
+        let mut rows = self.read(file, reader, group, &scan).await;
         if let Err(e) = &rows
             && let Some(anew) = file.anew(e)
         {
             opened.anew = true;
-            rows = self.read(&anew, group, &scan).await;
+            rows = self.read(file, &anew, group, &scan).await;
         }
         Ok(rows.map(|rows| (rows.rows_left() > 0).then_some((opened, rows))))
     }
@@ -437,6 +433,7 @@ impl Run {
     /// Reads the rows of a row group that pass the filter.
     async fn read(
         &self,
+        file: &ParquetScanFile,
         reader: &ObjectReader,
         group: usize,
         scan: &Scan<'_>,
@@ -444,7 +441,18 @@ impl Run {
         let Some(filter) = self.filter.as_ref().and_then(GroupFilter::rest) else {
             return reader.scan_group(group, scan, None).await;
         };
-        let mut keep = |batch: &RecordBatch| filter.keep(batch).map_err(|e| ArrowError::ExternalError(Box::new(e)));
+        let mut keep = |batch: &RecordBatch| {
+            let failed = |e: EngineError| ArrowError::ExternalError(Box::new(e.into_datafusion()));
+            let columns = filter.columns();
+            let kept = match columns.iter().any(|column| file.conversion(*column).is_some()) {
+                false => filter.keep(batch),
+                true => {
+                    let batch = converted(batch, columns, &file.conversions, reader.name()).map_err(failed)?;
+                    filter.keep(&batch)
+                }
+            };
+            kept.map_err(|e| ArrowError::ExternalError(Box::new(e)))
+        };
         reader.scan_group(group, scan, Some(&mut keep)).await
     }
 }
@@ -495,7 +503,7 @@ impl ScanRun for Run {
         Ok(anew.scan_group(group, &scan, None).await?)
     }
 
-    /// Adds the values of partition columns, and converts nested columns to the shapes of the table.
+    /// Adds the values of partition columns, and converts those that are not the table's yet.
     fn output(&self, opened: &Opened, batch: RecordBatch) -> Result<RecordBatch> {
         let file = &self.spec.files[opened.file as usize];
         let rows = batch.num_rows();
@@ -506,9 +514,9 @@ impl ScanRun for Run {
             columns.push(match i.checked_sub(n) {
                 None => {
                     let array = stored.next().expect("one array per file column");
-                    match file.shapes.iter().find(|(of, ..)| *of == i) {
+                    match file.conversion(i) {
                         None => Arc::clone(array),
-                        Some((_, shape, to)) => reshape::reshape(array, shape, to)?,
+                        Some(conversion) => conversion.convert(array, file.reader.name())?,
                     }
                 }
                 Some(i) => file.partition[i].to_array_of_size(rows)?,
@@ -532,13 +540,17 @@ struct ForeignZones<'a> {
     group: usize,
     /// The files' columns with the types of the table.
     schema: &'a SchemaRef,
-    columns: &'a ForeignSchema,
+    file: &'a ParquetScanFile,
 }
 
 impl ForeignZones<'_> {
     fn stats(&self, column: &str, pages: bool) -> Option<ZoneStats> {
         let at = self.schema.index_of(column).ok()?;
-        self.reader.foreign_stats(self.group, self.columns.id(at), self.schema.field(at).data_type(), pages)
+        let of = |wanted: &DataType| self.reader.foreign_stats(self.group, self.file.columns.id(at), wanted, pages);
+        match self.file.conversion(at) {
+            None => of(self.schema.field(at).data_type()),
+            Some(conversion) => conversion.bounds(of),
+        }
     }
 }
 
@@ -557,7 +569,7 @@ impl Zones for ForeignZones<'_> {
 
     fn page_starts(&self, column: &str) -> Vec<usize> {
         let at = self.schema.index_of(column).ok();
-        at.map(|at| self.reader.page_starts(self.group, self.columns.id(at))).unwrap_or_default()
+        at.map(|at| self.reader.page_starts(self.group, self.file.columns.id(at))).unwrap_or_default()
     }
 
     /// Bloom filters of files of others are not read: they lie apart from the footer, and would cost a request each.

@@ -16,10 +16,11 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use dipper_cache::TaggedStore;
 use dipper_exec::io::{self, ScanRequests};
-use dipper_exec::scan::{ParquetScanExec, ParquetScanFile, ParquetScanSpec, bare, table_schema};
-use dipper_iceberg::reshape::{self, Shape};
+use dipper_exec::scan::{Conversion, ParquetScanExec, ParquetScanFile, ParquetScanSpec, bare, table_schema};
+use dipper_iceberg::reshape;
 use dipper_node::error::{EngineError, ErrorKind, Result};
 use dipper_node::files::{FileAccess, FileEntry};
+use dipper_sql::functions::datetime::Zone;
 use dipper_store::segment::{Fetcher, ForeignFile, ForeignSchema, ObjectReader, Readers, ScanIo};
 use dipper_text::infer::unique;
 use futures::{StreamExt, TryStreamExt};
@@ -45,15 +46,19 @@ pub struct ParquetTable {
     access: FileAccess,
     /// Columns that are read from the files, with their names spelled as in the files.
     spelled: SchemaRef,
+    /// The columns as they were declared: like `file_schema`, with lengths of texts in the metadata of fields inside.
+    declared: Fields,
     /// The same columns with the names of the table: no two names differ only in case.
     file_schema: SchemaRef,
     schema: SchemaRef,
+    /// The session's zone, to which texts that name a zone are moved where they become times.
+    zone: Option<Zone>,
 }
 
 impl ParquetTable {
     /// Makes a table over `files`. If `declared` is given, it has these columns, which are looked up in the files by
-    /// name without regard to case; columns that a file lacks are NULL. Otherwise it has the columns of all files,
-    /// merged by name, and instants are shown in the session's local time.
+    /// name without regard to case; columns that a file lacks are NULL, and values of other types are cast. Otherwise it
+    /// has the columns of all files, merged by name, and instants are shown in the session's local time.
     pub async fn try_new(
         context: &ReadContext,
         state: &SessionState,
@@ -64,22 +69,23 @@ impl ParquetTable {
         let listed = files.files(&access, state, &[])?;
         let footers = Footers { readers: Arc::clone(&context.readers), requests: context.stores.io().clone() };
         let requests = ScanRequests::of(state);
-        let over = |files: FileSet, spelled: Fields, named: Fields| {
+        let zone = Zone::parse(&context.time_zone);
+        let over = |files: FileSet, spelled: Fields, declared: Fields| {
+            let named: Fields = declared.iter().map(bare).collect();
             let (spelled, file_schema) = (Arc::new(Schema::new(spelled)), Arc::new(Schema::new(named)));
             let schema = table_schema(&file_schema, files.partition_columns());
             let footers = footers.clone();
-            Arc::new(ParquetTable { footers, files, access, spelled, file_schema, schema })
+            Arc::new(ParquetTable { footers, files, access, spelled, declared, file_schema, schema, zone })
         };
         if let Some(declared) = declared {
-            let declared: Fields = declared.fields().iter().map(bare).collect();
             let spelled = match listed.first() {
                 Some((first, _)) => {
                     let own = footers.open(state, &[first], &requests, |reader| reader.fields().clone()).await?;
-                    spelled_as_in(&declared, &own[0])
+                    spelled_as_in(declared.fields(), &own[0])
                 }
-                None => declared,
+                None => declared.fields().clone(),
             };
-            return Ok(over(files, spelled.clone(), spelled));
+            return Ok(over(files, spelled.iter().map(bare).collect(), spelled));
         }
         let all: Vec<_> = listed.iter().map(|(file, _)| file).collect();
         let found = merged(&all, &footers.open(state, &all, &requests, |reader| reader.table_fields()).await?)?;
@@ -234,30 +240,28 @@ fn merged(files: &[&FileEntry], own: &[Fields]) -> Result<Fields> {
     merged.ok_or_else(|| EngineError::new(ErrorKind::File, "no Parquet files to take columns from; declare them"))
 }
 
-/// Returns how the table's columns are read from one file: its schema, and the nested columns that have to be reshaped.
+/// Returns how the table's columns are read from one file: its schema, and the columns that have to be converted.
 fn read_from(
     reader: &ObjectReader,
     spelled: &Fields,
-    named: &Fields,
-) -> Result<(ForeignSchema, Vec<(usize, Shape, FieldRef)>)> {
+    declared: &Fields,
+    zone: Option<Zone>,
+) -> (ForeignSchema, Vec<Conversion>) {
     let own = reader.fields();
     let places = reshape::places(own, spelled);
-    let (mut fields, mut shapes) = (Vec::with_capacity(named.len()), Vec::new());
-    for (at, (field, place)) in named.iter().zip(&places).enumerate() {
-        let decoded = place.map(|place| own[place].data_type());
-        match decoded.filter(|decoded| decoded.is_nested() && *decoded != field.data_type()) {
-            // The reader converts columns that are not nested.
-            None => fields.push(Arc::clone(field)),
-            Some(decoded) => {
-                let from = field.as_ref().clone().with_data_type(decoded.clone());
-                let shape = reshape::shape_by_name(&from, field)
-                    .map_err(|e| EngineError::new(ErrorKind::File, format!("'{}': {e}", reader.name())))?;
-                fields.push(Arc::new(from));
-                shapes.push((at, shape, Arc::clone(field)));
+    let (mut fields, mut conversions) = (Vec::with_capacity(declared.len()), Vec::new());
+    for (at, (field, place)) in declared.iter().zip(&places).enumerate() {
+        let conversion = place.and_then(|place| Conversion::declared(at, &own[place], field, zone));
+        let of_table = bare(field);
+        fields.push(match (place, &conversion) {
+            (Some(place), Some(_)) => {
+                Arc::new(of_table.as_ref().clone().with_data_type(own[*place].data_type().clone()))
             }
-        }
+            _ => of_table,
+        });
+        conversions.extend(conversion);
     }
-    Ok((ForeignSchema::new(&fields.into(), &places), shapes))
+    (ForeignSchema::new(&fields.into(), &places), conversions)
 }
 
 #[async_trait]
@@ -303,15 +307,15 @@ impl TableProvider for ParquetTable {
         let projection = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
         for (reader, (_, partition)) in opened.into_iter().zip(listed) {
             let named = self.file_schema.fields();
-            let (columns, shapes) =
-                read_from(&reader, self.spelled.fields(), named).map_err(EngineError::into_datafusion)?;
-            let statistics = statistics(&reader, named, &columns, &projection).map_err(EngineError::into_datafusion)?;
+            let (columns, conversions) = read_from(&reader, self.spelled.fields(), &self.declared, self.zone);
+            let statistics = statistics(&reader, named, &columns, &conversions, &projection)
+                .map_err(EngineError::into_datafusion)?;
             total = Some(match total {
                 None => statistics,
                 Some(before) => Statistics::try_merge_iter([&before, &statistics], &self.file_schema)?,
             });
             let file = ParquetScanFile::new(reader, Arc::new(columns), partition);
-            files.push(ParquetScanFile { shapes: shapes.into(), ..file });
+            files.push(ParquetScanFile { conversions: conversions.into(), ..file });
         }
         let mut statistics = total.expect("there is at least one file");
         let unknown = Statistics::unknown_column(&self.schema);

@@ -6,14 +6,17 @@ use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::{DataType, Field, Fields};
 use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
+use dipper_exec::scan::Conversion;
 use dipper_node::error::Result;
 use dipper_store::segment::{ForeignBounds, ForeignSchema, ObjectReader, ScanSchema};
 
-/// Returns the statistics of one file's columns; columns that are not among `wanted` stay unknown.
+/// Returns the statistics of one file's columns; columns that are not among `wanted` stay unknown. Bounds of columns
+/// that are converted are those of other values.
 pub(super) fn statistics(
     reader: &ObjectReader,
     fields: &Fields,
     columns: &ForeignSchema,
+    conversions: &[Conversion],
     wanted: &[usize],
 ) -> Result<Statistics> {
     let rows: usize = (0..reader.num_groups()).map(|group| reader.group_rows(group)).sum();
@@ -25,8 +28,15 @@ pub(super) fn statistics(
             continue;
         };
         known.byte_size = size(field.data_type(), rows);
+        let conversion = conversions.iter().find(|conversion| conversion.column == at);
+        if conversion.is_some_and(|conversion| !conversion.keeps_nulls()) {
+            continue;
+        }
         let Some(bounds) = reader.foreign_bounds(columns.id(at), field.data_type()) else { continue };
         known.null_count = nulls(&bounds);
+        if conversion.is_some() {
+            continue;
+        }
         known.min_value = bound(&bounds, own, field, false)?;
         known.max_value = bound(&bounds, own, field, true)?;
     }

@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 
 use arrow::array::ArrayRef;
-use arrow::datatypes::{Field, FieldRef, Fields};
+use arrow::datatypes::{Field, Fields};
+use dipper_exec::scan::{Conversion, How};
 use dipper_iceberg::reshape::{self, Shape};
 use dipper_iceberg::schema::Schema;
 use dipper_node::error::{EngineError, ErrorKind, Result};
@@ -25,8 +26,8 @@ pub(super) struct TableColumns<'a> {
 /// How the columns are read from one file.
 pub(super) struct FileColumns {
     pub(super) columns: ForeignSchema,
-    /// Nested columns to reshape, as in [`ParquetScanFile::shapes`](dipper_exec::scan::ParquetScanFile).
-    pub(super) shapes: Vec<(usize, Shape, FieldRef)>,
+    /// Nested columns to reshape.
+    pub(super) conversions: Vec<Conversion>,
 }
 
 impl TableColumns<'_> {
@@ -39,7 +40,7 @@ impl TableColumns<'_> {
         let failed = |reason: String| EngineError::new(ErrorKind::File, format!("'{}': {reason}", file.name()));
         let own = self.with_ids(file.fields()).map_err(failed)?;
         let (mut fields, mut places) = (Vec::new(), Vec::new());
-        let (mut missing, mut shapes) = (HashMap::new(), Vec::new());
+        let (mut missing, mut conversions) = (HashMap::new(), Vec::new());
         for (at, wanted) in self.fields.iter().enumerate() {
             let place = reshape::position(&own, wanted);
             places.push(place);
@@ -61,10 +62,10 @@ impl TableColumns<'_> {
                 shape => shape,
             };
             fields.push(wanted.as_ref().clone().with_data_type(decoded.clone()).into());
-            shapes.push((at, shape, wanted.clone()));
+            conversions.push(Conversion { column: at, how: How::Promoted(shape), to: wanted.clone() });
         }
         let columns = ForeignSchema::new(&fields.into(), &places).with_missing(missing);
-        Ok(FileColumns { columns, shapes })
+        Ok(FileColumns { columns, conversions })
     }
 
     /// Returns the value of a field in files that were written before it was added, as an array of one element; `None`

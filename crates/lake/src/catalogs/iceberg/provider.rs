@@ -242,11 +242,11 @@ impl IcebergTable {
         let remote = opened.iter().any(|file| file.remote);
         let mut files = Vec::with_capacity(opened.len());
         for (file, (task, deleted)) in opened.into_iter().zip(left) {
-            let FileColumns { columns, shapes } = table.of(&file.reader)?;
+            let FileColumns { columns, conversions } = table.of(&file.reader)?;
             let partition = constants.iter().map(|(_, values)| values[&task.file.path].clone()).collect();
             files.push(ParquetScanFile {
                 deleted: (!deleted.is_empty()).then(|| Arc::new(deleted)),
-                shapes: shapes.into(),
+                conversions: conversions.into(),
                 ..ParquetScanFile::new(file.reader, Arc::new(columns), partition)
             });
         }
