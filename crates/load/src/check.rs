@@ -14,11 +14,12 @@ use dipper_base::sketch::{HyperLogLog, bitmap_from_bytes};
 use dipper_base::types::SqlType;
 use dipper_store::table::schema::TableSchema;
 
-use crate::{LoadError, times};
+use crate::LoadError;
+use crate::nested::{self, Refuse, Settings};
 
 /// Condition on a column's values.
 #[derive(Debug, Clone, Copy)]
-enum Rule {
+pub(crate) enum Rule {
     Any,
     /// CHAR(n), VARCHAR(n): at most n bytes. Unless the load is strict, longer values are first cut to n characters.
     Length(usize),
@@ -40,8 +41,39 @@ enum Rule {
     Bitmap,
     /// QUANTILE_STATE: a set of values.
     Quantiles,
-    /// A nested type with DATETIME(p) inside, of p digits of the second.
-    Times,
+    /// DATETIME(p) inside of a nested type: of p digits of the second. Columns of the type have them already.
+    Digits(u8),
+    /// A nested type with one of the others inside, or with maps.
+    Parts,
+}
+
+impl Rule {
+    /// Returns the rule of columns of a type.
+    fn of(t: &SqlType, string_bytes_max: usize) -> Rule {
+        match t {
+            SqlType::Char(Some(n)) | SqlType::Varchar(Some(n)) => Rule::Length(*n as usize),
+            SqlType::Char(None) => Rule::Length(1),
+            SqlType::Varchar(None) | SqlType::String | SqlType::Binary => Rule::Bytes(string_bytes_max),
+            SqlType::Json => Rule::Json(string_bytes_max),
+            SqlType::Variant => Rule::Variant(string_bytes_max),
+            SqlType::Decimal(p, _) if *p <= 38 => Rule::Decimal(*p),
+            SqlType::Decimal(p, _) => Rule::WideDecimal(*p),
+            SqlType::LargeInt => Rule::LargeInt,
+            SqlType::Hll => Rule::Hll,
+            SqlType::Bitmap => Rule::Bitmap,
+            SqlType::QuantileState => Rule::Quantiles,
+            t if nested::has_rules(t, string_bytes_max) => Rule::Parts,
+            _ => Rule::Any,
+        }
+    }
+
+    /// Returns the rule of parts of nested values.
+    pub(crate) fn of_part(t: &SqlType, string_bytes_max: usize) -> Rule {
+        match t {
+            SqlType::DateTime(digits @ 0..6) => Rule::Digits(*digits),
+            t => Rule::of(t, string_bytes_max),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -59,6 +91,8 @@ struct Column {
 pub(crate) struct Checks {
     columns: Vec<Column>,
     arrow: SchemaRef,
+    /// Most bytes of a text whose type has no length.
+    string_bytes_max: usize,
 }
 
 /// A rejected row, by its position in the batch.
@@ -80,23 +114,9 @@ impl Checks {
                 SqlType::Char(_) | SqlType::Varchar(_) | SqlType::String | SqlType::Binary => "it is NULL".into(),
                 other => format!("it is NULL, or does not read as {other}"),
             },
-            rule: match &c.data_type {
-                SqlType::Char(Some(n)) | SqlType::Varchar(Some(n)) => Rule::Length(*n as usize),
-                SqlType::Char(None) => Rule::Length(1),
-                SqlType::Varchar(None) | SqlType::String | SqlType::Binary => Rule::Bytes(string_bytes_max),
-                SqlType::Json => Rule::Json(string_bytes_max),
-                SqlType::Variant => Rule::Variant(string_bytes_max),
-                SqlType::Decimal(p, _) if *p <= 38 => Rule::Decimal(*p),
-                SqlType::Decimal(p, _) => Rule::WideDecimal(*p),
-                SqlType::LargeInt => Rule::LargeInt,
-                SqlType::Hll => Rule::Hll,
-                SqlType::Bitmap => Rule::Bitmap,
-                SqlType::QuantileState => Rule::Quantiles,
-                t if times::has_digits(t) => Rule::Times,
-                _ => Rule::Any,
-            },
+            rule: Rule::of(&c.data_type, string_bytes_max),
         };
-        Checks { columns: schema.columns.iter().map(column).collect(), arrow: schema.arrow() }
+        Checks { columns: schema.columns.iter().map(column).collect(), arrow: schema.arrow(), string_bytes_max }
     }
 
     /// Returns the rows that pass, with the table's schema, and the rows that do not. `misfits` are rows with a value
@@ -145,10 +165,15 @@ impl Checks {
     pub fn cut(&self, count: usize, batch: &RecordBatch) -> Result<RecordBatch, LoadError> {
         let mut columns = batch.columns().to_vec();
         for (array, column) in columns[..count].iter_mut().zip(&self.columns) {
-            if let (Rule::Length(max), Some(values)) = (column.rule, array.as_string_view_opt())
-                && longest(values.views()) > max
-            {
-                *array = lengths(values, max, false, &mut |_, _| ());
+            let cut = match (column.rule, array.as_string_view_opt()) {
+                (Rule::Length(max), Some(values)) if longest(values.views()) > max => {
+                    Some(lengths(values, max, false, &mut |_, _| ()))
+                }
+                (Rule::Parts, _) => nested::parts(array, &column.data_type, self.settings(false), &mut |_, _| ()),
+                _ => None,
+            };
+            if let Some(cut) = cut {
+                *array = cut;
             }
         }
         Ok(RecordBatch::try_new(batch.schema(), columns)?)
@@ -158,126 +183,141 @@ impl Checks {
         let mut refuse = |row: usize, reason: String| {
             refused.push(Refused { row: row as u32, reason: format!("column_name[{}], {reason}", column.name) });
         };
-        match column.rule {
-            Rule::Any => {}
-            Rule::Times => {
-                if let Some(rounded) = times::rounded(array, &column.data_type) {
-                    return rounded;
-                }
+        let stored = match column.rule {
+            Rule::Parts => nested::parts(array, &column.data_type, self.settings(strict), &mut refuse),
+            rule => checked(rule, array, column.nullable, strict, &mut refuse),
+        };
+        stored.unwrap_or_else(|| Arc::clone(array))
+    }
+
+    fn settings(&self, strict: bool) -> Settings {
+        Settings { string_bytes_max: self.string_bytes_max, strict }
+    }
+}
+
+/// Checks values that are not nested by a rule. Returns the values as they are stored; `None` if none changes.
+pub(crate) fn checked(
+    rule: Rule,
+    array: &ArrayRef,
+    nullable: bool,
+    strict: bool,
+    refuse: &mut Refuse<'_>,
+) -> Option<ArrayRef> {
+    match rule {
+        Rule::Any | Rule::Parts => {}
+        Rule::Digits(digits) => return nested::rounded(array, digits),
+        Rule::Length(max) => {
+            let values = array.as_string_view();
+            if longest(values.views()) > max {
+                return Some(lengths(values, max, strict, refuse));
             }
-            Rule::Length(max) => {
-                let values = array.as_string_view();
-                if longest(values.views()) > max {
-                    return lengths(values, max, strict, &mut refuse);
-                }
-            }
-            Rule::Bytes(max) => {
-                let (views, values) = match array.as_string_view_opt() {
-                    Some(values) => (values.views(), Some(values)),
-                    None => (array.as_binary_view().views(), None),
-                };
-                if longest(views) > max {
-                    for row in (0..array.len()).filter(|r| array.is_valid(*r)) {
-                        let len = views[row] as u32 as usize;
-                        if len > max {
-                            let shown = values.map_or("", |v| cut(v.value(row)));
-                            refuse(row, too_long(shown, max, len));
-                        }
+        }
+        Rule::Bytes(max) => {
+            let (views, values) = match array.as_string_view_opt() {
+                Some(values) => (values.views(), Some(values)),
+                None => (array.as_binary_view().views(), None),
+            };
+            if longest(views) > max {
+                for row in (0..array.len()).filter(|r| array.is_valid(*r)) {
+                    let len = views[row] as u32 as usize;
+                    if len > max {
+                        let shown = values.map_or("", |v| cut(v.value(row)));
+                        refuse(row, too_long(shown, max, len));
                     }
                 }
             }
-            Rule::Json(max) => {
-                let values = array.as_string_view();
-                // Rows whose text changes; NULL for what is no document.
-                let mut changed = Vec::new();
-                let mut canonical = String::new();
-                for (row, value) in values.iter().enumerate() {
-                    let Some(value) = value else { continue };
-                    match serde_json::from_str::<serde::de::IgnoredAny>(value) {
-                        _ if value.len() > max => refuse(row, too_long(cut(value), max, value.len())),
-                        Ok(_) => {
-                            canonical.clear();
-                            write_canonical(&mut canonical, value);
-                            if canonical != value {
-                                changed.push((row, Some(canonical.clone())));
-                            }
-                        }
-                        Err(e) if strict || !column.nullable => {
-                            refuse(row, format!("[{}] is no JSON document: {e}", cut(value)));
-                        }
-                        Err(_) => changed.push((row, None)),
-                    }
-                }
-                if !changed.is_empty() {
-                    return replaced(values, changed);
-                }
-            }
-            Rule::Variant(max) => {
-                let values = array.as_string_view();
-                let mut changed = Vec::new();
-                let mut text = String::new();
-                for (row, value) in values.iter().enumerate() {
-                    let Some(value) = value else { continue };
-                    if value.len() > max {
-                        refuse(row, too_long(cut(value), max, value.len()));
-                    } else if serde_json::from_str::<serde::de::IgnoredAny>(value).is_ok() {
-                        text.clear();
-                        write_variant(&mut text, value);
-                        if text != value {
-                            changed.push((row, Some(text.clone())));
+        }
+        Rule::Json(max) => {
+            let values = array.as_string_view();
+            // Rows whose text changes; NULL for what is no document.
+            let mut changed = Vec::new();
+            let mut canonical = String::new();
+            for (row, value) in values.iter().enumerate() {
+                let Some(value) = value else { continue };
+                match serde_json::from_str::<serde::de::IgnoredAny>(value) {
+                    _ if value.len() > max => refuse(row, too_long(cut(value), max, value.len())),
+                    Ok(_) => {
+                        canonical.clear();
+                        write_canonical(&mut canonical, value);
+                        if canonical != value {
+                            changed.push((row, Some(canonical.clone())));
                         }
                     }
-                }
-                if !changed.is_empty() {
-                    return replaced(values, changed);
+                    Err(e) if strict || !nullable => {
+                        refuse(row, format!("[{}] is no JSON document: {e}", cut(value)));
+                    }
+                    Err(_) => changed.push((row, None)),
                 }
             }
-            Rule::Decimal(p) => {
-                let limit = 10i128.pow(u32::from(p));
-                let values = array.as_primitive::<Decimal128Type>();
-                if values.values().iter().any(|v| *v >= limit || *v <= -limit) {
-                    for (row, v) in values.iter().enumerate() {
-                        if v.is_some_and(|v| v >= limit || v <= -limit) {
-                            refuse(row, out_of_range(values.value_as_string(row), p, values.scale()));
-                        }
+            if !changed.is_empty() {
+                return Some(replaced(values, changed));
+            }
+        }
+        Rule::Variant(max) => {
+            let values = array.as_string_view();
+            let mut changed = Vec::new();
+            let mut text = String::new();
+            for (row, value) in values.iter().enumerate() {
+                let Some(value) = value else { continue };
+                if value.len() > max {
+                    refuse(row, too_long(cut(value), max, value.len()));
+                } else if serde_json::from_str::<serde::de::IgnoredAny>(value).is_ok() {
+                    text.clear();
+                    write_variant(&mut text, value);
+                    if text != value {
+                        changed.push((row, Some(text.clone())));
                     }
                 }
             }
-            Rule::WideDecimal(p) => {
-                let limit = i256::from_i128(10).wrapping_pow(u32::from(p));
-                let values = array.as_primitive::<Decimal256Type>();
+            if !changed.is_empty() {
+                return Some(replaced(values, changed));
+            }
+        }
+        Rule::Decimal(p) => {
+            let limit = 10i128.pow(u32::from(p));
+            let values = array.as_primitive::<Decimal128Type>();
+            if values.values().iter().any(|v| *v >= limit || *v <= -limit) {
                 for (row, v) in values.iter().enumerate() {
-                    if v.is_some_and(|v| v >= limit || v <= limit.wrapping_neg()) {
+                    if v.is_some_and(|v| v >= limit || v <= -limit) {
                         refuse(row, out_of_range(values.value_as_string(row), p, values.scale()));
                     }
                 }
             }
-            Rule::LargeInt => {
-                let values = array.as_primitive::<Decimal256Type>();
-                for (row, v) in values.iter().enumerate() {
-                    if v.is_some_and(|v| v.to_i128().is_none()) {
-                        refuse(row, format!("{} is not a LARGEINT (-2^127 to 2^127 - 1)", values.value_as_string(row)));
-                    }
+        }
+        Rule::WideDecimal(p) => {
+            let limit = i256::from_i128(10).wrapping_pow(u32::from(p));
+            let values = array.as_primitive::<Decimal256Type>();
+            for (row, v) in values.iter().enumerate() {
+                if v.is_some_and(|v| v >= limit || v <= limit.wrapping_neg()) {
+                    refuse(row, out_of_range(values.value_as_string(row), p, values.scale()));
                 }
             }
-            Rule::Hll => each(array, |row, bytes| {
-                if let Err(e) = HyperLogLog::from_bytes(bytes) {
-                    refuse(row, format!("{e}; make one with hll_hash() or hll_empty()"));
-                }
-            }),
-            Rule::Quantiles => each(array, |row, bytes| {
-                if let Err(e) = Quantiles::from_bytes(bytes) {
-                    refuse(row, format!("{e}; make one with to_quantile_state()"));
-                }
-            }),
-            Rule::Bitmap => each(array, |row, bytes| {
-                if let Err(e) = bitmap_from_bytes(bytes) {
-                    refuse(row, format!("{e}; make one with to_bitmap(), bitmap_hash() or bitmap_from_string()"));
-                }
-            }),
         }
-        Arc::clone(array)
+        Rule::LargeInt => {
+            let values = array.as_primitive::<Decimal256Type>();
+            for (row, v) in values.iter().enumerate() {
+                if v.is_some_and(|v| v.to_i128().is_none()) {
+                    refuse(row, format!("{} is not a LARGEINT (-2^127 to 2^127 - 1)", values.value_as_string(row)));
+                }
+            }
+        }
+        Rule::Hll => each(array, |row, bytes| {
+            if let Err(e) = HyperLogLog::from_bytes(bytes) {
+                refuse(row, format!("{e}; make one with hll_hash() or hll_empty()"));
+            }
+        }),
+        Rule::Quantiles => each(array, |row, bytes| {
+            if let Err(e) = Quantiles::from_bytes(bytes) {
+                refuse(row, format!("{e}; make one with to_quantile_state()"));
+            }
+        }),
+        Rule::Bitmap => each(array, |row, bytes| {
+            if let Err(e) = bitmap_from_bytes(bytes) {
+                refuse(row, format!("{e}; make one with to_bitmap(), bitmap_hash() or bitmap_from_string()"));
+            }
+        }),
     }
+    None
 }
 
 /// Returns the values with some of them replaced, by ascending row.
@@ -294,7 +334,7 @@ fn replaced(values: &StringViewArray, changed: Vec<(usize, Option<String>)>) -> 
 }
 
 /// Treats a column in which some values have more than `max` bytes.
-fn lengths(values: &StringViewArray, max: usize, strict: bool, refuse: &mut impl FnMut(usize, String)) -> ArrayRef {
+fn lengths(values: &StringViewArray, max: usize, strict: bool, refuse: &mut Refuse<'_>) -> ArrayRef {
     let mut out = StringViewBuilder::with_capacity(values.len());
     for (row, value) in values.iter().enumerate() {
         let Some(value) = value.filter(|v| v.len() > max) else {

@@ -31,6 +31,7 @@ mod error;
 mod flexible;
 mod generate;
 mod load;
+mod nested;
 mod output;
 mod partial;
 mod profile;
@@ -38,7 +39,6 @@ mod sort;
 mod stats;
 #[cfg(test)]
 mod tests;
-mod times;
 mod together;
 
 pub use buffer::memory_of;

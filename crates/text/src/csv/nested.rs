@@ -2,7 +2,7 @@
 //!
 //! Accepted beside JSON: `'` as quote, texts without quotes, `\N` for NULL, and `=` for `:` between key and value. A
 //! struct's fields are found by name; missing ones are NULL, unknown ones are skipped. Without names, they stand in the
-//! struct's order and must be complete. If keys of a map are equal, the first one counts.
+//! struct's order and must be complete. If keys of a map are equal, the last one counts.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -131,7 +131,7 @@ impl Nested {
             }
             Nested::Map { entries, fields, key, value, ordered } => {
                 let (mut keys, mut values) = (Level::default(), Level::default());
-                let mut offsets = vec![0];
+                let (mut offsets, mut kept) = (vec![0], Vec::new());
                 for (span, row) in level.spans.iter().zip(level.rows) {
                     let mut ok = self.cell(bytes, *span, b'{', b'}', &mut items);
                     if items.iter().any(|(name, _)| name.is_none()) {
@@ -144,12 +144,11 @@ impl Nested {
                     }
                     if ok == Some(true) {
                         let mut known = Known::new(bytes);
-                        for (name, item) in items.drain(..) {
+                        kept.extend(items.drain(..).rev().filter(|(name, _)| name.is_some_and(|n| known.is_new(n))));
+                        for (name, item) in kept.drain(..).rev() {
                             let Some(name) = name else { continue };
-                            if known.is_new(name) {
-                                keys.push(name, row);
-                                values.push(item, row);
-                            }
+                            keys.push(name, row);
+                            values.push(item, row);
                         }
                     }
                     self.note(ok, row, bad);
@@ -181,7 +180,8 @@ impl Nested {
                             })
                         };
                         let found = match unnamed {
-                            0 => items.iter().find(|(name, _)| named(name)).map(|(_, item)| *item),
+                            // Of equal names the last one counts, as in the JSON of rows.
+                            0 => items.iter().rev().find(|(name, _)| named(name)).map(|(_, item)| *item),
                             _ => items.get(place).map(|(_, item)| *item),
                         };
                         child.push(found.filter(|_| ok == Some(true)).unwrap_or(Span::MISSING), row);
@@ -225,7 +225,7 @@ impl Nested {
     }
 }
 
-/// The keys of one map so far, by their text.
+/// The keys of one map that were seen, by their text.
 struct Known<'a> {
     bytes: &'a [u8],
     /// The first keys, which are compared one by one.
@@ -240,7 +240,7 @@ impl<'a> Known<'a> {
         Known { bytes, few: Vec::new(), many: HashSet::new() }
     }
 
-    /// Whether no previous key has this text.
+    /// Whether no key that was asked for before has this text.
     fn is_new(&mut self, key: Span) -> bool {
         let text = &self.bytes[key.start()..key.end()];
         if self.few.contains(&text) {
@@ -563,7 +563,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_keys_the_first_counts() {
+    fn keys_are_new_once() {
         let texts: Vec<String> = (0..200).map(|i| format!("key{:02}", i * 7 % 60)).collect();
         let bytes = texts.concat();
         let mut known = Known::new(bytes.as_bytes());
