@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use super::{INFORMATION_SCHEMA, MYSQL, PERFORMANCE_SCHEMA, Rows, Virtual, of_mysql, of_starrocks};
+use super::{INFORMATION_SCHEMA, MYSQL, PERFORMANCE_SCHEMA, Rows, Virtual, of_mysql, of_performance, of_starrocks};
 use crate::sheet::Kind;
 
 /// Database, table, columns, rows.
@@ -16,6 +16,7 @@ pub(super) static TABLES: LazyLock<Vec<Virtual>> = LazyLock::new(|| {
     let all = MYSQLS.iter().chain(PERFORMANCE).chain(NOTHING).chain(DORIS).chain(STARROCKS).chain(of_starrocks::TABLES);
     all.copied()
         .chain(of_mysql::tables())
+        .chain(of_performance::tables())
         .map(|(database, name, columns, rows)| Virtual { database, name, head: Cow::Owned(head(columns)), rows })
         .collect()
 });
@@ -162,13 +163,6 @@ const PERFORMANCE: &[Brief] = &[
     ),
     (
         PERFORMANCE_SCHEMA,
-        "events_statements_current",
-        "THREAD_ID+ EVENT_ID+ END_EVENT_ID+ EVENT_NAME SOURCE TIMER_START+ TIMER_END+ TIMER_WAIT+ LOCK_TIME+ SQL_TEXT \
-         DIGEST DIGEST_TEXT CURRENT_SCHEMA ROWS_AFFECTED+ ROWS_SENT+ ROWS_EXAMINED+",
-        Rows::None,
-    ),
-    (
-        PERFORMANCE_SCHEMA,
         "table_io_waits_summary_by_table",
         "OBJECT_TYPE OBJECT_SCHEMA OBJECT_NAME COUNT_STAR+ SUM_TIMER_WAIT+ COUNT_READ+ SUM_TIMER_READ+ COUNT_WRITE+ \
          SUM_TIMER_WRITE+ COUNT_FETCH+ SUM_TIMER_FETCH+ COUNT_INSERT+ SUM_TIMER_INSERT+ COUNT_UPDATE+ SUM_TIMER_UPDATE+ \
@@ -204,12 +198,6 @@ const PERFORMANCE: &[Brief] = &[
         PERFORMANCE_SCHEMA,
         "replication_applier_status",
         "CHANNEL_NAME SERVICE_STATE REMAINING_DELAY+ COUNT_TRANSACTIONS_RETRIES+",
-        Rows::None,
-    ),
-    (
-        PERFORMANCE_SCHEMA,
-        "events_statements_history",
-        "THREAD_ID+ EVENT_ID+ END_EVENT_ID+ EVENT_NAME SOURCE TIMER_START+ TIMER_END+ TIMER_WAIT+ LOCK_TIME+ SQL_TEXT DIGEST DIGEST_TEXT CURRENT_SCHEMA ROWS_AFFECTED+ ROWS_SENT+ ROWS_EXAMINED+ NESTING_EVENT_ID+",
         Rows::None,
     ),
     (

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `heads.rs` | MySQL's `information_schema`, with types |
 //! | `briefs.rs` | `mysql`, `performance_schema`, Doris's and StarRocks' `information_schema`, written in words |
-//! | `of_mysql.rs`, `of_starrocks.rs` | tables that consoles and monitors read, mostly without rows |
+//! | `of_mysql.rs`, `of_performance.rs`, `of_starrocks.rs` | tables that consoles and monitors read, mostly without rows |
 //! | `no_rows.rs` | the lists of SHOW that are always empty |
 //! | `keys.rs` | rows of keys, indexes and constraints of native tables |
 //! | `partitions.rs` | partitions and tablets of native tables |
@@ -18,6 +18,7 @@ mod heads;
 pub mod keys;
 pub mod no_rows;
 mod of_mysql;
+mod of_performance;
 mod of_starrocks;
 pub mod partitions;
 pub mod types;
@@ -234,7 +235,9 @@ pub fn columns_of(database: &str) -> Vec<(&'static str, Vec<String>)> {
     tables
 }
 
-/// Returns the definition of a table; names are case-insensitive.
+/// Returns the definition of a table; names are case-insensitive. `sys.x$name` is `sys.name`, which in MySQL differ in
+/// whether times and bytes have units.
 pub fn find(database: &str, table: &str) -> Option<&'static Virtual> {
+    let table = if database.eq_ignore_ascii_case(SYS) { table.strip_prefix("x$").unwrap_or(table) } else { table };
     all().find(|t| t.database.eq_ignore_ascii_case(database) && t.name.eq_ignore_ascii_case(table))
 }

@@ -146,20 +146,9 @@ const NONE: &[(&str, &str, &str)] = &[
     (PERFORMANCE_SCHEMA, "events_stages_summary_global_by_event_name", summary!("EVENT_NAME")),
     (
         PERFORMANCE_SCHEMA,
-        "events_statements_history_long",
-        "THREAD_ID+ EVENT_ID+ END_EVENT_ID+ EVENT_NAME SOURCE TIMER_START+ TIMER_END+ TIMER_WAIT+ LOCK_TIME+ SQL_TEXT DIGEST \
-         DIGEST_TEXT CURRENT_SCHEMA ROWS_AFFECTED+ ROWS_SENT+ ROWS_EXAMINED+ NESTING_EVENT_ID+",
-    ),
-    (
-        PERFORMANCE_SCHEMA,
         "events_statements_summary_global_by_event_name",
         "EVENT_NAME COUNT_STAR+ SUM_TIMER_WAIT+ MIN_TIMER_WAIT+ AVG_TIMER_WAIT+ MAX_TIMER_WAIT+ SUM_LOCK_TIME+ SUM_ERRORS+ \
          SUM_WARNINGS+ SUM_ROWS_AFFECTED+ SUM_ROWS_SENT+ SUM_ROWS_EXAMINED+ SUM_NO_INDEX_USED+",
-    ),
-    (
-        PERFORMANCE_SCHEMA,
-        "events_transactions_current",
-        "THREAD_ID+ EVENT_ID+ EVENT_NAME STATE TRX_ID# GTID TIMER_START+ TIMER_END+ TIMER_WAIT+ ACCESS_MODE ISOLATION_LEVEL AUTOCOMMIT",
     ),
     (PERFORMANCE_SCHEMA, "events_waits_current", WAITS),
     (PERFORMANCE_SCHEMA, "events_waits_history", WAITS),
