@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 
 use dipper_text::hive::EXTENDED_BOOLEAN;
 
+use super::of_consoles::OF_CONSOLES;
 use super::of_mysql::OF_MYSQL;
 
 /// The type of a variable: the values that it takes.
@@ -729,7 +730,7 @@ const FOREIGN: &[Definition] = &[
 
 /// Iterates over every definition.
 fn groups() -> impl Iterator<Item = &'static Definition> {
-    ACTING.iter().chain(CONNECTION).chain(OF_MYSQL).chain(FOREIGN)
+    ACTING.iter().chain(CONNECTION).chain(OF_MYSQL).chain(FOREIGN).chain(OF_CONSOLES)
 }
 
 /// Every definition by its name, without aliases.

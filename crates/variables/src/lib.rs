@@ -19,6 +19,7 @@
 
 pub mod charset;
 pub mod definitions;
+mod of_consoles;
 mod of_mysql;
 mod sql_mode;
 mod zone;
