@@ -1,7 +1,8 @@
 //! Keys of GROUP BY: the items of the select list that they name, and keys that a grouping set repeats.
 //!
 //! DataFusion takes the repeated key of `GROUP BY ROLLUP (k, k)` for two columns of one name. A repeated key adds
-//! nothing to its set, so it is dropped while the sets stay: `ROLLUP (k, k)` is `GROUPING SETS ((k), (k), ())`.
+//! nothing to its set, so it is dropped while the sets stay: `ROLLUP (k, k)` is `GROUPING SETS ((k), (k), ())`. The
+//! number of an item inside a set, as of `GROUP BY 1 WITH ROLLUP`, is the item.
 
 use sqlparser::ast::{Expr, GroupByExpr, Select, SelectItem, Value};
 
@@ -24,6 +25,17 @@ pub(super) fn once(select: &mut Select) {
     }
     if !keys.iter().any(is_set) {
         return;
+    }
+    // The planner takes a number inside a set for a constant.
+    for key in keys.iter_mut() {
+        let (Expr::Rollup(sets) | Expr::Cube(sets) | Expr::GroupingSets(sets)) = key else { continue };
+        for part in sets.iter_mut().flatten() {
+            if let Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = key_place(part, items)
+                && !matches!(expr, Expr::Value(_))
+            {
+                *part = expr.clone();
+            }
+        }
     }
     // Keys that belong to every set.
     let always: Vec<String> = keys.iter().filter(|key| !is_set(key)).map(|key| text(key, items)).collect();
