@@ -128,13 +128,12 @@ impl<'a> ChangeUser<'a> {
 }
 
 /// Decodes connection attributes. Names and values that are not UTF-8 are converted lossily; they are for people to
-/// read.
+/// read. As in MySQL, those from the first malformed one on are left out: MariaDB's driver for Java 1 sends the name of
+/// its plugin before them if it names no database.
 pub(crate) fn attributes(fields: &mut Fields<'_>) -> Result<Vec<(String, String)>, ProtocolError> {
     let mut pairs = Fields::new(fields.length_bytes("connection attributes")?);
     let mut attributes = Vec::new();
-    while !pairs.is_empty() {
-        let name = pairs.length_bytes("attribute name")?;
-        let value = pairs.length_bytes("attribute value")?;
+    while let (Ok(name), Ok(value)) = (pairs.length_bytes("attribute name"), pairs.length_bytes("attribute value")) {
         attributes.push((String::from_utf8_lossy(name).into_owned(), String::from_utf8_lossy(value).into_owned()));
     }
     Ok(attributes)

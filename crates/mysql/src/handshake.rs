@@ -261,6 +261,16 @@ mod tests {
         assert_eq!((answer.user, answer.proof, answer.database), ("bob", &b"proof"[..], Some("db")));
         assert_eq!(answer.plugin, Some(&b"mysql_native_password"[..]));
         assert_eq!(answer.attributes, [("_client_name".to_owned(), "test".to_owned())]);
+        // What MariaDB's driver for Java 1.8.0 sends without a database: an empty name of a plugin, then the plugin's.
+        let mut packet = b"\x82\xa3\xbe\x01\0\0\0\x40\x2d".to_vec();
+        packet.extend_from_slice(&[0; 23]);
+        packet.extend_from_slice(
+            b"root\0\0\0caching_sha2_password\0\x1b\x0c_client_name\x13MariaDB Connector/J\x0c_server_host\x091",
+        );
+        packet.extend_from_slice(&[b'x'; 60]);
+        let Response::Login(answer) = Response::decode(&packet).unwrap() else { panic!("not a login") };
+        assert_eq!((answer.user, answer.proof, answer.database), ("root", &b""[..], None));
+        assert_eq!(answer.plugin, Some(&b""[..]));
         let mut packet = Vec::new();
         SslRequest::new(capabilities | CapabilityFlags::CLIENT_SSL, 1 << 24, 45).serialize(&mut packet);
         assert!(matches!(Response::decode(&packet).unwrap(), Response::Tls { .. }));

@@ -163,9 +163,11 @@ async fn authenticate<B: Backend>(
     let known = shared.backend.verifier(user, peer).await?;
     let verifier = known.unwrap_or_else(Verifier::nobody);
     let default = shared.settings.default_plugin;
-    // Without PLUGIN_AUTH, a client knows one plugin only and cannot be asked again.
+    // Without PLUGIN_AUTH, a client knows one plugin only and cannot be asked again. MariaDB's driver for Java 1 has an
+    // empty name for the older plugin if it names no database.
     let can_switch = link.has(capability::PLUGIN_AUTH);
-    let named = if can_switch { first.plugin.and_then(Plugin::from_name) } else { Some(Plugin::Native) };
+    let is_old = !can_switch || first.plugin.is_some_and(<[u8]>::is_empty);
+    let named = if is_old { Some(Plugin::Native) } else { first.plugin.and_then(Plugin::from_name) };
     let plugin = [named, Some(default), Some(Plugin::CachingSha2), Some(Plugin::Native)]
         .into_iter()
         .flatten()
