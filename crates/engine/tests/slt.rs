@@ -256,6 +256,6 @@ fn forms_of_starrocks() {
 /// Statements that programs send at start and to read metadata are answered, with the columns and rows that they read.
 #[test]
 fn statements_of_tools() {
-    let wrong: Vec<_> = ["tools.txt", "tools-more.txt"].into_iter().flat_map(answers).collect();
+    let wrong: Vec<_> = ["tools.txt", "tools-more.txt", "tools-consoles.txt"].into_iter().flat_map(answers).collect();
     assert!(wrong.is_empty(), "{} statements:\n{}", wrong.len(), wrong.join("\n"));
 }
