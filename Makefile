@@ -38,7 +38,7 @@ test: gateway $(TESTS)/tpcds/installed
 	cargo build --release -p dipper-cli
 	python3 tests/clients/run.py --server $(BIN)/dipper
 	$(TESTS)/python/venv/bin/python tests/docs/run.py $(BIN)/dipper
-	python3 tests/tools/run.py --server $(BIN)/dipper sqlalchemy mysqldump mysqlslap streamloader
+	python3 tests/tools/run.py --server $(BIN)/dipper sqlalchemy mysqldump mysqlslap streamloader statements
 	python3 tests/http/run.py $(BIN)/dipper
 	python3 tests/limits/run.py $(BIN)/dipper
 	$(TESTS)/python/venv/bin/python tests/limits/logins.py $(BIN)/dipper
@@ -74,7 +74,7 @@ test-extremes: build
 test-hive: build gateway
 	python3 tests/hive/run.py $(BIN)/dipper
 
-## Programs of Doris's and StarRocks' users: SQLAlchemy's dialects, Superset, dbt, Flink, Spark (tests/tools/README.md); ARGS names some.
+## Programs of Doris's and StarRocks' users: SQLAlchemy's dialects, Superset, dbt, JDBC, Flink, Spark (tests/tools/README.md); ARGS names some.
 test-tools: build
 	python3 tests/tools/run.py --server $(BIN)/dipper $(ARGS)
 

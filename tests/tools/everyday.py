@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""SQLAlchemy's dialects, Superset, Django, dumps, drizzle-kit and dbt: `everyday.py NAME MYSQL_PORT HTTP_PORT` runs one of them against a
-server, and prints `ok NAME` or `FAILED NAME` for each check. See README.md."""
+"""SQLAlchemy's dialects, Superset, Django, dumps, drizzle-kit, dbt and statements of others: `everyday.py NAME MYSQL_PORT HTTP_PORT` runs one of
+them against a server, and prints `ok NAME` or `FAILED NAME` for each check. See README.md."""
 
 import os
 import pathlib
@@ -77,6 +77,12 @@ def drizzle_kit():
 def python(name, program):
     """A test in Python, under the requirements of its name."""
     return lambda server: print(run([venv(name) / "python", HERE / "programs" / program], env=server.environment()).rstrip())
+
+
+def statements(server):
+    """What other programs send, with MySQL's connector for Python, which the tests of clients install."""
+    program = HERE / "programs" / "statements.py"
+    print(run([clients.CACHE / "python/venv/bin/python", program], env=server.environment()).rstrip())
 
 
 def dbt(name):
@@ -171,6 +177,7 @@ TOOLS = {
     "dbt-doris": (lambda: venv("dbt-doris"), dbt("dbt-doris")),
     "dbt-starrocks": (lambda: venv("dbt-starrocks"), dbt("dbt-starrocks")),
     "dbt-for-apache-doris": (lambda: venv("dbt-for-apache-doris"), dbt("dbt-for-apache-doris")),
+    "statements": (lambda: clients.python_client("connector"), statements),
 }
 
 

@@ -51,6 +51,19 @@ def java_program(directory, program, *options):
     return ["java", *opened, *options, "-cp", f"{place}/classes:{place}/lib/*", program]
 
 
+def jdbc_drivers():
+    """A program of one Java file, and the drivers that drivers.txt names, of which several have one name."""
+    clients.need("java", "openjdk-17-jdk-headless")
+    clients.need("mvn", "maven")
+    wanted = HERE / "jdbc" / "drivers.txt"
+    place = CACHE / "jdbc"
+    if not clients.stamped(place, wanted):
+        for artifact in wanted.read_text().split():
+            clients.run(["mvn", "-q", "-B", "dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={place}"])
+        clients.stamp(place, wanted)
+    return ["java", HERE / "jdbc" / "Metadata.java", place]
+
+
 def go_program(directory):
     """A program of one Go module, built when it has changed."""
     clients.need("go", "golang-go")
@@ -65,10 +78,13 @@ def go_program(directory):
 TOOLS = {
     **{name: functools.partial(everyday.command, name) for name in everyday.TOOLS},
     "streamloader": lambda: go_program("streamloader"),
+    "jdbc": jdbc_drivers,
     "jooq": lambda: java_program("jooq", "Jooq"),
     "flink": lambda: java_program("flink", "Sinks", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"),
     "spark": lambda: java_program("spark", "Writes"),
 }
+# Some statements set global variables, which programs behind them would see.
+TOOLS["statements"] = TOOLS.pop("statements")
 
 
 def test(name, mysql, http):
