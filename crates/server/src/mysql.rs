@@ -61,6 +61,9 @@ fn refused(e: &LoginError) -> SqlError {
     }
 }
 
+/// Characters of the longest VARCHAR, the type of constants and variables in Doris.
+const VARCHAR_MAX: u32 = 65_533;
+
 fn definition(column: &Column) -> ColumnDef {
     let mut definition =
         ColumnDef::from_field(&column.field).of_table(&column.database, &column.table, &column.org_name);
@@ -75,6 +78,11 @@ fn definition(column: &Column) -> ColumnDef {
     }
     if declared == "json" {
         return definition.json();
+    }
+    // Constants and variables: where there is a TEXT among the variables that Connector/J 5.1 asks for at start, it
+    // misreads the numbers, and then refuses to send statements of more than 64 KiB.
+    if declared.is_empty() && column.table.is_empty() && !column.field.is_nullable() {
+        definition = definition.varchar(VARCHAR_MAX);
     }
     let digits = digits_of(&column.field);
     // If nothing says how many digits the values inside a nested value have, a fraction is shown where there is one.

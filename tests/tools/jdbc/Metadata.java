@@ -239,6 +239,12 @@ public class Metadata {
             return null;
         });
         step("types", () -> connection.createStatement().executeQuery("select e.*, o.* from events e, orders o"));
+        step("a long statement", () -> {
+            try (Statement statement = connection.createStatement()) {
+                equal(values(statement.executeQuery("select length('" + "x".repeat(100_000) + "')"), 1), List.of("100000"));
+            }
+            return null;
+        });
         step("several statements", () -> {
             try (Statement statement = connection.createStatement()) {
                 equal(statement.execute("select 1; select 2"), true);

@@ -7,7 +7,7 @@ import pathlib
 import sys
 
 import mysql.connector
-from mysql.connector import errors
+from mysql.connector import FieldType, errors
 
 FORMS = pathlib.Path(__file__).resolve().parents[2] / "forms"
 ROWS = ("select", "show", "desc", "explain", "with", "table", "values")
@@ -65,9 +65,21 @@ def wrong_of(connection, label, wanted, sql, columns):
     return None
 
 
+def variables_are_varchar(connection):
+    """Connector/J 5.1 sends no long statements where there is a TEXT among the variables that it asks for at start."""
+    cursor = connection.cursor()
+    cursor.execute("select @@sql_mode, @@max_allowed_packet, 'x'")
+    cursor.fetchall()
+    types = [column[1] for column in cursor.description]
+    return types == [FieldType.VAR_STRING, FieldType.LONGLONG, FieldType.VAR_STRING]
+
+
 def main():
     port = int(os.environ["DIPPER_PORT"])
-    failed = False
+    with opened(port) as connection:
+        failed = not variables_are_varchar(connection)
+    if failed:
+        print("variables of text are no VARCHAR")
     for path in sorted(FORMS.glob("tools*.txt")):
         with opened(port) as connection:
             send(connection, "drop database if exists shop", False)
