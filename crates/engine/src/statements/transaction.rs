@@ -130,9 +130,17 @@ pub(super) async fn rollback_to(session: &mut Session, name: &str) -> Result<Out
 }
 
 /// Refuses statements that cannot be taken back, in Doris's words, and computes the state that includes earlier writes
-/// of the transaction if the statement reads tables.
+/// of the transaction if the statement reads tables. A transaction without writes and label ends before a statement
+/// that cannot be taken back, as every transaction does in MySQL: tools that change schemas send BEGIN before all they
+/// do.
 pub(super) async fn admit(session: &mut Session, statement: &Statement) -> Result<()> {
-    check(session, statement)?;
+    if let Err(refused) = check(session, statement) {
+        if session.transaction.has_written() || session.transaction.label.is_some() || session.wrote_alone {
+            return Err(refused);
+        }
+        commit(session, false).await?;
+        return Ok(());
+    }
     if sees(session, statement) && session.transaction.has_written() {
         session.transaction.written()?.seen().await?;
     }
