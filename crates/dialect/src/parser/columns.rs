@@ -311,6 +311,10 @@ fn column_with_key(c: &mut Cursor<'_>) -> Result<(ColumnDef, Option<InlineKey>),
         } else if c.accept_word("AUTO_INCREMENT") {
             def.auto_increment = Some(first_value(c)?);
             def.not_null = true;
+            // Keys that ORMs make are BIGINT UNSIGNED; generated numbers are signed, as those of SERIAL.
+            if def.data_type == SqlType::UnsignedBigInt {
+                def.data_type = SqlType::BigInt;
+            }
         } else if c.accept_word("DEFAULT") {
             def.default = Some(default_value(c)?);
         } else if c.accept(&["ON", "UPDATE"]) {
