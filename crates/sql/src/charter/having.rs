@@ -15,8 +15,8 @@ use sqlparser::ast::{
     BinaryOperator, Expr, Function, GroupByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Value,
 };
 
-use super::grouping_keys::key_name;
 use super::loose_groups;
+use super::names::own_name;
 use super::nesting::is_subquery;
 use super::rewrite::{binary, nested};
 use super::wide::WIDE;
@@ -51,8 +51,8 @@ fn rewrite_select(select: &mut Select, ordered: bool) {
         }
         return;
     };
-    let keys: Vec<String> = keys.iter().map(|key| key_name(key, &select.projection)).collect();
-    let is_key = |name: &str| keys.iter().any(|key| key.eq_ignore_ascii_case(name));
+    // A key that is the number of an item is that item.
+    let is_key = |name: &str| keys.iter().filter_map(own_name).any(|key| key.value.eq_ignore_ascii_case(name));
     let items = select.projection.iter().filter_map(|item| match item {
         SelectItem::ExprWithAlias { expr, alias } if !is_key(&alias.value) => Some((alias.value.clone(), expr.clone())),
         _ => None,
