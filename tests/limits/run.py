@@ -387,6 +387,17 @@ def wide_tables(server):
         "union": lambda n: f"select * from t{n} union all select * from t{n}",
         "join": lambda n: f"select * from t{n} a join t{n} b on a.c1 = b.c2",
         "insert": lambda n: f"insert into x{n} select * from t{n}",
+        "distinct": lambda n: f"select distinct * from t{n}",
+        "groups": lambda n: f"select {columns(n, 'cN')} from t{n} group by {columns(n, 'cN')}",
+        "keys": lambda n: f"select count(*) from t{n} group by {columns(n, 'cN')}",
+        "sums": lambda n: f"select {columns(n, 'sum(cN + 1)')} from t{n}",
+        "sums of groups": lambda n: f"select c0, {columns(n, 'sum(cN) as sN')} from t{n} group by c0 having sum(c1) > 1 order by s3",
+        "derived sums": lambda n: f"select s7 from (select c0, {columns(n, 'sum(cN) as sN')} from t{n} group by c0) x where s8 = 7",
+        "and": lambda n: f"select c1 from t{n} where " + columns(n, "cN = 7").replace(", ", " and "),
+        "or": lambda n: f"select c1 from t{n} where " + columns(n, "cN = 7").replace(", ", " or "),
+        "windows": lambda n: f"select {columns(n, 'sum(cN) over (partition by c0) as wN')} from t{n}",
+        "running windows": lambda n: f"select {columns(n, 'sum(cN) over (order by c0) as wN')} from t{n}",
+        "one window": lambda n: f"select *, row_number() over (order by c0) as rn from t{n}",
     }
     grows(server, client, statements, 1_500)
     before = server.cpu_seconds()
@@ -395,6 +406,20 @@ def wide_tables(server):
     assert spent < 20, f"NATURAL JOIN of 1,500 columns took {spent:.1f} s of CPU"
     assert client.query(statements["aliases"](3_000)) == [[b"14"] * 3_000]
     assert client.query(statements["derived expressions"](3_000)) == [[b"14"]]
+    for name, row in {
+        "distinct": [b"7"] * 3_000,
+        "groups": [b"7"] * 3_000,
+        "keys": [b"1"],
+        "sums": [b"8"] * 3_000,
+        "sums of groups": [b"7"] * 3_001,
+        "derived sums": [b"7"],
+        "and": [b"7"],
+        "or": [b"7"],
+        "windows": [b"7"] * 3_000,
+        "running windows": [b"7"] * 3_000,
+        "one window": [b"7"] * 3_000 + [b"1"],
+    }.items():
+        assert client.query(statements[name](3_000)) == [row], name
     width = 10_000
     path = server.directory / "wide.csv"
     # The first 64 KiB, by which the file's form is guessed, have both of its lines.
@@ -408,8 +433,8 @@ def wide_tables(server):
         assert client.query(everything) == [[b"7"] * width]
         spent.append(server.cpu_seconds() - before)
     assert min(spent) < 1, f"{min(spent):.2f} s of CPU for {width} columns"
-    # Each aggregate is compared with each other.
-    slow = f"select {columns(3_000, 'sum(cN + 1)')} from t3000"
+    # The type of each key is found by its name.
+    slow = "select count(*) from t3000 a join t3000 b on " + columns(3_000, "a.cN = b.cN").replace(", ", " and ")
     # And a text that takes long to read.
     long = "select " + " + ".join(f"c1 * {n}" for n in range(20_000)) + " from t3000"
     clients = [server.client() for _ in range(4)]
@@ -453,7 +478,7 @@ def wide_tables(server):
     running.join()
     late = ended_at[0] - killed_at
     assert late < 0.5, f"KILL QUERY ended the statement after {late:.2f} s"
-    # The planner stops at its next rule, or when it next asks a function for its type: of many aggregates after some seconds.
+    # The planner stops at its next rule, or when it next asks a function for its type: of many keys of a join after some seconds.
     deadline = time.monotonic() + 60
     while True:
         before = server.cpu_seconds()

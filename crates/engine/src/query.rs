@@ -23,6 +23,8 @@ use dipper_sql::charter::compute::{ComputeColumns, ItemPlanner};
 use dipper_sql::charter::hidden::may_name_one;
 use dipper_sql::charter::session::{Context, VarValue};
 use dipper_sql::charter::wide::{PickColumns, Picking, WIDE};
+use dipper_sql::charter::wide_groups::GroupColumns;
+use dipper_sql::charter::wide_windows::WindowColumns;
 use dipper_sql::charter::{prepare_query, visible_name};
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -130,6 +132,23 @@ impl Planned {
                 let item = computed.items().get(at)?;
                 item.expr.try_as_col()?;
                 self.origin(computed.inputs()[0], *item.reads.first()?)
+            }
+            LogicalPlan::Extension(extension)
+                if let Some(groups) = extension.node.as_any().downcast_ref::<GroupColumns>() =>
+            {
+                // A key has the name of the column that it is; one that is computed has another.
+                let (key, input) = (groups.keys().get(at)?, groups.inputs()[0]);
+                let is_it = |from: &&usize| {
+                    let (own, own_field) = input.schema().qualified_field(**from);
+                    own == qualifier && own_field.name() == field.name()
+                };
+                self.origin(input, *key.reads.iter().find(is_it)?)
+            }
+            LogicalPlan::Extension(extension)
+                if let Some(windows) = extension.node.as_any().downcast_ref::<WindowColumns>() =>
+            {
+                let input = windows.inputs()[0];
+                if at < input.schema().fields().len() { self.origin(input, at) } else { None }
             }
             LogicalPlan::Projection(projection) => {
                 let mut value = &projection.expr[at];

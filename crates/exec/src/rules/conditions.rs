@@ -7,7 +7,8 @@
 
 use std::sync::{Arc, LazyLock};
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Schema};
+use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::expr::ScalarFunction;
@@ -134,19 +135,34 @@ pub fn first_parts(predicates: &[Arc<dyn PhysicalExpr>]) -> Option<Arc<dyn Physi
 }
 
 /// Joins conditions by AND as a balanced tree. `None` if there are none.
-pub fn all_of(mut conditions: Vec<Arc<dyn PhysicalExpr>>) -> Option<Arc<dyn PhysicalExpr>> {
+pub fn all_of(conditions: Vec<Arc<dyn PhysicalExpr>>) -> Option<Arc<dyn PhysicalExpr>> {
+    joined(conditions, Operator::And)
+}
+
+/// Joins conditions by AND or OR as a balanced tree. `None` if there are none.
+pub fn joined(mut conditions: Vec<Arc<dyn PhysicalExpr>>, operator: Operator) -> Option<Arc<dyn PhysicalExpr>> {
     while conditions.len() > 1 {
         let mut pairs: Vec<Arc<dyn PhysicalExpr>> = Vec::with_capacity(conditions.len().div_ceil(2));
         let mut from = conditions.into_iter();
         while let Some(left) = from.next() {
             pairs.push(match from.next() {
-                Some(right) => Arc::new(PhysicalBinary::new(left, Operator::And, right)),
+                Some(right) => Arc::new(PhysicalBinary::new(left, operator, right)),
                 None => left,
             });
         }
         conditions = pairs;
     }
     conditions.pop()
+}
+
+/// Hides a physical condition of a filter in a function call, as [`shelter`] does.
+pub fn sheltered(
+    condition: Arc<dyn PhysicalExpr>,
+    schema: &Schema,
+    options: &Arc<ConfigOptions>,
+) -> Result<Arc<dyn PhysicalExpr>> {
+    let call = ScalarFunctionExpr::try_new(Arc::clone(&CONDITION), vec![condition], schema, Arc::clone(options))?;
+    Ok(Arc::new(call))
 }
 
 static CONDITION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {

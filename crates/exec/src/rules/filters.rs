@@ -15,6 +15,8 @@ use datafusion::logical_expr::{Aggregate, BinaryExpr, Expr, Filter, Join, JoinTy
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::simplify_expressions::simplify_predicates;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+use dipper_sql::charter::wide_groups::GroupColumns;
+use dipper_sql::charter::wide_windows::WindowColumns;
 
 /// DataFusion's rule, given only the conditions that it may move, each in the form of [`literal_right`].
 #[derive(Debug)]
@@ -115,6 +117,12 @@ fn stays_above(condition: &Expr, plan: &LogicalPlan) -> bool {
             condition.is_volatile() || has_row_of_nothing(aggregate) && condition.column_refs().is_empty()
         }
         LogicalPlan::Join(join) => condition.is_volatile() || has_volatile_condition(join),
+        // All conditions: DataFusion moves those without columns below any node.
+        LogicalPlan::Extension(extension)
+            if extension.node.as_any().is::<GroupColumns>() || extension.node.as_any().is::<WindowColumns>() =>
+        {
+            true
+        }
         LogicalPlan::Distinct(_) | LogicalPlan::Window(_) | LogicalPlan::Unnest(_) | LogicalPlan::Extension(_) => {
             condition.is_volatile()
         }

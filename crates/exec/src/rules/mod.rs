@@ -8,7 +8,7 @@ pub(crate) mod conditions;
 pub mod correlated;
 mod dependencies;
 mod filters;
-mod forget;
+pub(crate) mod forget;
 mod grouping;
 mod in_lists;
 pub mod logical;

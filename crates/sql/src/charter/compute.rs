@@ -13,7 +13,7 @@ use std::sync::Arc;
 use arrow::datatypes::FieldRef;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{DFSchema, DFSchemaRef, Result, TableReference, plan_err};
+use datafusion::common::{Column, DFSchema, DFSchemaRef, Result, TableReference, plan_err};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
@@ -104,11 +104,16 @@ pub struct Item {
     pub expr: Expr,
     /// The places in the input of the columns that the expression reads.
     pub reads: Vec<usize>,
-    qualifier: Option<TableReference>,
-    field: FieldRef,
+    pub(super) qualifier: Option<TableReference>,
+    pub(super) field: FieldRef,
 }
 
 impl Item {
+    /// The column that the expression makes.
+    pub fn field(&self) -> &FieldRef {
+        &self.field
+    }
+
     /// An input column that is passed through.
     pub(super) fn column(schema: &DFSchema, place: usize) -> Item {
         let (qualifier, field) = schema.qualified_field(place);
@@ -126,33 +131,149 @@ impl Item {
         places: &Places<'_>,
         planner: &mut dyn ItemPlanner,
     ) -> Result<Option<Item>> {
-        if walk::any(&expr, is_subquery) {
-            return Ok(None);
+        match Untyped::planned(expr, alias, places, planner)? {
+            Some(item) if !item.has(is_aggregate)? && !item.has(is_window)? => {
+                item.typed(places.schema, planner.options()).map(Some)
+            }
+            _ => Ok(None),
         }
-        let reads = places.read_by(&expr);
-        let schema = narrowed(places.schema, &reads)?;
-        let planned = planner.plan(expr, &schema)?;
-        if planned.exists(|e| Ok(!is_of_one_row(e)))? {
-            return Ok(None);
-        }
-        let (qualifier, name) = match alias {
-            Some(alias) => (None, alias.to_string()),
-            None => planned.qualified_name(),
-        };
-        let options = planner.options();
-        let expr = planned.unalias_nested().data;
-        let expr = expr.transform_up(|e| rewrite_expr(e, Stage::BeforeCoercion, &schema, options))?.data;
-        let expr = expr.rewrite(&mut TypeCoercionRewriter::new(&schema))?.data;
-        let expr = expr.transform_up(|e| rewrite_expr(e, Stage::AfterCoercion, &schema, options))?.data;
-        let field = declared::field_of(&expr, &schema)?;
-        let field = Arc::new(field.as_ref().clone().with_name(name));
-        Ok(Some(Item { expr, reads, qualifier, field }))
     }
 
     /// Whether this is a column of the input under its own name.
     fn is_column(&self) -> bool {
         let Expr::Column(column) = &self.expr else { return false };
         column.relation == self.qualifier && column.name == *self.field.name()
+    }
+}
+
+/// An expression as the planner makes it, without the types that the analyzer's rules add.
+#[derive(Debug, Clone)]
+pub(super) struct Untyped {
+    pub(super) expr: Expr,
+    /// The places of the columns that the expression may read.
+    pub(super) reads: Vec<usize>,
+    pub(super) qualifier: Option<TableReference>,
+    pub(super) name: String,
+}
+
+impl Untyped {
+    /// A column of a schema under its own name.
+    pub(super) fn column(schema: &DFSchema, place: usize) -> Untyped {
+        let (qualifier, field) = schema.qualified_field(place);
+        let expr = Expr::from((qualifier, field));
+        Untyped { expr, reads: vec![place], qualifier: qualifier.cloned(), name: field.name().clone() }
+    }
+
+    /// Plans an expression; `None` if it depends on more than one row, other than by aggregates and window functions.
+    ///
+    /// # Errors
+    /// The error of planning the expression.
+    pub(super) fn planned(
+        expr: ast::Expr,
+        alias: Option<&str>,
+        places: &Places<'_>,
+        planner: &mut dyn ItemPlanner,
+    ) -> Result<Option<Untyped>> {
+        if walk::any(&expr, is_subquery) {
+            return Ok(None);
+        }
+        let reads = places.read_by(&expr);
+        let schema = narrowed(places.schema, &reads)?;
+        let planned = planner.plan(expr, &schema)?;
+        if planned.exists(|e| Ok(!is_aggregate(e) && !is_window(e) && !is_of_one_row(e)))? {
+            return Ok(None);
+        }
+        let (qualifier, name) = match alias {
+            Some(alias) => (None, alias.to_string()),
+            None => planned.qualified_name(),
+        };
+        Ok(Some(Untyped { expr: planned.unalias_nested().data, reads, qualifier, name }))
+    }
+
+    /// Whether a node of the expression is of this kind.
+    ///
+    /// # Errors
+    /// None in practice; walking an expression may fail.
+    pub(super) fn has(&self, kind: fn(&Expr) -> bool) -> Result<bool> {
+        self.expr.exists(|e| Ok(kind(e)))
+    }
+
+    /// Adds the types, for the columns of `schema`.
+    ///
+    /// # Errors
+    /// The error of the analyzer's rules.
+    pub(super) fn typed(self, schema: &DFSchema, options: &ConfigOptions) -> Result<Item> {
+        let Untyped { expr, reads, qualifier, name } = self;
+        let schema = narrowed(schema, &reads)?;
+        let expr = expr.transform_up(|e| rewrite_expr(e, Stage::BeforeCoercion, &schema, options))?.data;
+        let expr = expr.rewrite(&mut TypeCoercionRewriter::new(&schema))?.data;
+        let expr = expr.transform_up(|e| rewrite_expr(e, Stage::AfterCoercion, &schema, options))?.data;
+        let field = declared::field_of(&expr, &schema)?;
+        let field = Arc::new(field.as_ref().clone().with_name(name));
+        Ok(Item { expr, reads, qualifier, field })
+    }
+}
+
+pub(super) fn is_aggregate(expr: &Expr) -> bool {
+    matches!(expr, Expr::AggregateFunction(_))
+}
+
+pub(super) fn is_window(expr: &Expr) -> bool {
+    matches!(expr, Expr::WindowFunction(_))
+}
+
+/// Calls that a plan node computes, each once. Expressions above the node read their results as columns.
+pub(super) struct Calls {
+    list: Vec<Untyped>,
+    places: HashMap<Expr, usize>,
+    prefix: &'static str,
+}
+
+impl Calls {
+    /// `prefix`: what the names of the columns begin with.
+    pub(super) fn new(prefix: &'static str) -> Calls {
+        Calls { list: Vec::new(), places: HashMap::new(), prefix }
+    }
+
+    /// Adds a call that reads these columns at most, unless there is an equal one. Returns its number.
+    pub(super) fn add(&mut self, call: Expr, reads: &[usize]) -> usize {
+        match self.places.get(&call) {
+            Some(at) => *at,
+            None => {
+                let at = self.list.len();
+                self.places.insert(call.clone(), at);
+                let name = format!("{}{at}", self.prefix);
+                self.list.push(Untyped { expr: call, reads: reads.to_vec(), qualifier: None, name });
+                at
+            }
+        }
+    }
+
+    pub(super) fn list(&self) -> &[Untyped] {
+        &self.list
+    }
+
+    /// The column of a call, as expressions above the node read it.
+    pub(super) fn column(&self, at: usize) -> Expr {
+        Expr::Column(Column::new_unqualified(self.list[at].name.clone()))
+    }
+}
+
+/// An expression that reads columns and results of [`Calls`].
+pub(super) struct Above {
+    pub(super) item: Untyped,
+    /// The numbers of the calls. The item has only the places of columns.
+    pub(super) calls: Vec<usize>,
+}
+
+impl Above {
+    /// Completes the item by the places of the calls' results.
+    pub(super) fn placed(self, place: impl Fn(usize) -> usize) -> Untyped {
+        let Above { mut item, calls } = self;
+        item.reads.extend(calls.into_iter().map(place));
+        item.reads.sort_unstable();
+        item.reads.dedup();
+        item
     }
 }
 
@@ -200,28 +321,34 @@ impl ComputeColumns {
     /// Rebuilds this node over another input. Items that read columns which the input lacks are left out: the optimizer
     /// drops columns that nothing above needs.
     fn of_input(&self, input: LogicalPlan) -> Result<Self> {
-        let before = self.input.schema();
-        let now = input.schema();
-        let stayed = now.fields().len() == before.fields().len()
-            && now.iter().zip(before.iter()).all(|((q, f), (old_q, old_f))| q == old_q && f.name() == old_f.name());
-        if stayed {
-            return ComputeColumns::new(input, Arc::clone(&self.items));
-        }
-        let mut by_name = HashMap::with_capacity(now.fields().len());
-        for (place, (qualifier, field)) in now.iter().enumerate() {
-            by_name.entry((qualifier, field.name().as_str())).or_insert(place);
-        }
-        let items = self.items.iter().filter_map(|item| {
-            let place = |place: &usize| {
-                let (qualifier, field) = before.qualified_field(*place);
-                by_name.get(&(qualifier, field.name().as_str())).copied()
-            };
-            Some(Item { reads: item.reads.iter().map(place).collect::<Option<_>>()?, ..item.clone() })
-        });
-        let items: Vec<Item> = items.collect();
-        drop(by_name);
-        ComputeColumns::new(input, items.into())
+        let items = match moved(&self.items, self.input.schema(), input.schema()) {
+            None => Arc::clone(&self.items),
+            Some(items) => items.into_iter().flatten().collect(),
+        };
+        ComputeColumns::new(input, items)
     }
+}
+
+/// Returns the items over another schema, which may lack columns; `None` in place of each item that reads a column which
+/// is not there. `None` altogether if the schemas have the same columns.
+pub(super) fn moved(items: &[Item], before: &DFSchema, now: &DFSchema) -> Option<Vec<Option<Item>>> {
+    let stayed = now.fields().len() == before.fields().len()
+        && now.iter().zip(before.iter()).all(|((q, f), (old_q, old_f))| q == old_q && f.name() == old_f.name());
+    if stayed {
+        return None;
+    }
+    let mut by_name = HashMap::with_capacity(now.fields().len());
+    for (place, (qualifier, field)) in now.iter().enumerate() {
+        by_name.entry((qualifier, field.name().as_str())).or_insert(place);
+    }
+    let items = items.iter().map(|item| {
+        let place = |place: &usize| {
+            let (qualifier, field) = before.qualified_field(*place);
+            by_name.get(&(qualifier, field.name().as_str())).copied()
+        };
+        Some(Item { reads: item.reads.iter().map(place).collect::<Option<_>>()?, ..item.clone() })
+    });
+    Some(items.collect())
 }
 
 // The schema and the reads follow from the other fields.
@@ -305,6 +432,19 @@ impl UserDefinedLogicalNodeCore for ComputeColumns {
 /// The error of a function's `simplify`.
 pub fn simplified(expr: Expr, context: &SimplifyContext) -> Result<Expr> {
     expr.transform_up(|e| match e {
+        Expr::AggregateFunction(call) if let Some(simplify) = call.func.simplify() => {
+            Ok(match simplify(call.clone(), context)? {
+                simple @ Expr::AggregateFunction(_) => Transformed::yes(simple),
+                // A call of another kind cannot stand where an aggregate does.
+                _ => Transformed::no(Expr::AggregateFunction(call)),
+            })
+        }
+        Expr::WindowFunction(call) if let Some(simplify) = call.simplify() => {
+            Ok(match simplify(call.as_ref().clone(), context)? {
+                simple @ Expr::WindowFunction(_) => Transformed::yes(simple),
+                _ => Transformed::no(Expr::WindowFunction(call)),
+            })
+        }
         Expr::ScalarFunction(ScalarFunction { func, args }) => Ok(match func.simplify(args, context)? {
             ExprSimplifyResult::Simplified(expr) => Transformed::yes(expr),
             ExprSimplifyResult::Original(args) => Transformed::no(Expr::ScalarFunction(ScalarFunction { func, args })),

@@ -70,8 +70,11 @@ pub mod types;
 mod unions;
 mod values;
 pub mod wide;
+pub mod wide_groups;
 mod wide_marks;
+pub mod wide_rows;
 mod wide_unions;
+pub mod wide_windows;
 mod windows;
 mod zeros;
 

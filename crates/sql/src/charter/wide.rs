@@ -3,8 +3,9 @@
 //! DataFusion finds a column by comparing names, so each pass over a projection of n columns takes time quadratic in n;
 //! its planner even compares each item of the list with each other. So this projection is not built. The planner sees
 //! the FROM and WHERE of the query and one constant. The columns to pick are a list of places in a [`PickColumns`]
-//! node, or of items in a [`ComputeColumns`] node, which no pass looks into. Everything else about the query is left to
-//! the planner. Derived tables are planned like this by [`super::derived`], where [`super::wide_marks`] finds that they
+//! node, or of items in a [`ComputeColumns`] node, which no pass looks into. GROUP BY and DISTINCT become a node of
+//! [`super::wide_groups`], window functions one of [`super::wide_windows`], and a WHERE of very many terms one of
+//! [`super::wide_rows`]. Everything else about the query is left to the planner. Derived tables are planned like this by [`super::derived`], where [`super::wide_marks`] finds that they
 //! are wide.
 
 use std::cmp::Ordering;
@@ -12,24 +13,30 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::common::{Column, DFSchema, DFSchemaRef, Result, plan_err};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::{Column, DFSchema, DFSchemaRef, DataFusionError, Result, plan_err};
 use datafusion::logical_expr::{
     Expr as Planned, Extension, LogicalPlan, LogicalPlanBuilder, SortExpr, UserDefinedLogicalNode,
     UserDefinedLogicalNodeCore,
 };
+use dipper_dialect::error::SqlError;
 use dipper_dialect::tree;
+use dipper_dialect::walk::{self, Look};
 use sqlparser::ast::{
-    Expr, Ident, JoinConstraint, JoinOperator, LimitClause, ObjectName, OrderBy, OrderByExpr, OrderByKind, Query,
-    Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins, Value, ValueWithSpan,
-    WildcardAdditionalOptions,
+    Distinct, Expr, GroupByExpr, Ident, JoinConstraint, JoinOperator, LimitClause, ObjectName, OrderBy, OrderByExpr,
+    OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins,
+    Value, ValueWithSpan, WildcardAdditionalOptions,
 };
 
-use super::compute::{ComputeColumns, Item, ItemPlanner, Places};
+use super::compute::{Above, ComputeColumns, Item, ItemPlanner, Places, Untyped, is_aggregate, is_window};
+use super::wide_groups::Groups;
+use super::wide_rows::Terms;
+use super::wide_windows::Windows;
 
 /// The number of columns from which on a query is planned like this.
 pub const WIDE: usize = 256;
 
-/// A query that only picks or computes columns of rows, split into its columns and the rest.
+/// A query that makes columns from the rows of its FROM, split into its columns and the rest.
 pub struct Picking {
     /// The FROM and WHERE of the query with one constant for its columns; this part is planned.
     pub narrow: Query,
@@ -37,6 +44,11 @@ pub struct Picking {
     order: Vec<OrderByExpr>,
     skip: usize,
     fetch: Option<usize>,
+    /// The WHERE, if it has very many terms. It is not in `narrow` then.
+    terms: Option<Terms>,
+    is_distinct: bool,
+    keys: Vec<Expr>,
+    having: Option<Expr>,
 }
 
 /// A column of the result.
@@ -48,26 +60,62 @@ enum Output {
 
 /// Whether a query has very many columns, given the number of columns of its FROM.
 pub(super) fn is_wide(select: &Select, columns_of_tables: usize) -> bool {
-    select.projection.len() >= WIDE || (columns_of_tables >= WIDE && select.projection.iter().any(is_wildcard))
+    select.projection.len() >= WIDE
+        || (columns_of_tables >= WIDE && select.projection.iter().any(is_wildcard))
+        || keys_of(select).is_some_and(|keys| keys.len() >= WIDE)
 }
 
 pub(super) fn is_wildcard(item: &SelectItem) -> bool {
     matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
 }
 
+/// Whether an item names at least [`WIDE`] columns.
+fn reads_many(item: &SelectItem) -> bool {
+    struct Names(usize);
+    impl Look for Names {
+        fn expr(&mut self, expr: &Expr) -> std::result::Result<(), SqlError> {
+            self.0 += usize::from(matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_)));
+            Ok(())
+        }
+    }
+    let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else { return false };
+    let mut names = Names(0);
+    // Looking cannot fail.
+    let _ = walk::look_expr(expr, &mut names);
+    names.0 >= WIDE
+}
+
+/// Returns the keys of a plain GROUP BY.
+fn keys_of(select: &Select) -> Option<&[Expr]> {
+    match &select.group_by {
+        GroupByExpr::Expressions(keys, modifiers) if modifiers.is_empty() => Some(keys),
+        _ => None,
+    }
+}
+
 impl Picking {
-    /// Splits a query that has at least [`WIDE`] columns, given the number of columns of its tables. `None` if it has
-    /// fewer, or does more than pick and compute columns.
+    /// Splits a query that has at least [`WIDE`] columns, keys or conditions, given the number of columns of its
+    /// tables. `None` if it has fewer, or is of another form.
     pub fn of(query: &Query, columns_of_tables: usize) -> Option<Self> {
         let SetExpr::Select(select) = query.body.as_ref() else { return None };
-        if !is_wide(select, columns_of_tables) || select.from.is_empty() || select.from.iter().any(merges_columns) {
+        let terms = if columns_of_tables >= WIDE { Terms::of(select, WIDE) } else { None };
+        let is_wide = terms.is_some()
+            || is_wide(select, columns_of_tables)
+            || columns_of_tables >= WIDE && select.projection.iter().any(reads_many);
+        if !is_wide || select.from.is_empty() || select.from.iter().any(merges_columns) {
             return None;
         }
+        let keys = keys_of(select)?.to_vec();
+        let is_distinct = match &select.distinct {
+            None | Some(Distinct::All) => false,
+            Some(Distinct::Distinct) => true,
+            Some(Distinct::On(_)) => return None,
+        };
         let (order, (skip, fetch)) = (order_of(query.order_by.as_ref())?, limits_of(query.limit_clause.as_ref())?);
         let constant = SelectItem::UnnamedExpr(Expr::value(Value::Number("1".into(), false)));
         let mut narrow = tree::select(vec![constant], select.from.clone());
         if let SetExpr::Select(own) = narrow.body.as_mut() {
-            own.selection = select.selection.clone();
+            own.selection = select.selection.clone().filter(|_| terms.is_none());
             own.select_token = select.select_token.clone();
         }
         narrow.with = query.with.clone();
@@ -78,8 +126,13 @@ impl Picking {
         whole.settings = query.settings.clone();
         if let SetExpr::Select(own) = whole.body.as_mut() {
             own.projection.clone_from(&select.projection);
+            own.selection.clone_from(&select.selection);
+            own.distinct.clone_from(&select.distinct);
+            own.group_by.clone_from(&select.group_by);
+            own.having.clone_from(&select.having);
         }
-        (whole == *query).then(|| Picking { narrow, items: select.projection.clone(), order, skip, fetch })
+        let (items, having) = (select.projection.clone(), select.having.clone());
+        (whole == *query).then(|| Picking { narrow, items, order, skip, fetch, terms, is_distinct, keys, having })
     }
 
     /// Builds the plan of the query from that of [`narrow`](Self::narrow). `None` if the planner has to see the items
@@ -87,40 +140,175 @@ impl Picking {
     ///
     /// # Errors
     /// The error of the planner.
-    pub fn over(self, narrow: LogicalPlan, planner: &mut dyn ItemPlanner) -> Result<Option<LogicalPlan>> {
+    pub fn over(mut self, narrow: LogicalPlan, planner: &mut dyn ItemPlanner) -> Result<Option<LogicalPlan>> {
         let LogicalPlan::Projection(constant) = narrow else { return Ok(None) };
-        let base = Arc::unwrap_or_clone(constant.input);
+        let mut base = Arc::unwrap_or_clone(constant.input);
+        if let Some(terms) = self.terms.take() {
+            match terms.over(base, planner)? {
+                Some(filtered) => base = filtered,
+                None => return Ok(None),
+            }
+        }
         let places = Places::of(base.schema());
-        let Some(outputs) = outputs(&self.items, &places, planner)? else { return Ok(None) };
-        let Some(order) = sorted_by(&self.order, &self.items, &outputs, &places) else { return Ok(None) };
+        let Some(listed) = listed(&self.items, &places, planner)? else { return Ok(None) };
+        let columns: Vec<Option<usize>> = listed.iter().map(Listed::column).collect();
+        let Some((below, above)) = sorted_by(&self.order, &self.items, &columns, &places) else { return Ok(None) };
+        let has = |kind: fn(&Planned) -> bool| {
+            listed.iter().try_fold(false, |found, item| Ok::<_, DataFusionError>(found || item.has(kind)?))
+        };
+        let (has_calls, has_windows) = (has(is_aggregate)?, has(is_window)?);
+        let is_grouped = has_calls || !self.keys.is_empty() || self.having.is_some();
+        if usize::from(is_grouped) + usize::from(has_windows) + usize::from(self.is_distinct) > 1 {
+            return Ok(None);
+        }
+        if is_grouped || self.is_distinct {
+            let Some(above) = above else { return Ok(None) };
+            let mut groups = Groups::new();
+            for key in &self.keys {
+                let Some(key) = self.key(key, &listed, &places, planner)? else { return Ok(None) };
+                if !groups.add_key(&key)? {
+                    return Ok(None);
+                }
+            }
+            let items: Vec<Untyped> = listed.into_iter().map(|item| item.untyped(places.schema)).collect();
+            if self.is_distinct {
+                for item in &items {
+                    if !groups.add_key(item)? {
+                        return Ok(None);
+                    }
+                }
+            }
+            let having = match &self.having {
+                None => None,
+                // The planner knows the aliases of the list, which may be named here.
+                Some(having) => match Untyped::planned(having.clone(), None, &places, planner) {
+                    Ok(Some(having)) => match groups.above(having)? {
+                        Some(having) => Some(having.item.expr),
+                        None => return Ok(None),
+                    },
+                    Ok(None) | Err(_) => return Ok(None),
+                },
+            };
+            let items: Option<Vec<Above>> = items.into_iter().map(|item| groups.above(item)).collect::<Result<_>>()?;
+            let Some(items) = items else { return Ok(None) };
+            drop(places);
+            let grouped = LogicalPlan::Extension(Extension { node: Arc::new(groups.node(base, planner.options())?) });
+            let filtered = match having {
+                Some(having) => LogicalPlanBuilder::from(grouped).filter(having)?.build()?,
+                None => grouped,
+            };
+            let items = items.into_iter().map(|item| item.placed(|call| groups.place(call)));
+            let Some(plan) = computed(filtered, items, planner.options())? else { return Ok(None) };
+            return self.limited(plan, Some(&above)).map(Some);
+        }
+        if has_windows {
+            let mut windows = Windows::new();
+            let items = listed.into_iter().map(|item| windows.above(item.untyped(places.schema)));
+            let items = items.collect::<Result<Vec<Above>>>()?;
+            drop(places);
+            let width = base.schema().fields().len();
+            let (node, order) = windows.node(base, planner.options())?;
+            let node = LogicalPlan::Extension(Extension { node: Arc::new(node) });
+            let node = match &below {
+                Some(below) => self.limited(node, Some(below))?,
+                None => node,
+            };
+            let items = items.into_iter().map(|item| item.placed(|call| width + order[call]));
+            let Some(plan) = computed(node, items, planner.options())? else { return Ok(None) };
+            return match below {
+                Some(_) => Ok(Some(plan)),
+                None => self.limited(plan, above.as_deref()).map(Some),
+            };
+        }
+        let Some(outputs) = outputs(listed, &places, planner.options())? else { return Ok(None) };
         drop(places);
-        let limited = |plan: LogicalPlan, order: Vec<SortExpr>| {
-            let mut builder = LogicalPlanBuilder::from(plan);
-            if !order.is_empty() {
-                builder = builder.sort_with_limit(order, None)?;
-            }
-            if self.skip > 0 || self.fetch.is_some() {
-                builder = builder.limit(self.skip, self.fetch)?;
-            }
-            builder.build()
-        };
-        let sort = |by: &[Key], schema: &DFSchema| -> Vec<SortExpr> {
-            let one =
-                |key: &Key| SortExpr::new(Planned::Column(column(schema, key.place)), key.ascending, key.nulls_first);
-            by.iter().map(one).collect()
-        };
-        Ok(Some(match order {
-            Order::Below(keys) => {
-                let order = sort(&keys, base.schema());
-                node(limited(base, order)?, outputs)?
-            }
-            Order::Above(keys) => {
-                let plan = node(base, outputs)?;
-                let order = sort(&keys, plan.schema());
-                limited(plan, order)?
-            }
+        Ok(Some(match below {
+            Some(below) => node(self.limited(base, Some(&below))?, outputs)?,
+            None => self.limited(node(base, outputs)?, above.as_deref())?,
         }))
     }
+
+    /// Plans a key of GROUP BY. `None` if the planner has to see it.
+    fn key(
+        &self,
+        key: &Expr,
+        listed: &[Listed],
+        places: &Places<'_>,
+        planner: &mut dyn ItemPlanner,
+    ) -> Result<Option<Untyped>> {
+        if let Some(at) = number(key) {
+            return Ok(at.checked_sub(1).and_then(|at| listed.get(at)).map(|item| item.clone().untyped(places.schema)));
+        }
+        if let Some(place) = place_of(key, places) {
+            return Ok(Some(Untyped::column(places.schema, place)));
+        }
+        // The planner knows the aliases of the list, which may be named here.
+        Ok(Untyped::planned(key.clone(), None, places, planner).unwrap_or(None))
+    }
+
+    /// Puts the order and the limits of the query above a plan.
+    fn limited(&self, plan: LogicalPlan, order: Option<&[Key]>) -> Result<LogicalPlan> {
+        let schema = Arc::clone(plan.schema());
+        let one =
+            |key: &Key| SortExpr::new(Planned::Column(column(&schema, key.place)), key.ascending, key.nulls_first);
+        let order: Vec<SortExpr> = order.unwrap_or_default().iter().map(one).collect();
+        let mut builder = LogicalPlanBuilder::from(plan);
+        if !order.is_empty() {
+            builder = builder.sort_with_limit(order, None)?;
+        }
+        if self.skip > 0 || self.fetch.is_some() {
+            builder = builder.limit(self.skip, self.fetch)?;
+        }
+        builder.build()
+    }
+}
+
+/// An item of the select list.
+#[derive(Clone)]
+enum Listed {
+    /// A column of FROM that is passed through, by its place.
+    Column(usize),
+    Computed(Box<Untyped>),
+}
+
+impl Listed {
+    fn column(&self) -> Option<usize> {
+        match self {
+            Listed::Column(place) => Some(*place),
+            Listed::Computed(_) => None,
+        }
+    }
+
+    fn has(&self, kind: fn(&Planned) -> bool) -> Result<bool> {
+        match self {
+            Listed::Column(_) => Ok(false),
+            Listed::Computed(item) => item.has(kind),
+        }
+    }
+
+    fn untyped(self, schema: &DFSchema) -> Untyped {
+        match self {
+            Listed::Column(place) => Untyped::column(schema, place),
+            Listed::Computed(item) => *item,
+        }
+    }
+}
+
+/// Builds the node of these items over its input; `None` if two have the same name.
+fn computed(
+    input: LogicalPlan,
+    items: impl Iterator<Item = Untyped>,
+    options: &ConfigOptions,
+) -> Result<Option<LogicalPlan>> {
+    let schema = Arc::clone(input.schema());
+    let items = items.map(|item| item.typed(&schema, options)).collect::<Result<Vec<Item>>>()?;
+    let mut seen = HashSet::with_capacity(items.len());
+    if !items.iter().all(|item| seen.insert((item.qualifier.as_ref(), item.field().name()))) {
+        return Ok(None);
+    }
+    drop(seen);
+    let node = Arc::new(ComputeColumns::new(input, items.into())?);
+    Ok(Some(LogicalPlan::Extension(Extension { node })))
 }
 
 /// Builds the node of these columns over its input.
@@ -153,16 +341,16 @@ struct Key {
     nulls_first: bool,
 }
 
-/// The keys of an ORDER BY.
-enum Order {
-    /// Columns of FROM.
-    Below(Vec<Key>),
-    /// Columns of the result.
-    Above(Vec<Key>),
-}
-
-/// Resolves an order whose keys are all columns of FROM, or all columns of the result; `None` for others.
-fn sorted_by(order: &[OrderByExpr], items: &[SelectItem], outputs: &[Output], places: &Places<'_>) -> Option<Order> {
+/// Resolves an order whose keys are all columns of FROM, or all columns of the result: to the places of the keys among
+/// the columns of FROM, and among those of the result. `None` for others. `columns` has the place of each column of the
+/// result in FROM, if it is one.
+#[expect(clippy::type_complexity, reason = "two lists of one kind")]
+fn sorted_by(
+    order: &[OrderByExpr],
+    items: &[SelectItem],
+    columns: &[Option<usize>],
+    places: &Places<'_>,
+) -> Option<(Option<Vec<Key>>, Option<Vec<Key>>)> {
     // The place of an item is that of its column only if no `*` stands for several columns.
     let mut aliases = HashMap::new();
     for (at, item) in items.iter().enumerate() {
@@ -179,19 +367,15 @@ fn sorted_by(order: &[OrderByExpr], items: &[SelectItem], outputs: &[Output], pl
         // NULL is the least value.
         let nulls_first = options.nulls_first.unwrap_or(ascending);
         let at = match (number(expr), expr) {
-            (Some(at), _) => Some(at.checked_sub(1).filter(|at| *at < outputs.len())?),
+            (Some(at), _) => Some(at.checked_sub(1).filter(|at| *at < columns.len())?),
             (None, Expr::Identifier(name)) => aliases.get(name.value.as_str()).copied(),
             _ => None,
         };
         let (base, result) = match at {
-            Some(at) => match &outputs[at] {
-                Output::Column(place) => (Some(*place), Some(at)),
-                Output::Computed(_) => (None, Some(at)),
-            },
+            Some(at) => (columns[at], Some(at)),
             None => {
                 let place = place_of(expr, places)?;
-                let is_it = |output: &Output| matches!(output, Output::Column(own) if *own == place);
-                (Some(place), outputs.iter().position(is_it))
+                (Some(place), columns.iter().position(|own| *own == Some(place)))
             }
         };
         let add = |keys: Option<Vec<Key>>, place: Option<usize>| {
@@ -202,7 +386,7 @@ fn sorted_by(order: &[OrderByExpr], items: &[SelectItem], outputs: &[Output], pl
         below = add(below, base);
         above = add(above, result);
     }
-    below.map(Order::Below).or_else(|| above.map(Order::Above))
+    (below.is_some() || above.is_some()).then_some((below, above))
 }
 
 /// Whether a FROM has joins that merge two columns into one.
@@ -282,49 +466,59 @@ fn is_of(schema: &DFSchema, place: usize, table: &Ident) -> bool {
     schema.qualified_field(place).0.is_some_and(|qualifier| qualifier.table() == table.value)
 }
 
-/// Resolves the columns of a select list; `None` if a column of FROM would be there twice, or the planner has to see an
-/// item.
-fn outputs(items: &[SelectItem], places: &Places<'_>, planner: &mut dyn ItemPlanner) -> Result<Option<Vec<Output>>> {
+/// Resolves the items of a select list; `None` if the planner has to see one.
+fn listed(items: &[SelectItem], places: &Places<'_>, planner: &mut dyn ItemPlanner) -> Result<Option<Vec<Listed>>> {
     let width = places.schema.fields().len();
-    let mut outputs = Vec::with_capacity(items.len());
+    let mut listed = Vec::with_capacity(items.len());
     for item in items {
         match item {
-            SelectItem::UnnamedExpr(expr) => outputs.push(match place_of(expr, places) {
-                Some(place) => Output::Column(place),
-                None => match Item::planned(expr.clone(), None, places, planner)? {
-                    Some(item) => Output::Computed(Box::new(item)),
+            SelectItem::UnnamedExpr(expr) => listed.push(match place_of(expr, places) {
+                Some(place) => Listed::Column(place),
+                None => match Untyped::planned(expr.clone(), None, places, planner)? {
+                    Some(item) => Listed::Computed(Box::new(item)),
                     None => return Ok(None),
                 },
             }),
             SelectItem::ExprWithAlias { expr, alias } => {
-                match Item::planned(expr.clone(), Some(&alias.value), places, planner)? {
-                    Some(item) => outputs.push(Output::Computed(Box::new(item))),
+                match Untyped::planned(expr.clone(), Some(&alias.value), places, planner)? {
+                    Some(item) => listed.push(Listed::Computed(Box::new(item))),
                     None => return Ok(None),
                 }
             }
             SelectItem::Wildcard(options) if *options == WildcardAdditionalOptions::default() => {
-                outputs.extend((0..width).map(Output::Column));
+                listed.extend((0..width).map(Listed::Column));
             }
             SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(ObjectName(parts)), options)
                 if *options == WildcardAdditionalOptions::default() =>
             {
                 let [table] = parts.as_slice() else { return Ok(None) };
                 let Some(table) = table.as_ident() else { return Ok(None) };
-                let before = outputs.len();
-                outputs.extend((0..width).filter(|place| is_of(places.schema, *place, table)).map(Output::Column));
-                if outputs.len() == before {
+                let before = listed.len();
+                listed.extend((0..width).filter(|place| is_of(places.schema, *place, table)).map(Listed::Column));
+                if listed.len() == before {
                     return Ok(None);
                 }
             }
             _ => return Ok(None),
         }
     }
-    let mut seen = HashSet::with_capacity(outputs.len());
-    let once = outputs.iter().all(|output| match output {
-        Output::Column(place) => seen.insert(*place),
-        Output::Computed(_) => true,
-    });
-    Ok(once.then_some(outputs))
+    Ok(Some(listed))
+}
+
+/// Adds the types to the items of a select list; `None` if a column of FROM would be there twice.
+fn outputs(listed: Vec<Listed>, places: &Places<'_>, options: &ConfigOptions) -> Result<Option<Vec<Output>>> {
+    let mut outputs = Vec::with_capacity(listed.len());
+    let mut seen = HashSet::with_capacity(listed.len());
+    for item in listed {
+        match item {
+            Listed::Column(place) if !seen.insert(place) => return Ok(None),
+            Listed::Column(place) => outputs.push(Output::Column(place)),
+            Listed::Computed(item) => {
+                outputs.push(Output::Computed(Box::new(item.typed(places.schema, options)?)));
+            }
+        }
+    }
+    Ok(Some(outputs))
 }
 
 /// A plan node that picks columns of its input by their places.
@@ -475,8 +669,11 @@ mod tests {
             ("SELECT * FROM t WHERE c1 > 5 ORDER BY c2 DESC, 1 LIMIT 3 OFFSET 4", true),
             ("SELECT t.*, u.* FROM t JOIN u ON t.c1 = u.c1", true),
             ("SELECT * FROM t JOIN u USING (c1)", false),
-            ("SELECT DISTINCT * FROM t", false),
-            ("SELECT * FROM t GROUP BY c1", false),
+            ("SELECT DISTINCT * FROM t", true),
+            ("SELECT * FROM t GROUP BY c1 HAVING c1 > 2", true),
+            ("SELECT * FROM t GROUP BY ROLLUP (c1)", true),
+            ("SELECT * FROM t GROUP BY c1 WITH ROLLUP", false),
+            ("SELECT DISTINCT c1 FROM t", false),
             ("SELECT * FROM t ORDER BY c1 + 1", false),
             ("SELECT c1 FROM t", false),
             ("SELECT * FROM t UNION ALL SELECT * FROM t", false),

@@ -178,7 +178,7 @@ fn plain(exprs: &mut [Expr], schema: &DFSchema) -> bool {
 }
 
 /// Gives equal floats of one expression the same bits, like [`plain`].
-fn same_bits(expr: &mut Expr, schema: &DFSchema) -> bool {
+pub(super) fn same_bits(expr: &mut Expr, schema: &DFSchema) -> bool {
     let holds = expr.get_type(schema).is_ok_and(|t| holds_floats(&t));
     if holds {
         *expr = one(std::mem::take(expr));
