@@ -22,6 +22,7 @@ mod keywords;
 pub mod lambdas;
 mod lateral;
 mod merge;
+mod named_rows;
 mod partitions;
 mod refused;
 mod scan;
@@ -282,6 +283,7 @@ fn tokenize(dialect: &DipperDialect, source: Source<'_>) -> Result<Tokens, SqlEr
     versions::in_words_of_the_parser(dialect, &mut tokens, &mut ranges);
     hints::in_words_of_the_parser(source, &mut tokens, &mut ranges)?;
     share_locks(&mut tokens, &mut ranges);
+    named_rows::as_selects(&mut tokens, &mut ranges);
     lateral::views_before_joins(&mut tokens, &mut ranges);
     bits(&mut tokens);
     tops(&mut tokens);
