@@ -3,13 +3,14 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StringArray};
+use arrow::array::{Array, ArrayRef, AsArray, StringArray};
 use arrow::buffer::NullBuffer;
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Float32Type, Float64Type, Schema, SchemaRef};
 use arrow::json::writer::{JsonArray, LineDelimited, WriterBuilder};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use arrow::util::display::{ArrayFormatter, DurationFormat, FormatOptions};
 use clap::ValueEnum;
+use dipper_base::floats;
 use dipper_engine::{Column, as_names};
 use dipper_sql::charter::casts::texts_of;
 use dipper_sql::charter::{TYPE_KEY, digits_of, several_digits_shown};
@@ -236,9 +237,15 @@ fn cells(columns: &[Shown<'_>], row: usize) -> Vec<Cell> {
         .iter()
         .map(|Shown { array, nulls, formatter }| {
             let null = nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
-            // MySQL prints booleans as numbers.
-            let text = match array.as_any().downcast_ref::<BooleanArray>() {
-                Some(bools) if !null => u8::from(bools.value(row)).to_string(),
+            // MySQL prints booleans as numbers. What is no finite number has the same word everywhere.
+            let text = match array.data_type() {
+                DataType::Boolean if !null => u8::from(array.as_boolean().value(row)).to_string(),
+                DataType::Float64 if !null && !array.as_primitive::<Float64Type>().value(row).is_finite() => {
+                    floats::double(array.as_primitive::<Float64Type>().value(row))
+                }
+                DataType::Float32 if !null && !array.as_primitive::<Float32Type>().value(row).is_finite() => {
+                    floats::float(array.as_primitive::<Float32Type>().value(row))
+                }
                 _ => formatter.value(row).to_string(),
             };
             let number = array.data_type().is_numeric() || *array.data_type() == DataType::Boolean;
