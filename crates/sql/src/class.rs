@@ -129,9 +129,9 @@ pub(crate) fn charter_type<'a>(types: impl Iterator<Item = &'a DataType> + Clone
         let one = types.clone().all(|t| !is_address(t) || t == address);
         return Some(if one { address.clone() } else { IPV6 });
     }
-    if types.clone().any(is_bytes)
-        && types.clone().all(|t| is_bytes(t) || matches!(Class::of(t), Class::Text | Class::Null))
-    {
+    // As in MySQL, a number or a date beside bytes is the bytes of its text.
+    let is_text = |t: &DataType| !matches!(Class::of(t), Class::Other | Class::Interval);
+    if types.clone().any(is_bytes) && types.clone().all(|t| is_bytes(t) || is_text(t)) {
         return Some(DataType::BinaryView);
     }
     if let Some(nested) = nested_type(types.clone().filter(|t| !t.is_null()).collect()) {
@@ -158,11 +158,17 @@ pub(crate) fn charter_type<'a>(types: impl Iterator<Item = &'a DataType> + Clone
 }
 
 /// Returns the type to which DataFusion casts an argument of type `from` that becomes `common`. DataFusion refuses a call
-/// with a BOOLEAN that would become a decimal, for Arrow has no such cast: the argument keeps its type until the charter
+/// with an argument of which Arrow has no such cast ([`is_own_cast`]): the argument keeps its type until the charter
 /// casts it.
 pub(crate) fn coerced(from: &DataType, common: &DataType) -> DataType {
-    match *from == DataType::Boolean && common.is_decimal() {
-        true => DataType::Boolean,
-        false => common.clone(),
+    if is_own_cast(from, common) { from.clone() } else { common.clone() }
+}
+
+/// Whether only the charter casts a value to the common type of several: a BOOLEAN to a decimal, and what is neither
+/// text nor bytes to bytes.
+pub(crate) fn is_own_cast(from: &DataType, to: &DataType) -> bool {
+    match *from == DataType::Boolean && to.is_decimal() {
+        true => true,
+        false => is_bytes(to) && !is_bytes(from) && !matches!(Class::of(from), Class::Text | Class::Null),
     }
 }

@@ -34,6 +34,7 @@ use dipper_base::client::{Level, Warning};
 use dipper_dialect::parser::ParseOptions;
 use dipper_dialect::statement::Scope;
 use dipper_exec::aggregate::AggregationSettings;
+use dipper_exec::rules::recursion::RecursionSettings;
 use dipper_exec::native::ScanSettings;
 use dipper_text::hive::EXTENDED_BOOLEAN;
 use dipper_text::scan::Strings;
@@ -224,6 +225,11 @@ impl Variables {
             enabled: self.flag("enable_radix_aggregation"),
             table_groups: self.number("radix_aggregation_table_groups") as usize,
         }
+    }
+
+    /// Settings of WITH RECURSIVE.
+    pub fn recursion_settings(&self) -> RecursionSettings {
+        RecursionSettings { steps_max: self.number("cte_max_recursion_depth") }
     }
 
     /// Whether strings are read as views into the bytes of files.

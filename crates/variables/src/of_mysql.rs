@@ -2,7 +2,7 @@
 //! does not have or always does in one way. Names and defaults are MySQL's; the description of a variable says if
 //! dipper lacks what it is about.
 
-use super::definitions::Kind::{self, OnOff, OneOf, Text};
+use super::definitions::Kind::{self, Int, OnOff, OneOf, Text};
 use super::definitions::{COUNT, Definition, Effect, Settable, define, echo, fact, inert};
 
 /// Defines a variable of GLOBAL scope only that is stored without effect.
@@ -48,7 +48,14 @@ pub const OF_MYSQL: &[Definition] = &[
     inert("bulk_insert_buffer_size", "8388608", COUNT),
     server("check_proxy_users", "OFF", OnOff),
     server("concurrent_insert", "AUTO", Text),
-    inert("cte_max_recursion_depth", "1000", COUNT),
+    define(
+        "cte_max_recursion_depth",
+        "1000",
+        Int(0, 4_294_967_295),
+        Settable::Both,
+        Effect::Acts,
+        "most steps of WITH RECURSIVE; a query that needs more fails with error 3636",
+    ),
     echo("default_collation_for_utf8mb4", "utf8mb4_0900_bin", Kind::Collation, "order of text; always binary"),
     fact("default_password_lifetime", "0", COUNT, "see PASSWORD EXPIRE of CREATE USER"),
     switch("default_table_encryption", "OFF", "tables are not encrypted"),

@@ -18,6 +18,7 @@ mod outer_joins;
 pub(crate) mod passing;
 mod pull_up;
 pub mod pushdown;
+pub mod recursion;
 mod repeatable;
 pub(crate) mod reports;
 pub(crate) mod reread;

@@ -37,6 +37,7 @@ use crate::rules::build_sides::ForgetOrdersOfBuildSides;
 use crate::rules::grouping::ForgetBelowGroupingSets;
 use crate::rules::orders::SortWhatIsUnsorted;
 use crate::rules::outer_joins::ForgetAboveOuterJoins;
+use crate::rules::recursion::CountSteps;
 use crate::rules::top_rows::{EnsureOrders, LimitBelowWindows};
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -45,7 +46,7 @@ type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
 /// Returns DataFusion's rules with [`PushFilters`] and [`EnsureOrders`] in place of its own.
 /// [`ForgetBelowGroupingSets`] and [`ForgetAboveOuterJoins`] run first, [`GroupByRadix`] and
-/// [`ForgetOrdersOfBuildSides`] before orders and partitions are ensured; [`FewGroupsAtOnce`] and
+/// [`ForgetOrdersOfBuildSides`] before orders and partitions are ensured; [`CountSteps`], [`FewGroupsAtOnce`] and
 /// [`SortWhatIsUnsorted`] run right before plans are checked, in this order.
 pub fn rules() -> Vec<Rule> {
     let ours = |rule: Rule| -> Rule {
@@ -65,6 +66,7 @@ pub fn rules() -> Vec<Rule> {
     let check = rules.iter().position(|rule| rule.name() == "SanityCheckPlan").unwrap_or(rules.len());
     rules.insert(check, Arc::new(SortWhatIsUnsorted));
     rules.insert(check, Arc::new(FewGroupsAtOnce));
+    rules.insert(check, Arc::new(CountSteps));
     rules
 }
 

@@ -66,6 +66,7 @@ fn differs(from: &DataType, to: &DataType) -> bool {
         | (C::Decimal(..), C::Boolean | C::Float) => true,
         (C::Float | C::Decimal(..), LARGEINT_CLASS) => from != to,
         (_, C::Text) => from.is_nested(),
+        (c, _) if is_bytes(to) && (c.is_number() || c == C::Boolean || temporal(c)) => true,
         _ if by_part::is_by_part(from, to) => from != to,
         _ if to.is_nested() && !from.is_nested() => !from.is_null(),
         (f, t) if temporal(f) => t.is_number() || t == C::Boolean,
@@ -252,6 +253,10 @@ fn cast_array(array: &ArrayRef, to: &DataType, session: Option<Zone>, digits: Op
         // Arrow would make lists of one element.
         _ if to.is_nested() && !array.data_type().is_nested() => Ok(arrow::array::new_null_array(to, array.len())),
         (_, Class::Text) => to_text(&array, to, digits),
+        // The bytes of the text, as in MySQL.
+        (class, _) if is_bytes(to) && !matches!(class, Class::Text | Class::Other | Class::Null) => {
+            safe(&to_text(&array, &DataType::Utf8View, digits)?, to)
+        }
         // A decimal that is not zero stays so as a double.
         (Class::Decimal(..), Class::Boolean) => safe(&safe(&array, &DataType::Float64)?, to),
         (Class::Decimal(..), Class::Float) => to_floats(&array, to),

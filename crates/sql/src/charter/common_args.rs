@@ -16,7 +16,7 @@ use datafusion::logical_expr::{
 
 use super::once;
 use crate::class::{charter_type, coerced};
-use crate::functions::ask_for_arguments;
+use crate::functions::{ask_for_arguments, is_bytes};
 
 /// A function of DataFusion's that takes the charter's common type.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -80,10 +80,10 @@ impl ScalarUDFImpl for CommonArgs {
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         let types = args.arg_fields.iter().map(|field| field.data_type());
-        let Some(common) = charter_type(types).filter(DataType::is_decimal) else {
+        let Some(common) = charter_type(types).filter(|t| t.is_decimal() || is_bytes(t)) else {
             return self.inner.return_field_from_args(args);
         };
-        // A BOOLEAN beside decimals has not been cast yet.
+        // A BOOLEAN beside decimals, and a number beside bytes, have not been cast yet.
         let of_common = |field: &FieldRef| Arc::new(field.as_ref().clone().with_data_type(common.clone())) as FieldRef;
         let fields: Vec<FieldRef> = args.arg_fields.iter().map(of_common).collect();
         self.inner.return_field_from_args(ReturnFieldArgs { arg_fields: &fields, ..args })

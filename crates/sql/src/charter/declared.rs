@@ -31,7 +31,7 @@ const SECONDS: &str = "datetime";
 const MICROSECONDS: &str = "datetime(6)";
 
 /// Whether values of a type are DATETIME or contain DATETIME values.
-fn holds_datetime(t: &DataType) -> bool {
+pub(super) fn holds_datetime(t: &DataType) -> bool {
     match t {
         DataType::Timestamp(..) => true,
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
@@ -94,7 +94,7 @@ fn declared(expr: &Expr, schema: &DFSchema) -> Option<String> {
     }
     match expr {
         Expr::Alias(alias) => declared(&alias.expr, schema),
-        Expr::Cast(Cast { expr, .. }) | Expr::TryCast(TryCast { expr, .. }) => cast(expr, schema),
+        Expr::Cast(Cast { expr, .. }) | Expr::TryCast(TryCast { expr, .. }) => cast(expr, field.data_type(), schema),
         Expr::Case(case) => {
             let values = case.when_then_expr.iter().map(|(_, then)| &**then).chain(case.else_expr.as_deref());
             widest(values, schema)
@@ -119,13 +119,34 @@ fn declared(expr: &Expr, schema: &DFSchema) -> Option<String> {
     }
 }
 
-/// Derives the type of a cast to DATETIME: a date has no digits, and text may have any number of them.
-fn cast(from: &Expr, schema: &DFSchema) -> Option<String> {
+/// Derives the type of a cast to `to`, which is DATETIME or contains it: a date has no digits, and text may have any
+/// number of them.
+fn cast(from: &Expr, to: &DataType, schema: &DFSchema) -> Option<String> {
     match from.get_type(schema).ok()? {
         DataType::Date32 | DataType::Date64 => Some(SECONDS.into()),
         t if holds_datetime(&t) => declared(from, schema),
-        _ => None,
+        t => Some(of_dates(&t, to)?.to_string()),
     }
+}
+
+/// Returns the SQL type of nested values whose dates have become DATETIME; `None` where something else has.
+fn of_dates(from: &DataType, to: &DataType) -> Option<SqlType> {
+    Some(match (from, to) {
+        (DataType::Date32 | DataType::Date64, DataType::Timestamp(..)) => SqlType::DateTime(0),
+        (
+            DataType::List(from) | DataType::LargeList(from) | DataType::FixedSizeList(from, _),
+            DataType::List(to) | DataType::LargeList(to) | DataType::FixedSizeList(to, _),
+        ) => SqlType::Array(Box::new(of_dates(from.data_type(), to.data_type())?)),
+        (DataType::Map(from, _), DataType::Map(to, _)) => match (from.data_type(), to.data_type()) {
+            (DataType::Struct(from), DataType::Struct(to)) if from.len() == 2 && to.len() == 2 => {
+                let part = |at: usize| of_dates(from[at].data_type(), to[at].data_type()).map(Box::new);
+                SqlType::Map(part(0)?, part(1)?)
+            }
+            _ => return None,
+        },
+        (_, to) if holds_datetime(to) || to.is_nested() => return None,
+        (_, to) => plain_type(to),
+    })
 }
 
 /// Whether adding an interval changes the digits after the second.
@@ -166,18 +187,94 @@ fn moved(point: &Expr, has_fraction: bool, schema: &DFSchema) -> Option<String> 
 /// Returns the type that holds values of all these; NULL needs none.
 fn widest<'a>(values: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Option<String> {
     let mut widest: Option<String> = None;
-    for value in values.filter(|value| !is_null(value)) {
+    for value in values.filter(|value| !is_null(value) && !is_empty(value, schema)) {
         let one = match value.get_type(schema).ok()? {
             DataType::Date32 => SECONDS.to_string(),
             _ => declared(value, schema)?,
         };
         widest = Some(match widest {
             None => one,
-            Some(known) if known == one => known,
-            Some(known) => datetime_of(digits(&known)?.max(digits(&one)?)),
+            Some(known) => wider(known, &one)?,
         });
     }
     widest
+}
+
+/// Whether an expression is an array or map that has no values but NULL, before it was cast.
+fn is_empty(expr: &Expr, schema: &DFSchema) -> bool {
+    match expr {
+        Expr::Cast(Cast { expr, .. }) | Expr::TryCast(TryCast { expr, .. }) => is_empty(expr, schema),
+        Expr::ScalarFunction(function) if is_cast(function.func.name()) => {
+            function.args.first().is_some_and(|value| is_empty(value, schema))
+        }
+        _ => expr.get_type(schema).is_ok_and(|t| is_without_values(&t)),
+    }
+}
+
+fn is_without_values(t: &DataType) -> bool {
+    match t {
+        DataType::Null => true,
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            is_without_values(item.data_type())
+        }
+        DataType::Map(entries, _) => match entries.data_type() {
+            DataType::Struct(parts) => parts.iter().all(|part| is_without_values(part.data_type())),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// Whether a function is the one around a cast of a query, or does a cast.
+fn is_cast(name: &str) -> bool {
+    name == CAST_NAME || name == super::typed::TYPED_NAME || name.starts_with("cast_")
+}
+
+/// Returns the type that holds the values of fields of these types; `None` if one is not known, or there is none.
+pub(super) fn common_text<'a>(mut texts: impl Iterator<Item = Option<&'a str>>) -> Option<String> {
+    let first = texts.next()??.to_string();
+    texts.try_fold(first, |known, text| wider(known, text?))
+}
+
+/// Returns the type that holds values of two types.
+fn wider(known: String, other: &str) -> Option<String> {
+    if known == other {
+        return Some(known);
+    }
+    if let (Some(known), Some(other)) = (digits(&known), digits(other)) {
+        return Some(datetime_of(known.max(other)));
+    }
+    let both = wider_type(parse_type(&known).ok()?, parse_type(other).ok()?)?;
+    Some(both.to_string())
+}
+
+/// Returns the type that holds values of two types, which may be nested. Where the types differ in more than digits of
+/// DATETIME, the values are converted before they meet, and the first type stands for both.
+fn wider_type(known: SqlType, other: SqlType) -> Option<SqlType> {
+    Some(match (known, other) {
+        (SqlType::DateTime(known), SqlType::DateTime(other)) => SqlType::DateTime(known.max(other)),
+        (SqlType::Date, other @ SqlType::DateTime(_)) => other,
+        (SqlType::Array(known), SqlType::Array(other)) => SqlType::Array(Box::new(wider_type(*known, *other)?)),
+        (SqlType::Map(key, value), SqlType::Map(other_key, other_value)) => {
+            SqlType::Map(Box::new(wider_type(*key, *other_key)?), Box::new(wider_type(*value, *other_value)?))
+        }
+        (SqlType::Struct(known), SqlType::Struct(other)) if known.len() == other.len() => {
+            let fields = known
+                .into_iter()
+                .zip(other)
+                .map(|((name, known, comment), (_, other, _))| Some((name, wider_type(known, other)?, comment)));
+            SqlType::Struct(fields.collect::<Option<Vec<_>>>()?)
+        }
+        (known, other) => match holds(&known) || holds(&other) {
+            true => return None,
+            false => known,
+        },
+    })
+}
+
+/// Whether a type is DATETIME or contains it.
+fn holds(t: &SqlType) -> bool {
+    t.to_string().contains(SECONDS)
 }
 
 fn is_null(expr: &Expr) -> bool {
@@ -300,6 +397,41 @@ fn of_function(function: &ScalarFunction, result: &DataType, schema: &DFSchema) 
         // The function's own field carries the type of a lambda's results, if it is known.
         ("array_map" | "map_apply" | "transform_keys" | "transform_values", _) => None,
         ("make_array", _) => Some(format!("array<{}>", widest(args.iter(), schema)?)),
+        ("array_concat" | "array_union" | "map_concat", _) => widest(args.iter(), schema),
+        ("array_append" | "array_pushfront", [array, value]) => {
+            let value = match is_null(value) || is_empty(value, schema) {
+                true => None,
+                false => Some(format!("array<{}>", widest([value].into_iter(), schema)?)),
+            };
+            match (is_null(array) || is_empty(array, schema), value) {
+                (true, value) => value,
+                (false, None) => declared(array, schema),
+                (false, Some(value)) => wider(declared(array, schema)?, &value),
+            }
+        }
+        ("array_zip", _) => {
+            let DataType::List(item) = result else { return None };
+            let DataType::Struct(fields) = item.data_type() else { return None };
+            let types = parts(args.iter(), schema)?.into_iter().map(|t| match t {
+                SqlType::Array(item) => Some(*item),
+                _ => None,
+            });
+            let types = types.collect::<Option<Vec<_>>>()?;
+            let fields = fields.iter().zip(types).map(|(field, t)| (field.name().clone(), t, None));
+            Some(SqlType::Array(Box::new(SqlType::Struct(fields.collect()))).to_string())
+        }
+        ("map_from_arrays", [_, _]) => match <[SqlType; 2]>::try_from(parts(args.iter(), schema)?) {
+            Ok([SqlType::Array(keys), SqlType::Array(values)]) => Some(SqlType::Map(keys, values).to_string()),
+            _ => None,
+        },
+        ("flatten", [array]) => {
+            let mut text = declared(array, schema)?;
+            while let Some(item) = text.strip_prefix("array<").and_then(|rest| rest.strip_suffix('>')) {
+                text = item.to_string();
+            }
+            Some(format!("array<{text}>"))
+        }
+        (name, [value, ..]) if name.starts_with("cast_") => cast(value, result, schema),
         ("map_keys", _) => Some(format!("array<{}>", entry(&of_first()?)?.0)).filter(|text| text.contains(SECONDS)),
         ("map_values", _) => Some(format!("array<{}>", entry(&of_first()?)?.1)).filter(|text| text.contains(SECONDS)),
         ("map_entries", _) => {
@@ -482,16 +614,7 @@ pub(super) fn schema(plan: LogicalPlan) -> Result<LogicalPlan> {
         }
         LogicalPlan::Union(mut union) => {
             let inputs: Vec<_> = union.inputs.iter().map(|input| Arc::clone(input.schema())).collect();
-            let widest = |at: usize| {
-                let texts = inputs.iter().map(|input| said(input.field(at))).collect::<Option<Vec<_>>>()?;
-                let first = *texts.first()?;
-                match texts.iter().all(|text| *text == first) {
-                    true => Some(first.to_string()),
-                    false => Some(datetime_of(
-                        texts.iter().map(|text| digits(text)).collect::<Option<Vec<_>>>()?.into_iter().max()?,
-                    )),
-                }
-            };
+            let widest = |at: usize| common_text(inputs.iter().map(|input| said(input.field(at))));
             if let Some(schema) = with(&union.schema, |at, _| widest(at)) {
                 union.schema = Arc::new(schema);
             }

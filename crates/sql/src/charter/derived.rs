@@ -16,7 +16,7 @@ use sqlparser::ast::{self, Cte, Query, SelectItem, SetExpr, TableFactor, TableWi
 use super::compute::ItemPlanner;
 use super::names::duplicate_name;
 use super::wide::{Picking, WIDE};
-use super::{tables, unions, values, wide_marks};
+use super::{recursion, tables, unions, values, wide_marks};
 
 /// Wraps the query of each common table expression with a `*` that may repeat a name in a derived table, because
 /// [`DerivedPlanner`] sees only derived tables.
@@ -24,7 +24,6 @@ pub(super) fn expressions(query: &mut Query) {
     struct Expressions;
     impl Change for Expressions {
         fn query(&mut self, query: &mut Query) -> Result<(), SqlError> {
-            // An expression that reads itself is a UNION and stays. The inputs of the UNION are checked themselves.
             for Cte { alias, query, .. } in query.with.iter_mut().flat_map(|with| &mut with.cte_tables) {
                 if alias.columns.is_empty() && has_wildcard_over_several(&query.body) {
                     let alias = tree::alias(alias.name.clone());
@@ -68,6 +67,15 @@ impl RelationPlanner for DerivedPlanner {
         context: &mut dyn RelationPlannerContext,
     ) -> Result<RelationPlanning> {
         match relation {
+            TableFactor::Derived { lateral: false, subquery, alias: Some(alias), sample: None }
+                if recursion::is_whole(&alias) =>
+            {
+                let plan = recursion::plan(*subquery, &alias, context)?;
+                Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, None))))
+            }
+            TableFactor::Table { ref name, ref alias, .. } if let Some(plan) = recursion::working(name) => {
+                Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias.clone()))))
+            }
             TableFactor::Derived { lateral: false, subquery, alias, sample: None } if values::are_all(&subquery) => {
                 let plan = values::plan(*subquery.body, context)?;
                 Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias))))

@@ -3,8 +3,8 @@
 //!
 //! | values | common type |
 //! |---|---|
-//! | text and bytes | bytes |
-//! | text and anything else | text |
+//! | bytes and text, numbers, booleans or dates | bytes of the texts |
+//! | text and anything else but bytes | text |
 //! | dates and numbers or booleans | text |
 //! | floats and decimals or booleans | DOUBLE |
 //! | booleans and integers or decimals | the common type of TINYINT and the numbers |
@@ -15,7 +15,7 @@
 //! for dates and text; it turns floats into decimals, which loses digits of some doubles and fails for others. Where
 //! DataFusion's choice is that of Doris, no rule is needed here. (Doris: `TypeCoercionUtils.findWiderTypeForTwo`.)
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::ScalarFunction;
@@ -27,13 +27,28 @@ use dipper_dialect::walk::{self, Change};
 use sqlparser::ast;
 
 use super::terms::{cast_to, int_literal};
-use crate::class::{Class, charter_type};
+use crate::class::{Class, charter_type, is_own_cast};
+use crate::metadata::TYPE_KEY;
 
 /// Returns the charter's common type of these values; `None` if DataFusion's choice serves, or a type is unknown.
 fn common<'a>(values: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Option<DataType> {
-    let types = values.map(|v| v.get_type(schema)).collect::<Result<Vec<_>>>().ok()?;
-    charter_type(types.iter())
+    let fields = values.map(|v| Ok(v.to_field(schema)?.1)).collect::<Result<Vec<_>>>().ok()?;
+    common_of_fields(fields.iter())
 }
+
+/// Returns the charter's common type of these fields; `None` if DataFusion's choice serves. The bytes of a set, such as a
+/// BITMAP, are not those of the text of a number.
+pub(super) fn common_of_fields<'a>(fields: impl Iterator<Item = &'a FieldRef> + Clone) -> Option<DataType> {
+    let is_set = |field: &FieldRef| field.metadata().get(TYPE_KEY).is_some_and(|text| SETS.contains(&text.as_str()));
+    let is_number = |field: &FieldRef| is_own_cast(field.data_type(), &DataType::BinaryView);
+    if fields.clone().any(is_set) && fields.clone().any(is_number) {
+        return None;
+    }
+    charter_type(fields.map(|field| field.data_type()))
+}
+
+/// The SQL types of sets.
+const SETS: [&str; 3] = ["bitmap", "hll", "quantile_state"];
 
 /// The operator that [`mark`] puts behind expressions; its right operand is NULL.
 const ONE_TYPE: &str = "one type";
@@ -87,9 +102,10 @@ pub(super) fn of_one_type(expr: Expr, schema: &DFSchema) -> Expr {
         Expr::ScalarFunction(function) => function.args.iter().collect(),
         _ => return expr,
     };
-    let types = values.iter().map(|v| v.get_type(schema)).collect::<Result<Vec<_>>>();
+    let fields = values.iter().map(|v| Ok(v.to_field(schema)?.1)).collect::<Result<Vec<_>>>();
     // A parameter has no type yet; it gets the type of the other values later.
-    let Ok(types) = types else { return expr };
+    let Ok(fields) = fields else { return expr };
+    let types: Vec<DataType> = fields.iter().map(|field| field.data_type().clone()).collect();
     let is_decimal = |t: &DataType| matches!(Class::of(t), Class::Decimal(..));
     let decimals = types.iter().any(is_decimal);
     // Beside decimals, an integer literal counts as TINYINT or INT, the narrower one that holds it.
@@ -103,7 +119,10 @@ pub(super) fn of_one_type(expr: Expr, schema: &DFSchema) -> Expr {
     if same || counted.iter().all(|t| Class::of(t) == Class::Text) {
         return expr;
     }
-    let wanted = charter_type(counted.iter()).or_else(|| type_union_resolution(&counted));
+    let of_charter = charter_type(counted.iter());
+    let is_bytes = of_charter.as_ref().is_some_and(|t| *t == DataType::BinaryView);
+    let of_charter = if is_bytes { common_of_fields(fields.iter()) } else { of_charter };
+    let wanted = of_charter.or_else(|| type_union_resolution(&counted));
     let Some(wanted) = wanted else { return expr };
     let cast = |e: Expr| cast_to(e, wanted.clone(), schema);
     match expr {

@@ -52,6 +52,7 @@ pub mod operators;
 mod order_aliases;
 mod outer_fields;
 mod ranges;
+mod recursion;
 pub(crate) mod rewrite;
 mod row_comparisons;
 mod row_subqueries;
@@ -244,6 +245,7 @@ fn is_dual(table: &TableRef) -> bool {
 /// - 1436 if expressions, subqueries or lambdas are nested too deep; 1105 if a lambda does not fit its call.
 /// - 1235 for INTERSECT ALL, EXCEPT ALL, TABLESAMPLE, a GROUP BY modifier other than ROLLUP or CUBE, a subquery that
 ///   takes a lambda's parameter, and columns of a join that have to be known but are not.
+/// - 3573, 3574 if the parts of a recursive common table expression are not those of a recursion.
 /// - A syntax error if a named window is not defined, or part of a window is given twice.
 pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepared, SqlError> {
     nesting::check(&query.ast)?;
@@ -286,7 +288,7 @@ pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepare
     rewrite::rewrite(&mut ast, is_strict)?;
     rewrite::own_names(&mut ast);
     mixed::mark(&mut ast);
-    unions::relations(&mut ast);
+    unions::relations(&mut ast)?;
     derived::expressions(&mut ast);
     wide_marks::inline(&mut ast);
     wide_marks::unmark(&mut ast);

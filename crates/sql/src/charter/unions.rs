@@ -6,7 +6,7 @@
 //! although names may repeat. So each set operation becomes a relation of its own, `SELECT * FROM (a UNION b)`, and a
 //! relation planner plans it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ptr;
 use std::sync::Arc;
 
@@ -20,48 +20,52 @@ use dipper_dialect::error::SqlError;
 use dipper_dialect::tree;
 use dipper_dialect::walk::{self, Change, Look};
 use sqlparser::ast::{
-    ObjectNamePart, Query, SelectItem, SetExpr, SetOperator, SetQuantifier, TableFactor, TableWithJoins,
+    ObjectNamePart, Query, SelectItem, SetExpr, SetOperator, SetQuantifier, TableAlias, TableFactor, TableWithJoins,
 };
 
 use super::apart::{self, Kinds};
 use super::names::MARK;
 use super::terms::cast_to;
 use super::typed::Typed;
-use super::{tables, values, wide_marks};
-use crate::class::charter_type;
+use super::{mixed, recursion, tables, values, wide_marks};
+use crate::class::is_own_cast;
 use crate::metadata::TYPE_KEY;
 
-/// Makes a relation of each set operation and of each VALUES that [`values`] plans. The set operation of a recursive
-/// common table expression stays, because the planner expects the two halves of the recursion there.
-pub(super) fn relations(query: &mut Query) {
+/// Makes a relation of each set operation and of each VALUES that [`values`] plans. [`recursion`] makes that of a
+/// recursive common table expression.
+///
+/// # Errors
+/// Those of [`recursion::relation`].
+pub(super) fn relations(query: &mut Query) -> Result<(), SqlError> {
     #[derive(Default)]
     struct Relations {
-        recursive: HashSet<*const Query>,
+        recursive: HashMap<*const Query, TableAlias>,
     }
     impl Change for Relations {
         fn query(&mut self, query: &mut Query) -> Result<(), SqlError> {
             if let Some(with) = query.with.as_ref().filter(|with| with.recursive) {
                 let themselves = with.cte_tables.iter().filter(|cte| reads(&cte.query, &cte.alias.name.value));
-                self.recursive.extend(themselves.map(|cte| ptr::from_ref(cte.query.as_ref())));
+                self.recursive.extend(themselves.map(|cte| (ptr::from_ref(cte.query.as_ref()), cte.alias.clone())));
             }
             Ok(())
         }
 
         fn after_query(&mut self, query: &mut Query) -> Result<(), SqlError> {
             let is_wide = wide_marks::is_marked(query);
-            match self.recursive.contains(&ptr::from_ref(query)) {
-                true => halves(&mut query.body, is_wide),
-                false => relation(&mut query.body, is_wide),
+            match self.recursive.get(&ptr::from_ref(query)) {
+                Some(alias) => recursion::relation(query, alias),
+                None => {
+                    relation(&mut query.body, is_wide);
+                    Ok(())
+                }
             }
-            Ok(())
         }
     }
-    // Rewriting cannot fail.
-    let _ = walk::change(query, &mut Relations::default());
+    walk::change(query, &mut Relations::default())
 }
 
 /// Whether a query reads a table or common table expression of this unqualified name.
-fn reads(query: &Query, name: &str) -> bool {
+pub(super) fn reads(query: &Query, name: &str) -> bool {
     struct Reads<'a> {
         name: &'a str,
         found: bool,
@@ -236,21 +240,21 @@ fn with_own_names(input: LogicalPlan) -> Result<LogicalPlan> {
 ///
 /// # Errors
 /// A planning error if the inputs have different numbers of columns or a column has no common type.
-fn of_one_type(op: SetOperator, inputs: Vec<LogicalPlan>) -> Result<Vec<Arc<LogicalPlan>>> {
+pub(super) fn of_one_type(op: SetOperator, inputs: Vec<LogicalPlan>) -> Result<Vec<Arc<LogicalPlan>>> {
     let width = inputs.first().map_or(0, |input| input.schema().fields().len());
     if inputs.iter().any(|input| input.schema().fields().len() != width) {
         return plan_err!("{op} queries have different number of columns");
     }
     let inputs = packed(inputs.into_iter().map(with_own_names).collect::<Result<Vec<_>>>()?)?;
     let common = |column: usize| {
-        let types: Vec<&DataType> = inputs.iter().map(|i| i.schema().field(column).data_type()).collect();
-        charter_type(types.into_iter())
+        let fields: Vec<&FieldRef> = inputs.iter().map(|i| &i.schema().fields()[column]).collect();
+        mixed::common_of_fields(fields.into_iter())
     };
     let wanted: Vec<Option<DataType>> = (0..width).map(common).collect();
     let fields = |column: usize| inputs.iter().map(move |input| input.schema().field(column));
     let declared: Vec<Option<String>> = (0..width).map(|column| declared(fields(column))).collect();
     let charter = inputs.into_iter().map(|input| {
-        let input = without_booleans(input, &wanted)?;
+        let input = with_own_casts(input, &wanted)?;
         let fields = input.schema().iter().zip(&wanted).map(|((table, field), wanted)| {
             let field = match wanted {
                 Some(wanted) => Arc::new(field.as_ref().clone().with_data_type(wanted.clone())),
@@ -307,13 +311,11 @@ fn packed(inputs: Vec<LogicalPlan>) -> Result<Vec<LogicalPlan>> {
     inputs.collect()
 }
 
-/// Casts boolean columns of an input to numbers where a decimal is wanted: DataFusion does not cast BOOLEAN to
-/// decimals.
-fn without_booleans(input: LogicalPlan, wanted: &[Option<DataType>]) -> Result<LogicalPlan> {
+/// Casts the columns of an input for which DataFusion has no cast to the type that is wanted.
+fn with_own_casts(input: LogicalPlan, wanted: &[Option<DataType>]) -> Result<LogicalPlan> {
     let schema = Arc::clone(input.schema());
-    let is_cast = |field: &DataType, wanted: &Option<DataType>| {
-        *field == DataType::Boolean && wanted.as_ref().is_some_and(DataType::is_decimal)
-    };
+    let is_cast =
+        |field: &DataType, wanted: &Option<DataType>| wanted.as_ref().is_some_and(|wanted| is_own_cast(field, wanted));
     if !schema.fields().iter().zip(wanted).any(|(field, wanted)| is_cast(field.data_type(), wanted)) {
         return Ok(input);
     }
