@@ -4,9 +4,12 @@
 //! A value that does not convert is NULL (Doris; MySQL would take the leading digits). Text against text is binary. A
 //! literal is converted at planning time, so that the column beside it stays bare for pruning.
 
-use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, i256};
+use std::sync::Arc;
+
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Field, FieldRef, Fields, i256};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{Cast, TryCast};
+use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
 use datafusion::logical_expr::{Expr, ExprSchemable, Operator, lit};
 use dipper_base::address::{self, is_address};
 
@@ -45,7 +48,59 @@ pub(crate) fn comparison_type(a: &DataType, b: &DataType) -> Option<DataType> {
         _ if is_address(a) && is_address(b) && a != b => Some(address::IPV6),
         _ if is_bytes(a) && Class::of(b) == Class::Text => Some(DataType::BinaryView),
         _ if is_bytes(b) && Class::of(a) == Class::Text => Some(DataType::BinaryView),
+        _ if a != b && a.is_nested() && b.is_nested() => nested_type(a, b),
         _ => None,
+    }
+}
+
+/// Returns the type in which nested values are compared: each pair of parts in the type in which the two are compared by
+/// themselves. `None` if the types do not have the same form.
+fn nested_type(a: &DataType, b: &DataType) -> Option<DataType> {
+    let part = |a: &FieldRef, b: &FieldRef| -> Option<FieldRef> {
+        let nullable = a.is_nullable() || b.is_nullable();
+        Some(Arc::new(Field::new(a.name(), part_type(a.data_type(), b.data_type())?, nullable)))
+    };
+    let fields = |a: &Fields, b: &Fields| -> Option<Fields> {
+        (a.len() == b.len())
+            .then(|| a.iter().zip(b).map(|(a, b)| part(a, b)).collect::<Option<Vec<_>>>())?
+            .map(Fields::from)
+    };
+    match (a, b) {
+        (DataType::List(a), DataType::List(b)) => Some(DataType::List(part(a, b)?)),
+        (DataType::Map(a, sorted), DataType::Map(b, _)) => {
+            let (DataType::Struct(of_a), DataType::Struct(of_b)) = (a.data_type(), b.data_type()) else { return None };
+            let pairs = DataType::Struct(fields(of_a, of_b)?);
+            Some(DataType::Map(Arc::new(Field::new(a.name(), pairs, false)), *sorted))
+        }
+        (DataType::Struct(a), DataType::Struct(b)) if a.iter().map(|f| f.name()).eq(b.iter().map(|f| f.name())) => {
+            Some(DataType::Struct(fields(a, b)?))
+        }
+        _ => None,
+    }
+}
+
+/// Returns the type in which two parts of nested values are compared.
+fn part_type(a: &DataType, b: &DataType) -> Option<DataType> {
+    match (Class::of(a), Class::of(b)) {
+        _ if a == b => Some(a.clone()),
+        (Class::Null, _) => Some(b.clone()),
+        (_, Class::Null) => Some(a.clone()),
+        (Class::Boolean, c) if c.is_number() => type_union_resolution(&[DataType::Int8, b.clone()]),
+        (c, Class::Boolean) if c.is_number() => type_union_resolution(&[DataType::Int8, a.clone()]),
+        _ => comparison_type(a, b).or_else(|| type_union_resolution(&[a.clone(), b.clone()])),
+    }
+}
+
+/// Whether nested types have a BOOLEAN where the other has another type, for which DataFusion knows no comparison.
+fn differ_in_booleans(a: &DataType, b: &DataType) -> bool {
+    match (a, b) {
+        (DataType::List(a), DataType::List(b)) | (DataType::Map(a, _), DataType::Map(b, _)) => {
+            differ_in_booleans(a.data_type(), b.data_type())
+        }
+        (DataType::Struct(a), DataType::Struct(b)) => {
+            a.iter().zip(b).any(|(a, b)| differ_in_booleans(a.data_type(), b.data_type()))
+        }
+        _ => (*a == DataType::Boolean) != (*b == DataType::Boolean),
     }
 }
 
@@ -93,6 +148,12 @@ pub(super) fn sides(
         // Text is bytes, and not all bytes are text.
         (Class::Text, _) if is_bytes(rt) => (cast_to(left, DataType::BinaryView, schema), right),
         (_, Class::Text) if is_bytes(lt) => (left, cast_to(right, DataType::BinaryView, schema)),
+        _ if lt.is_nested()
+            && differ_in_booleans(lt, rt)
+            && let Some(common) = nested_type(lt, rt) =>
+        {
+            (cast_to(left, common.clone(), schema), cast_to(right, common, schema))
+        }
         (Class::Date, Class::DateTime) => date_datetime(left, right, schema),
         (Class::DateTime, Class::Date) => swap(date_datetime(right, left, schema)),
         _ => (left, right),

@@ -14,7 +14,7 @@ use dipper_dialect::tree;
 use dipper_dialect::walk::{self, Change, Look};
 use sqlparser::ast::{
     self, Expr, Ident, JoinConstraint, JoinOperator, ObjectNamePart, Query, Select, SelectItem, SetExpr, TableFactor,
-    Value,
+    TableWithJoins, Value,
 };
 
 use sqlparser::tokenizer::Span;
@@ -379,6 +379,35 @@ pub(super) fn own_name(expr: &Expr) -> Option<&Ident> {
     }
 }
 
+/// Returns the names by which the columns of FROM can be qualified, in lower case.
+fn table_names(from: &[TableWithJoins]) -> HashSet<String> {
+    let mut open: Vec<&TableWithJoins> = from.iter().collect();
+    let mut names = HashSet::new();
+    while let Some(tables) = open.pop() {
+        let joined = tables.joins.iter().map(|join| &join.relation);
+        for factor in std::iter::once(&tables.relation).chain(joined) {
+            match factor {
+                TableFactor::NestedJoin { table_with_joins, .. } => open.push(table_with_joins),
+                factor => names.extend(tables::visible_name(factor).map(|name| name.value.to_lowercase())),
+            }
+        }
+    }
+    names
+}
+
+/// Returns the last name of a path if it means a field of a column, not a column. `tables`: the names of [`table_names`].
+fn field_name(expr: &Expr, tables: &HashSet<String>) -> Option<Ident> {
+    let parts = match expr {
+        Expr::Nested(inner) => return field_name(inner, tables),
+        Expr::CompoundIdentifier(parts) if !parts.first().is_some_and(is_variable) => parts,
+        _ => return None,
+    };
+    // A table can be qualified by its database and catalog.
+    let table = parts.iter().take(3).position(|part| tables.contains(&part.value.to_lowercase()));
+    let column = table.map_or(0, |at| at + 1);
+    (column + 1 < parts.len()).then(|| parts.last().cloned()).flatten()
+}
+
 fn name_select(
     select: &mut Select,
     items: &HashMap<sqlparser::tokenizer::Location, Vec<String>>,
@@ -389,10 +418,17 @@ fn name_select(
     let has_wildcard = !is_derived
         && select.projection.iter().any(|i| matches!(i, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..)));
     let mut seen: HashMap<String, Vec<Option<String>>> = HashMap::new();
+    let tables = table_names(&select.from);
     let mut headers = Vec::with_capacity(select.projection.len());
     for (i, item) in select.projection.iter_mut().enumerate() {
         let taken = std::mem::replace(item, SelectItem::UnnamedExpr(Expr::value(Value::Null)));
         *item = match taken {
+            // The planner would name a field by its whole path.
+            SelectItem::UnnamedExpr(expr) if let Some(field) = field_name(&expr, &tables) => {
+                headers.push(Header::Text(field.value.clone()));
+                let alias = unique(&mut seen, field.value, i, has_wildcard, names);
+                SelectItem::ExprWithAlias { expr, alias }
+            }
             SelectItem::UnnamedExpr(expr) => {
                 let own = own_name(&expr).cloned();
                 match own {
@@ -591,6 +627,6 @@ fn renamed(inner: TableFactor, visible: Ident, columns: &[(String, String)]) -> 
             }
         })
         .collect();
-    let from = vec![ast::TableWithJoins { relation: inner, joins: Vec::new() }];
+    let from = vec![TableWithJoins { relation: inner, joins: Vec::new() }];
     tables::derived(tree::select(projection, from), tree::alias(visible))
 }

@@ -49,6 +49,11 @@ struct Column {
     style: Style,
 }
 
+/// Whether a text of a scalar value can stand in JSON without quotes; the words for numbers that are not finite cannot.
+pub(crate) fn is_number(text: &str) -> bool {
+    !matches!(text, "NaN" | "Infinity" | "-Infinity")
+}
+
 /// Returns the texts of nested values, with `digits` digits after the second of DATETIME.
 ///
 /// # Errors
@@ -305,6 +310,10 @@ impl Column {
             // A value without a text: bytes that are not UTF-8.
             Parts::Plain(texts, _) if texts.is_null(row) => out.push_str("null"),
             Parts::Plain(texts, true) => write_quoted(out, texts.value(row)),
+            // JSON has no words for numbers that are not finite.
+            Parts::Plain(texts, false) if self.style == Style::Json && !is_number(texts.value(row)) => {
+                out.push_str("null");
+            }
             Parts::Plain(texts, false) => out.push_str(texts.value(row)),
             Parts::List(offsets, items) => {
                 out.push('[');

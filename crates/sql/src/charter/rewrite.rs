@@ -24,8 +24,8 @@ use dipper_dialect::tree::{call, function_name};
 use dipper_dialect::walk::{self, Change};
 use sqlparser::ast::{
     self, AccessExpr, BinaryOperator, CastKind, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr,
-    GroupByWithModifier, Ident, JoinConstraint, JoinOperator, LimitClause, Offset, OffsetRows, Query, Select, SetExpr,
-    SetOperator, Subscript, TableFactor, UnaryOperator, Value,
+    GroupByWithModifier, Ident, JoinConstraint, JoinOperator, LimitClause, Offset, OffsetRows, Query, Select,
+    SelectItem, SetExpr, SetOperator, Subscript, TableFactor, UnaryOperator, Value,
 };
 
 use super::cases::{case, choice, is_simple, sheltered};
@@ -179,6 +179,11 @@ impl Rewriter {
         let taken = std::mem::replace(expr, Expr::value(Value::Null));
         *expr = match taken {
             Expr::Value(value) => literal(value),
+            Expr::BinaryOp { op: BinaryOperator::Assignment, left, .. } => {
+                let what =
+                    format!("{left} := in a query is not supported: SET {left} = (SELECT ...) sets the variable");
+                return Err(SqlError::unsupported(what, None));
+            }
             Expr::Between { expr, negated, low, high } => {
                 let (x, low, high) = (nested(*expr), nested(*low), nested(*high));
                 let inside = match is_simple(&x) {
@@ -468,6 +473,11 @@ impl Change for Rewriter {
         select_clauses(select)
     }
 
+    fn after_query(&mut self, query: &mut Query) -> Result<(), SqlError> {
+        name_keys(query);
+        Ok(())
+    }
+
     fn after_expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
         self.rewritten(expr)?;
         if let Expr::Function(function) = expr {
@@ -477,33 +487,81 @@ impl Change for Rewriter {
     }
 }
 
-/// Gives casts of literals in the arguments of an aggregate or window function names that say their type. DataFusion leaves
-/// casts out of the names of columns: `count(CAST(1 AS DECIMAL))` beside `count(*)` would be two columns of one name.
-fn name_casts(function: &mut ast::Function) {
-    struct Named;
-    impl Change for Named {
-        fn after_expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
-            if let Expr::Cast { expr: of, data_type, .. } = expr
-                && matches!(**of, Expr::Value(_))
-            {
+/// Gives casts of literals names that say their type. DataFusion leaves casts out of the names of columns:
+/// `count(CAST(1 AS DECIMAL))` beside `count(*)` would be two columns of one name, and so would the keys
+/// `CAST('1' AS INT)` and `CAST('1' AS BIGINT)` of GROUP BY.
+struct NamedCasts;
+
+impl Change for NamedCasts {
+    fn after_expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
+        match expr {
+            Expr::Cast { expr: of, data_type, .. } if matches!(**of, Expr::Value(_)) => {
                 let name = string(data_type.to_string());
                 let cast = std::mem::replace(expr, Expr::value(Value::Null));
                 *expr = call(super::typed::CAST_NAME, vec![cast, name]);
             }
-            Ok(())
+            // A cast that had a name already.
+            Expr::Function(function) if is_named(function) => {
+                if let FunctionArguments::List(list) = &mut function.args
+                    && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(inner))) = list.args.first_mut()
+                    && matches!(inner, Expr::Function(inner) if is_named(inner))
+                {
+                    *expr = std::mem::replace(inner, Expr::value(Value::Null));
+                }
+            }
+            _ => {}
         }
+        Ok(())
     }
+}
+
+/// Whether a call is the one that gives a cast its name.
+fn is_named(function: &ast::Function) -> bool {
+    function_name(function).is_some_and(|name| name == super::typed::CAST_NAME)
+}
+
+/// Names the casts in the arguments of an aggregate or window function, and in its window.
+fn name_casts(function: &mut ast::Function) {
     let is_grouped =
         function.over.is_some() || function_name(function).is_some_and(|name| functions::is_aggregate(&name));
-    let FunctionArguments::List(list) = &mut function.args else { return };
     if !is_grouped {
         return;
     }
-    for arg in &mut list.args {
-        if let FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) = arg {
-            // Rewriting cannot fail.
-            let _ = walk::change_expr(arg, &mut Named);
+    // Rewriting cannot fail.
+    if let FunctionArguments::List(list) = &mut function.args {
+        for arg in &mut list.args {
+            if let FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) = arg {
+                let _ = walk::change_expr(arg, &mut NamedCasts);
+            }
         }
+    }
+    if let Some(ast::WindowType::WindowSpec(window)) = &mut function.over {
+        let keys = window.order_by.iter_mut().map(|key| &mut key.expr);
+        for key in window.partition_by.iter_mut().chain(keys) {
+            let _ = walk::change_expr(key, &mut NamedCasts);
+        }
+    }
+}
+
+/// Names the casts in the clauses of a query that has a GROUP BY, and may have a cast as a key.
+fn name_keys(query: &mut Query) {
+    let SetExpr::Select(select) = query.body.as_mut() else { return };
+    let GroupByExpr::Expressions(keys, _) = &mut select.group_by else { return };
+    if keys.is_empty() {
+        return;
+    }
+    let items = select.projection.iter_mut().filter_map(|item| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
+        _ => None,
+    });
+    let order = match &mut query.order_by {
+        Some(ast::OrderBy { kind: ast::OrderByKind::Expressions(order), .. }) => order.as_mut_slice(),
+        _ => &mut [],
+    };
+    let order = order.iter_mut().map(|key| &mut key.expr);
+    for expr in keys.iter_mut().chain(items).chain(&mut select.having).chain(&mut select.qualify).chain(order) {
+        // Rewriting cannot fail.
+        let _ = walk::change_expr(expr, &mut NamedCasts);
     }
 }
 

@@ -8,14 +8,13 @@ use arrow::compute::{SortOptions, take};
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::{Result, exec_err, plan_err};
 use datafusion::logical_expr::{ReturnFieldArgs, ScalarUDF};
-use dipper_base::address::is_address;
 
 use super::args::{Args, Col, lenient_cast, to_text_of};
+use super::array_sets::Compared;
 use super::datetime::DAY_MICROS;
 use super::datetime::arith::{Unit, add_micros, add_months, simple_unit};
-use super::func::{DATETIME, Def, Ret, common_type, def};
+use super::func::{DATETIME, Def, Ret, def};
 use super::growth::bytes_of;
-use crate::charter::{cast_values, comparison_type};
 use crate::type_text::Sql;
 
 /// Functions of this file.
@@ -235,34 +234,18 @@ fn element_at(a: &Args) -> Result<ArrayRef> {
     Ok(take(lists.array.values(), &at, None)?)
 }
 
-/// Returns two columns in the type in which a part of a map and a value are compared, and that type. A text beside an
-/// address is an address.
-fn side_by_side(a: &Args, inside: &ArrayRef, wanted: &ArrayRef) -> Result<(ArrayRef, ArrayRef, DataType)> {
-    let (x, y) = (inside.data_type(), wanted.data_type());
-    match comparison_type(x, y).filter(is_address) {
-        Some(address) => Ok((cast_values(inside, &address)?, cast_values(wanted, &address)?, address)),
-        None => {
-            let common = common_type(a.name, &[x.clone(), y.clone()])?;
-            Ok((lenient_cast(inside, &common)?, lenient_cast(wanted, &common)?, common))
-        }
-    }
-}
-
 /// Returns for each row the index of the entry whose key (or value) equals argument 1.
 fn map_find(a: &Args, maps: &MapArray, one: bool, inside: &ArrayRef) -> Result<Vec<Option<u64>>> {
     let wanted = a.raw(1);
-    let (inside, other, _) = side_by_side(a, inside, &wanted.array)?;
-    let compare = make_comparator(&inside, &other, SortOptions::default())?;
+    let compared = Compared::new(a, inside, &wanted.array)?;
     Ok((0..a.rows)
         .map(|i| {
             let (row, k) = (if one { 0 } else { i }, if wanted.one { 0 } else { i });
-            if maps.is_null(row) || (other.is_null(k) && !wanted.array.is_null(k)) {
+            if maps.is_null(row) {
                 return None;
             }
             let offsets = maps.value_offsets();
-            (offsets[row] as usize..offsets[row + 1] as usize)
-                .find(|at| inside.is_null(*at) == other.is_null(k) && compare(*at, k).is_eq())
-                .map(|at| at as u64)
+            (offsets[row] as usize..offsets[row + 1] as usize).find(|at| compared.equal(*at, k)).map(|at| at as u64)
         })
         .collect())
 }
@@ -288,17 +271,8 @@ fn map_contains_entry(a: &Args) -> Result<ArrayRef> {
     };
     // Compares a part of an entry with that of a row.
     let equal = |inside: &ArrayRef, wanted: Col<ArrayRef>| -> Result<Box<dyn Fn(usize, usize) -> bool>> {
-        let (inside, other, common) = side_by_side(a, inside, &wanted.array)?;
-        if common.is_null() {
-            return Ok(Box::new(|_, _| true));
-        }
-        let compare = make_comparator(&inside, &other, SortOptions::default())?;
-        Ok(Box::new(move |at, row| {
-            let row = if wanted.one { 0 } else { row };
-            // A value that does not convert is in no entry.
-            let lost = other.is_null(row) && !wanted.array.is_null(row) && !wanted.array.data_type().is_null();
-            !lost && inside.is_null(at) == other.is_null(row) && compare(at, row).is_eq()
-        }))
+        let compared = Compared::new(a, inside, &wanted.array)?;
+        Ok(Box::new(move |at, row| compared.equal(at, if wanted.one { 0 } else { row })))
     };
     let (key, value) = (equal(maps.keys(), a.raw(1))?, equal(maps.values(), a.raw(2))?);
     a.bools(|i| {

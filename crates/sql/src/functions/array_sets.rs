@@ -18,8 +18,7 @@ use super::array::{as_list, element_type, list_of, lists, pick, span};
 use super::func::{Def, Ret, common_type, def};
 use super::growth::bytes_of;
 use super::kept::one_zero;
-use crate::charter::casts::cast_values;
-use crate::charter::compare::comparison_type;
+use crate::charter::{cast_values, comparison_type};
 use crate::type_text::Sql;
 
 /// Functions of this file.
@@ -59,18 +58,45 @@ fn comparable(a: &Args, inside: &ArrayRef, other: &ArrayRef) -> Result<(ArrayRef
     Ok((inside, other, compare))
 }
 
+/// Two columns whose values are compared as `=` does, but NULL equals NULL.
+pub(super) struct Compared {
+    /// The NULLs of both columns before their values became one type.
+    nulls: [Option<NullBuffer>; 2],
+    inside: ArrayRef,
+    other: ArrayRef,
+    compare: DynComparator,
+}
+
+impl Compared {
+    /// Brings elements (or the keys or values of a map) and other values together.
+    pub(super) fn new(a: &Args, inside: &ArrayRef, other: &ArrayRef) -> Result<Compared> {
+        let nulls = [inside.logical_nulls(), other.logical_nulls()];
+        let (inside, other, compare) = comparable(a, inside, other)?;
+        Ok(Compared { nulls, inside, other, compare })
+    }
+
+    /// Whether element `at` equals the other value `k`. A value that does not convert to the type in which they are
+    /// compared equals nothing, and is not NULL.
+    pub(super) fn equal(&self, at: usize, k: usize) -> bool {
+        let [inside, other] = &self.nulls;
+        let is_null = |nulls: &Option<NullBuffer>, i| nulls.as_ref().is_some_and(|nulls| nulls.is_null(i));
+        match (is_null(inside, at), is_null(other, k)) {
+            (true, true) => true,
+            (false, false) => self.inside.is_valid(at) && self.other.is_valid(k) && (self.compare)(at, k).is_eq(),
+            _ => false,
+        }
+    }
+}
+
 /// Returns the position of the first element equal to argument 1, or the number of equal elements. NULL equals NULL.
 fn search(a: &Args, count: bool) -> Result<ArrayRef> {
     let (lists, wanted) = (lists(a, 0)?, a.raw(1));
-    let (inside, other, compare) = comparable(a, lists.array.values(), &wanted.array)?;
+    let compared = Compared::new(a, lists.array.values(), &wanted.array)?;
     a.ints(|i| {
         let span = span(&lists, i)?;
         let k = if wanted.one { 0 } else { i };
         let start = span.start;
-        // A value that does not convert to the elements' type equals none of them, and is not NULL.
-        let lost = other.is_null(k) && !wanted.array.is_null(k) && !wanted.array.data_type().is_null();
-        let equal = |at: &usize| !lost && inside.is_null(*at) == other.is_null(k) && compare(*at, k).is_eq();
-        let mut hits = span.filter(equal);
+        let mut hits = span.filter(|at| compared.equal(*at, k));
         Some(if count { hits.count() as i64 } else { hits.next().map_or(0, |at| (at - start) as i64 + 1) })
     })
 }
@@ -78,12 +104,10 @@ fn search(a: &Args, count: bool) -> Result<ArrayRef> {
 /// Removes the elements equal to argument 1; NULL equals NULL.
 fn remove(a: &Args) -> Result<ArrayRef> {
     let (lists, wanted) = (lists(a, 0)?, a.raw(1));
-    let (inside, other, compare) = comparable(a, lists.array.values(), &wanted.array)?;
+    let compared = Compared::new(a, lists.array.values(), &wanted.array)?;
     pick(a, lists.array.values(), |i, out| {
         let k = if wanted.one { 0 } else { i };
-        let lost = other.is_null(k) && !wanted.array.is_null(k) && !wanted.array.data_type().is_null();
-        let equal = |at: usize| !lost && inside.is_null(at) == other.is_null(k) && compare(at, k).is_eq();
-        out.extend(span(&lists, i)?.filter(|at| !equal(*at)).map(|at| Some(at as u64)));
+        out.extend(span(&lists, i)?.filter(|at| !compared.equal(*at, k)).map(|at| Some(at as u64)));
         Some(())
     })
 }

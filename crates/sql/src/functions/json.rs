@@ -582,7 +582,9 @@ impl Values {
             (Some("1"), Form::Boolean) => out.push_str("true"),
             (Some(_), Form::Boolean) => out.push_str("false"),
             (Some(s), Form::Text) => write_quoted(out, s),
-            (Some(s), Form::Written) => out.push_str(s),
+            (Some(s), Form::Written) if nested::is_number(s) => out.push_str(s),
+            // JSON has no words for numbers that are not finite.
+            (Some(_), Form::Written) => out.push_str("null"),
             (Some(s), Form::Json) => match document(s) {
                 Some(document) => compact(out, document),
                 None => write_quoted(out, s),
