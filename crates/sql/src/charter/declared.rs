@@ -190,6 +190,8 @@ fn widest<'a>(values: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Opti
     for value in values.filter(|value| !is_null(value) && !is_empty(value, schema)) {
         let one = match value.get_type(schema).ok()? {
             DataType::Date32 => SECONDS.to_string(),
+            // Dates become DATETIME without digits beside the other values.
+            DataType::List(item) if *item.data_type() == DataType::Date32 => format!("array<{SECONDS}>"),
             _ => declared(value, schema)?,
         };
         widest = Some(match widest {

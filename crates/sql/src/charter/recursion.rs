@@ -110,6 +110,11 @@ fn without_parentheses(body: SetExpr) -> SetExpr {
     }
 }
 
+/// Takes parentheses off the query of an expression, in which the UNION would become a relation as others do.
+pub(super) fn bare(query: &mut Query) {
+    *query.body = without_parentheses(taken(&mut query.body));
+}
+
 fn taken(body: &mut SetExpr) -> SetExpr {
     let empty = SetExpr::Values(Values { explicit_row: false, value_keyword: false, rows: Vec::new() });
     std::mem::replace(body, empty)

@@ -179,9 +179,8 @@ impl Rewriter {
         let taken = std::mem::replace(expr, Expr::value(Value::Null));
         *expr = match taken {
             Expr::Value(value) => literal(value),
-            Expr::BinaryOp { op: BinaryOperator::Assignment, left, .. } => {
-                let what =
-                    format!("{left} := in a query is not supported: SET {left} = (SELECT ...) sets the variable");
+            Expr::BinaryOp { op: BinaryOperator::Assignment, .. } => {
+                let what = "@variable := value in a query is not supported: SET @variable = (SELECT ...) sets one";
                 return Err(SqlError::unsupported(what, None));
             }
             Expr::Between { expr, negated, low, high } => {

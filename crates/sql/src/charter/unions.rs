@@ -43,9 +43,11 @@ pub(super) fn relations(query: &mut Query) -> Result<(), SqlError> {
     }
     impl Change for Relations {
         fn query(&mut self, query: &mut Query) -> Result<(), SqlError> {
-            if let Some(with) = query.with.as_ref().filter(|with| with.recursive) {
-                let themselves = with.cte_tables.iter().filter(|cte| reads(&cte.query, &cte.alias.name.value));
-                self.recursive.extend(themselves.map(|cte| (ptr::from_ref(cte.query.as_ref()), cte.alias.clone())));
+            if let Some(with) = query.with.as_mut().filter(|with| with.recursive) {
+                for cte in with.cte_tables.iter_mut().filter(|cte| reads(&cte.query, &cte.alias.name.value)) {
+                    recursion::bare(&mut cte.query);
+                    self.recursive.insert(ptr::from_ref(cte.query.as_ref()), cte.alias.clone());
+                }
             }
             Ok(())
         }
