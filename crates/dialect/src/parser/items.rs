@@ -69,7 +69,9 @@ fn cut(text: &str, tokens: &Tokens, from: usize) -> Vec<String> {
     let mut depth = 0usize;
     let mut push = |start: usize, end: usize| {
         if start < end {
-            items.push(text[tokens.ranges[start].start..tokens.ranges[end - 1].end].to_string());
+            // IGNORE NULLS has moved behind its call, in broken statements to before words that it followed.
+            let written = tokens.ranges[start].start..tokens.ranges[end - 1].end;
+            items.push(text.get(written).unwrap_or_default().to_string());
         }
     };
     while let Some(token) = tokens.tokens.get(i) {
