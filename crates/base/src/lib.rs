@@ -11,6 +11,7 @@ mod bitmap_ops;
 mod bitmap_union;
 pub mod calendar;
 pub mod client;
+pub mod clock;
 pub mod definition;
 pub mod floats;
 pub mod json;

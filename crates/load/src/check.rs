@@ -43,6 +43,8 @@ pub(crate) enum Rule {
     Quantiles,
     /// DATETIME(p) inside of a nested type: of p digits of the second. Columns of the type have them already.
     Digits(u8),
+    /// TIME(p): of p digits of the second.
+    Clock(u8),
     /// A nested type with one of the others inside, or with maps.
     Parts,
 }
@@ -62,6 +64,7 @@ impl Rule {
             SqlType::Hll => Rule::Hll,
             SqlType::Bitmap => Rule::Bitmap,
             SqlType::QuantileState => Rule::Quantiles,
+            SqlType::Time(digits @ 0..6) => Rule::Clock(*digits),
             t if nested::has_rules(t, string_bytes_max) => Rule::Parts,
             _ => Rule::Any,
         }
@@ -206,6 +209,7 @@ pub(crate) fn checked(
     match rule {
         Rule::Any | Rule::Parts => {}
         Rule::Digits(digits) => return nested::rounded(array, digits),
+        Rule::Clock(digits) => nested::rounded_clock(array, digits),
         Rule::Length(max) => {
             let values = array.as_string_view();
             if longest(values.views()) > max {

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::TimestampMicrosecondType;
+use arrow_array::types::{Time64MicrosecondType, TimestampMicrosecondType};
 use arrow_array::{Array, ArrayRef, BooleanArray, ListArray, MapArray, StructArray};
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_row::{Row, RowConverter, SortField};
 use arrow_schema::{ArrowError, DataType, Fields};
 use arrow_select::filter::filter;
-use dipper_base::calendar;
 use dipper_base::types::SqlType;
+use dipper_base::{calendar, clock};
 
 use crate::check::{Rule, checked};
 
@@ -137,6 +137,16 @@ pub(crate) fn rounded(array: &ArrayRef, digits: u8) -> Option<ArrayRef> {
     match times.values().iter().all(|t| t % unit == 0) {
         true => None,
         false => Some(Arc::new(times.unary::<_, TimestampMicrosecondType>(round))),
+    }
+}
+
+/// Rounds TIME values as [`rounded`] does times. Values beyond a TIME's range, which only files of others have, become
+/// the nearest that it holds.
+pub(crate) fn rounded_clock(array: &ArrayRef, digits: u8) -> Option<ArrayRef> {
+    let times = array.as_primitive_opt::<Time64MicrosecondType>()?;
+    match times.values().iter().all(|t| clock::rounded(*t, digits) == *t) {
+        true => None,
+        false => Some(Arc::new(times.unary::<_, Time64MicrosecondType>(|t| clock::rounded(t, digits)))),
     }
 }
 

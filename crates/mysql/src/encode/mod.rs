@@ -260,11 +260,11 @@ impl<'a> Column<'a> {
             Binary::Double => out.extend_from_slice(&self.cell.number(row).to_le_bytes()),
             Binary::Date | Binary::DateTime => return put_date_time(self.cell.instant(row), self.binary, out),
             Binary::Time => {
-                let time = self.cell.instant(row);
+                let (negative, time) = self.cell.span(row);
                 let micros = time.micros();
                 out.push(if micros == 0 { 8 } else { 12 });
-                // Times of day are positive and shorter than a day.
-                out.extend_from_slice(&[0; 5]);
+                out.push(u8::from(negative));
+                out.extend_from_slice(&u32::try_from(time.days).unwrap_or(u32::MAX).to_le_bytes());
                 out.extend_from_slice(&clock(time.second));
                 if micros != 0 {
                     out.extend_from_slice(&micros.to_le_bytes());
@@ -312,7 +312,7 @@ impl<'a> Cell<'a> {
     fn try_new(definition: &ColumnDef, array: &'a ArrayRef) -> Result<Self, EncodeError> {
         let nested = |array: &'a ArrayRef| {
             let mut inside = ColumnDef::new(&*definition.name, array.data_type());
-            if matches!(array.data_type(), DataType::Timestamp(..)) {
+            if matches!(array.data_type(), DataType::Timestamp(..) | DataType::Time32(_) | DataType::Time64(_)) {
                 inside.decimals = definition.nested_decimals;
             }
             inside.nested_decimals = definition.nested_decimals;
@@ -528,8 +528,9 @@ impl<'a> Cell<'a> {
             Self::Date32(_) | Self::Date64(_) => format::date(out, self.instant(row).days),
             Self::Timestamp(.., digits) => format::date_time(out, self.instant(row), *digits),
             Self::Time32(.., digits) | Self::Time64(.., digits) => {
-                let time = self.instant(row);
-                format::time(out, false, u64::from(time.second), time.micros(), *digits);
+                let (negative, time) = self.span(row);
+                let seconds = time.days.unsigned_abs() * 86_400 + u64::from(time.second);
+                format::time(out, negative, seconds, time.micros(), *digits);
             }
             Self::Duration(values, per_second) => format::duration(out, values[row], *per_second),
             Self::Months(values) => format::interval(out, values[row], 0, 0),
@@ -573,7 +574,19 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// Returns the value of a column of dates, times or points in time.
+    /// Returns the value of a column of TIME: whether it is negative, and its amount. The digits that the column does
+    /// not show are cut off the amount.
+    fn span(&self, row: usize) -> (bool, Instant) {
+        let (value, per_second, digits) = match self {
+            Self::Time32(values, per_second, digits) => (i64::from(values[row]), *per_second, *digits),
+            Self::Time64(values, per_second, digits) => (values[row], *per_second, *digits),
+            Self::Dictionary(keys, values) => return values.cell.span(keys[row]),
+            _ => (0, 1, 0),
+        };
+        (value < 0, cut(Instant::new(value.saturating_abs(), per_second), digits))
+    }
+
+    /// Returns the value of a column of dates or points in time.
     fn instant(&self, row: usize) -> Instant {
         match self {
             Self::Date32(values) => Instant { days: i64::from(values[row]), second: 0, nanos: 0 },
@@ -583,8 +596,6 @@ impl<'a> Cell<'a> {
                 let local = values[row].saturating_add(offset * per_second);
                 cut(Instant::new(local, *per_second), *digits)
             }
-            Self::Time32(values, per_second, digits) => cut(Instant::new(i64::from(values[row]), *per_second), *digits),
-            Self::Time64(values, per_second, digits) => cut(Instant::new(values[row], *per_second), *digits),
             Self::Dictionary(keys, values) => values.cell.instant(keys[row]),
             _ => Instant { days: 0, second: 0, nanos: 0 },
         }

@@ -125,6 +125,11 @@ fn times() {
         one(Time64NanosecondArray::from(vec![0])),
         (bytes("00:00:00.000000"), Value::Time(false, 0, 0, 0, 0, 0))
     );
+    // 100:00:00.5 before zero.
+    let before = Value::Time(true, 4, 4, 0, 0, 500_000);
+    assert_eq!(one(Time64MicrosecondArray::from(vec![-360_000_500_000])), (bytes("-100:00:00.500000"), before));
+    let longest = Value::Time(false, 34, 22, 59, 59, 0);
+    assert_eq!(one(Time64MicrosecondArray::from(vec![3_020_399_000_000])), (bytes("838:59:59.000000"), longest));
     assert_text(DurationMillisecondArray::from(vec![-3_600_001]), "-01:00:00.001000");
     assert_text(IntervalYearMonthArray::from(vec![13]), "1 year 1 mon");
     assert_text(IntervalDayTimeArray::from(vec![IntervalDayTime::new(2, 500)]), "2 days 00:00:00.500000");

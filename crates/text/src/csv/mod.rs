@@ -12,12 +12,13 @@ use std::sync::Arc;
 use arrow_array::builder::BooleanBufferBuilder;
 use arrow_array::types::{
     ArrowPrimitiveType, Date32Type, Decimal128Type, Decimal256Type, Float32Type, Float64Type, Int8Type, Int16Type,
-    Int32Type, Int64Type, TimestampMicrosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    Int32Type, Int64Type, Time64MicrosecondType, TimestampMicrosecondType, UInt8Type, UInt16Type, UInt32Type,
+    UInt64Type,
 };
 use arrow_array::{Array, ArrayRef, BooleanArray, FixedSizeBinaryArray, PrimitiveArray};
 use arrow_buffer::{NullBuffer, ScalarBuffer, i256};
 use arrow_schema::{DataType, Field, TimeUnit};
-use dipper_base::address;
+use dipper_base::{address, clock};
 
 use crate::block::TextBlock;
 use crate::convert::{Convert, Cx};
@@ -27,6 +28,9 @@ use crate::parse;
 use crate::span::Span;
 use crate::views::{Patches, ViewColumn, binary_views, null_bits, nulls_equal_to, utf8_views_patched};
 use unescape::Unescape;
+
+/// Microseconds of a day.
+const DAY: i64 = 86_400_000_000;
 
 /// Returns a converter for fields of a CSV column. It also serves for values from elsewhere that are to be read like
 /// CSV.
@@ -119,6 +123,7 @@ enum Kind {
     Decimal256(u8, i8),
     Date,
     Timestamp,
+    Time,
     /// Text, with the maximum number of characters if there is one.
     Utf8(Option<usize>),
     Binary,
@@ -145,6 +150,7 @@ impl Kind {
             DataType::Decimal256(p, s) => Kind::Decimal256(*p, *s),
             DataType::Date32 => Kind::Date,
             DataType::Timestamp(TimeUnit::Microsecond, None) => Kind::Timestamp,
+            DataType::Time64(TimeUnit::Microsecond) => Kind::Time,
             DataType::Utf8View => Kind::Utf8(char_limit(field)),
             DataType::BinaryView => Kind::Binary,
             t if *t == address::IPV4 => Kind::Ipv4,
@@ -183,6 +189,7 @@ impl Kind {
             Kind::Decimal128(p, s) | Kind::Decimal256(p, s) => format!("a DECIMAL({p},{s})"),
             Kind::Date => "a DATE".into(),
             Kind::Timestamp => "a DATETIME".into(),
+            Kind::Time => "a TIME (-838:59:59 to 838:59:59)".into(),
             Kind::Utf8(_) => "a STRING".into(),
             Kind::Binary => "a VARBINARY".into(),
             Kind::Ipv4 => "an IPV4".into(),
@@ -285,6 +292,9 @@ impl Convert for Column {
                 let text = b.get(s..e).filter(|text| !text.is_empty())?;
                 parse::timestamp_fixed(b, s, e).or_else(|| time::timestamp(text, self.dates).ok())
             })),
+            Kind::Time => Arc::new(
+                self.primitive::<Time64MicrosecondType>(block, spans, cx, |b, s, e| clock::parse(b.get(s..e)?)),
+            ),
             Kind::Boolean => self.booleans(block, spans, cx),
             Kind::Utf8(limit) => self.strings(block, spans, *limit, cx),
             Kind::Binary => self.binary(block, spans, cx),
@@ -418,6 +428,8 @@ impl Column {
         let value = match self.kind {
             Kind::Date => time::date(trimmed, self.dates, self.exact).ok().and_then(|d| V::from_micros(d as i64)),
             Kind::Timestamp => time::timestamp(trimmed, self.dates).ok().and_then(V::from_micros),
+            // Of a DATETIME, its time of day.
+            Kind::Time => time::timestamp(trimmed, self.dates).ok().and_then(|t| V::from_micros(t.rem_euclid(DAY))),
             _ if self.kind.is_whole() && !self.exact => whole(trimmed).and_then(|text| parse(text, 0, text.len())),
             _ => None,
         };

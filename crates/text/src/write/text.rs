@@ -267,26 +267,22 @@ fn write_decimal(negative: bool, digits: &dyn std::fmt::Display, scale: i8, out:
     }
 }
 
+/// Writes a TIME, which may be negative and exceed a day.
 fn write_time(ticks: i64, per_second: i64, out: &mut Vec<u8>) {
-    let mut shown = Vec::with_capacity(32);
-    write_timestamp(ticks, per_second, &mut shown);
-    match ticks.div_euclid(per_second) {
-        // Without the leading `1970-01-01 `.
-        0..86_400 => out.extend_from_slice(&shown[11..]),
-        // MySQL's times may exceed a day.
-        seconds => {
-            let hours = (seconds.abs() / 3600) as u32;
-            if seconds < 0 {
-                out.push(b'-');
-            }
-            if hours < 100 {
-                two(hours, out)
-            } else {
-                out.extend_from_slice(hours.to_string().as_bytes())
-            }
-            out.extend_from_slice(format!(":{:02}:{:02}", seconds.abs() / 60 % 60, seconds.abs() % 60).as_bytes());
-        }
+    if ticks < 0 {
+        out.push(b'-');
     }
+    let (ticks, hour) = (ticks.unsigned_abs(), 3600 * per_second.unsigned_abs());
+    let hours = ticks / hour;
+    if hours < 100 {
+        two(hours as u32, out);
+    } else {
+        write_digits(hours, out);
+    }
+    let mut shown = Vec::with_capacity(32);
+    write_timestamp((ticks % hour) as i64, per_second, &mut shown);
+    // Without the leading `1970-01-01 00`.
+    out.extend_from_slice(&shown[13..]);
 }
 
 /// Writes a float from its shortest digits in the form `-1.25e-7`; `NaN` and `inf` become Java's words, which all
@@ -379,5 +375,7 @@ mod tests {
         assert_eq!(shown(&|out| write_time(3_661_500, 1000, out)), "01:01:01.5");
         assert_eq!(shown(&|out| write_time(-90_061, 1, out)), "-25:01:01");
         assert_eq!(shown(&|out| write_time(838 * 3600, 1, out)), "838:00:00");
+        assert_eq!(shown(&|out| write_time(-90_061_250, 1000, out)), "-25:01:01.25");
+        assert_eq!(shown(&|out| write_time(-500_000, 1_000_000, out)), "-00:00:00.5");
     }
 }
