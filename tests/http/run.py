@@ -1092,6 +1092,22 @@ def digits_of_datetimes(s):
                      f'["{day}"]']], rows
 
 
+def times(s):
+    """TIME columns are loaded from CSV and JSON, negative and beyond a day, and rounded to their digits."""
+    s.sql("create table d.times (k int, t time, m time(3), l array<time>) duplicate key (k) distributed by hash(k) buckets 1")
+    answer = s.load("times", b"1,10:00:00.9,10:00:00.9996,\n2,-01:00:00,25:00,\n3,101530,838:59:59,\n4,2024-01-02 03:04:05,\\N,\n",
+                    column_separator=",")
+    assert answer["Status"] == "Success", answer
+    answer = s.load("times", b'[{"k":5,"t":"-100:00:00.5","m":"1:2:3.25","l":["-1:0:0","30:0:0"]},{"k":6,"t":101530,"m":null}]', format="json",
+                    strip_outer_array="true")
+    assert answer["Status"] == "Success", answer
+    rows = s.sql("select k, t, m, l from d.times order by k")
+    assert rows == [[1, "10:00:01", "10:00:01.000", None], [2, "-01:00:00", "25:00:00.000", None], [3, "10:15:30", "838:59:59.000", None],
+                    [4, "03:04:05", None, None], [5, "-100:00:01", "01:02:03.250", '["-01:00:00", "30:00:00"]'], [6, "10:15:30", None, None]], rows
+    answer = s.load("times", b"7,839:00:00,1,\n", column_separator=",", strict_mode="true", max_filter_ratio="1")
+    assert answer["NumberFilteredRows"] == 1 and "not a TIME" in answer["RejectedRows"][0]["reason"], answer
+
+
 def records(s):
     t = fresh(s, "t")
     label = f"r{time.time_ns()}"
@@ -1434,7 +1450,7 @@ def stops(s):
 CASES = [curl_loads, sketches, expressions_and_where, rejected_rows_are_named, json_and_delete, parquet,
          overwrites_beside_loads, labels, two_phases,
          refused_before_the_body, hosts, broken_bodies, some_columns, some_columns_delete, op_deletes, on_update, generated_columns, records,
-         digits_of_datetimes, command_line, many_clients,
+         digits_of_datetimes, times, command_line, many_clients,
          labels_share, group_commit, http_stream, http_stream_headers, zones, absent_in_json,
          the_log_has_all_rejected_rows, the_last_of_a_stream_counts, cells_of_arrays_and_structs, hive_text, names_of_starrocks,
          the_sequence_column_by_its_name, profiles, backup_and_restore, neighbours, connectors, temporary_tables_end, stops, a_long_line, local_infile, accounts]

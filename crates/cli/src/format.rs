@@ -13,7 +13,7 @@ use clap::ValueEnum;
 use dipper_base::floats;
 use dipper_engine::{Column, as_names};
 use dipper_sql::charter::casts::texts_of;
-use dipper_sql::charter::{TYPE_KEY, digits_of, several_digits_shown};
+use dipper_sql::charter::{TYPE_KEY, digits_of, several_digits_shown, times_shown};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// How rows are printed.
@@ -105,8 +105,8 @@ impl<W: Write> Printer<W> {
     /// Prints or keeps some rows.
     pub(crate) fn write(&mut self, batch: &RecordBatch) -> io::Result<()> {
         match &mut self.kind {
-            Kind::Json(writer) => writer.write(&members(batch, &self.schema)?).map_err(other),
-            Kind::Jsonl(writer) => writer.write(&members(batch, &self.schema)?).map_err(other),
+            Kind::Json(writer) => writer.write(&members(batch, &self.fields, &self.schema)?).map_err(other),
+            Kind::Jsonl(writer) => writer.write(&members(batch, &self.fields, &self.schema)?).map_err(other),
             Kind::Kept { max_rows, rows, more, .. } => {
                 let (options, columns) = (options(), printable(batch, &self.fields));
                 let columns = shown_columns(&columns, &options)?;
@@ -172,9 +172,10 @@ fn other(e: arrow::error::ArrowError) -> io::Error {
     }
 }
 
-/// Prepares a batch for the JSON writer: with the result's headers, and keys of maps as text.
-fn members(batch: &RecordBatch, schema: &SchemaRef) -> io::Result<RecordBatch> {
-    as_names(&renamed(batch, schema)?).map_err(other)
+/// Prepares a batch for the JSON writer: with the result's headers, and TIMEs and keys of maps as text.
+fn members(batch: &RecordBatch, fields: &[FieldRef], schema: &SchemaRef) -> io::Result<RecordBatch> {
+    let batch = times_shown(batch, fields.iter().map(AsRef::as_ref)).map_err(io::Error::other)?;
+    as_names(&renamed(&batch, schema)?).map_err(other)
 }
 
 /// Renames the columns of a batch to the result's headers.
@@ -189,8 +190,8 @@ fn renamed(batch: &RecordBatch, schema: &SchemaRef) -> io::Result<RecordBatch> {
     RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), batch.columns().to_vec(), &options).map_err(other)
 }
 
-/// Returns the columns of a batch with arrays, maps, structs, and DATETIME of known digits as the texts that the MySQL
-/// port sends.
+/// Returns the columns of a batch with arrays, maps, structs, TIME, and DATETIME of known digits as the texts that the
+/// MySQL port sends.
 fn printable(batch: &RecordBatch, fields: &[FieldRef]) -> Vec<ArrayRef> {
     let shown = several_digits_shown(batch, fields.iter().map(AsRef::as_ref));
     let batch = shown.as_ref().unwrap_or(batch);
@@ -200,6 +201,10 @@ fn printable(batch: &RecordBatch, fields: &[FieldRef]) -> Vec<ArrayRef> {
             // IPV4 and IPV6.
             DataType::FixedSizeBinary(_) => texts_of(column, None).unwrap_or_else(|_| Arc::clone(column)),
             t if t.is_nested() => texts_of(column, digits).unwrap_or_else(|_| Arc::clone(column)),
+            // Arrow prints times of day only.
+            DataType::Time32(_) | DataType::Time64(_) => {
+                texts_of(column, digits).unwrap_or_else(|_| Arc::clone(column))
+            }
             DataType::Timestamp(_, None) if digits.is_some() => {
                 texts_of(column, digits).unwrap_or_else(|_| Arc::clone(column))
             }

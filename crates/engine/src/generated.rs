@@ -194,7 +194,7 @@ impl Computing {
             };
             misfits.extend(wrong.iter().map(reason));
             columns[*at] = match data_type {
-                SqlType::DateTime(digits) => {
+                SqlType::DateTime(digits) | SqlType::Time(digits) => {
                     let rounded = rounded(&array, *digits);
                     let late = (0..rounded.len()).filter(|row| rounded.is_null(*row) && array.is_valid(*row));
                     misfits.extend(late.map(|row| reason(&row)));

@@ -8,6 +8,7 @@ use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
 use dipper_base::address::{self, is_address};
+use dipper_base::clock;
 use dipper_base::quantile::{COMPRESSION, Quantiles};
 use dipper_base::sketch;
 use dipper_base::types::SqlType;
@@ -157,7 +158,7 @@ impl Shape {
                 Source::Query(at) => {
                     let array = cast(batch.column(*at), field, (!self.strict).then_some(&*self.lost), Some(self.zone))?;
                     match column.data_type {
-                        SqlType::DateTime(digits) => self.rounded(&array, digits, &column.name),
+                        SqlType::DateTime(digits) | SqlType::Time(digits) => self.rounded(&array, digits, &column.name),
                         _ => Ok(array),
                     }
                 }
@@ -170,7 +171,7 @@ impl Shape {
             .map_err(|e| EngineError::invalid(e.to_string()))
     }
 
-    /// Rounds times to the digits of DATETIME(p): digits that are not shown must not tell two values apart.
+    /// Rounds times to the digits of DATETIME(p) and TIME(p): digits that are not shown must not tell two values apart.
     fn rounded(&self, array: &ArrayRef, digits: u8, column: &str) -> Result<ArrayRef> {
         let rounded = datetime::rounded(array, digits);
         if self.strict && rounded.null_count() > array.null_count() {
@@ -238,6 +239,12 @@ pub fn default_value(column: &TableColumn, now: &Now) -> Result<Option<ScalarVal
         })?;
         let width = bytes.len() as i32;
         return Ok(Some(ScalarValue::FixedSizeBinary(width, Some(bytes))));
+    }
+    if let (SqlType::Time(digits), Some(DefaultValue::Literal(Some(text)))) = (&column.data_type, &column.default) {
+        let time = clock::parse(text.as_bytes()).ok_or_else(|| {
+            EngineError::invalid(format!("column {}: the default {text} is no {}", column.name, column.data_type))
+        })?;
+        return Ok(Some(ScalarValue::Time64Microsecond(Some(clock::rounded(time, *digits)))));
     }
     let typed = |value: ScalarValue| {
         value.cast_to(&data_type).map_err(|_| {

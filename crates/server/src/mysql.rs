@@ -87,9 +87,8 @@ fn definition(column: &Column) -> ColumnDef {
     let digits = digits_of(&column.field);
     // If nothing says how many digits the values inside a nested value have, a fraction is shown where there is one.
     definition.nested_decimals = digits.unwrap_or(DECIMALS_NOT_FIXED);
-    let of_time = || length_of(declared, "time").or((declared == "time").then_some(0));
-    match digits.map(u32::from).or_else(of_time) {
-        Some(digits) => definition.fraction(u8::try_from(digits).unwrap_or(6)),
+    match digits {
+        Some(digits) => definition.fraction(digits),
         None => {
             // If nothing says the precision of a computed DATETIME or TIME, a fraction is shown where there is one.
             if matches!(column.field.data_type(), DataType::Timestamp(..) | DataType::Time32(_) | DataType::Time64(_)) {

@@ -25,6 +25,8 @@ pub(crate) enum Class {
     Text,
     Date,
     DateTime,
+    /// TIME, a span of hours, minutes and seconds.
+    Time,
     Interval,
     Other,
 }
@@ -48,6 +50,7 @@ impl Class {
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Class::Text,
             DataType::Date32 | DataType::Date64 => Class::Date,
             DataType::Timestamp(..) => Class::DateTime,
+            DataType::Time32(_) | DataType::Time64(_) => Class::Time,
             DataType::Interval(_) => Class::Interval,
             DataType::Dictionary(_, value) => Class::of(value),
             _ => Class::Other,
@@ -68,6 +71,9 @@ pub(crate) const LARGEINT_CLASS: Class = Class::Decimal(39, 0, true);
 
 /// DATETIME's Arrow type.
 pub(crate) const DATETIME: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
+
+/// TIME's Arrow type; see [`dipper_base::clock`].
+pub(crate) const TIME: DataType = DataType::Time64(TimeUnit::Microsecond);
 
 /// Returns the common type of nested types: the parts have the common types of the parts. `None` if the types have not
 /// all the same form, or where DataFusion's own choice serves for each part.
@@ -143,9 +149,14 @@ pub(crate) fn charter_type<'a>(types: impl Iterator<Item = &'a DataType> + Clone
     let has = |wanted: fn(Class) -> bool| classes.clone().any(wanted);
     let text = has(|c| c == Class::Text);
     let point = has(|c| matches!(c, Class::Date | Class::DateTime));
+    let time = has(|c| c == Class::Time);
     let (boolean, number) = (has(|c| c == Class::Boolean), has(Class::is_number));
-    if [text, point, boolean || number].iter().filter(|kind| **kind).count() > 1 {
+    if [text, point, time, boolean || number].iter().filter(|kind| **kind).count() > 1 {
         return Some(DataType::Utf8View);
+    }
+    // Files of others have TIME in other units.
+    if time && types.clone().any(|t| !t.is_null() && *t != TIME) {
+        return Some(TIME);
     }
     if has(|c| c == Class::Float) && (boolean || has(|c| matches!(c, Class::Decimal(..)))) {
         return Some(DataType::Float64);

@@ -83,7 +83,12 @@ fn arrow_type_text(data_type: &DataType, declared: Option<&SqlType>) -> String {
             TimeUnit::Millisecond => "datetime(3)".into(),
             _ => "datetime(6)".into(),
         },
-        DataType::Time32(_) | DataType::Time64(_) | DataType::Duration(_) => "time".into(),
+        DataType::Time32(_) | DataType::Time64(_) if matches!(declared, Some(SqlType::Time(_))) => {
+            declared.map_or_else(String::new, ToString::to_string)
+        }
+        DataType::Time32(TimeUnit::Millisecond) => "time(3)".into(),
+        DataType::Time64(_) => "time(6)".into(),
+        DataType::Time32(_) | DataType::Duration(_) => "time".into(),
         DataType::Interval(_) => "interval".into(),
         DataType::List(item)
         | DataType::LargeList(item)

@@ -102,7 +102,7 @@ pub(super) struct Shape {
     output: SchemaRef,
     /// The fields of `output` by which values are converted.
     targets: Vec<FieldRef>,
-    /// DATETIME columns with fewer than six digits: position, and digits.
+    /// DATETIME and TIME columns with fewer than six digits: position, and digits.
     rounded: Vec<(usize, u8)>,
     /// The zone of the load.
     zone: Option<Zone>,
@@ -358,7 +358,7 @@ impl Shape {
             false => Vec::new(),
         };
         let digits = |(i, c): (usize, &TableColumn)| match c.data_type {
-            SqlType::DateTime(p) if p < 6 => Some((i, p)),
+            SqlType::DateTime(p) | SqlType::Time(p) if p < 6 => Some((i, p)),
             _ => None,
         };
         Ok(Shape {

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array, StringArray, UInt32Array};
+use arrow::array::{ArrayRef, AsArray, Int64Array, StringArray, UInt32Array};
 use arrow::compute::take_record_batch;
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, Time64MicrosecondType, TimeUnit};
 use arrow::record_batch::RecordBatch;
+use dipper_base::clock;
 use dipper_base::unescape::unescape;
 use dipper_dialect::statement::{OutfileFields, Properties, QueryText, SelectIntoOutfile};
 use dipper_exec::on_cpu::on_cpu;
@@ -17,6 +18,7 @@ use dipper_lake::sink::{
 };
 use dipper_sql::charter::as_shown;
 use dipper_sql::charter::casts::cast_values;
+use dipper_sql::functions::datetime::DAY_MICROS;
 use dipper_sql::type_text::type_text;
 use dipper_text::dialect::{CsvDialect, HiveDialect, LineEnd};
 use dipper_text::source::Compression;
@@ -268,7 +270,13 @@ async fn write(context: &Arc<QueryContext>, source: &QueryText, export: &Export)
         for (directory, part) in parts(&batch?, &keys, &kept, &export.partition_by)? {
             let named = RecordBatch::try_new(Arc::clone(&schema), part.columns().to_vec());
             let named = named.map_err(|e| EngineError::invalid(e.to_string()))?;
-            let named = if is_text { as_shown(&named, fields())? } else { named };
+            let named = match is_text {
+                true => as_shown(&named, fields())?,
+                false => {
+                    are_of_a_day(&named)?;
+                    named
+                }
+            };
             if directories.len() >= PARTITIONS_MAX && !directories.contains_key(&directory) {
                 return Err(EngineError::new(
                     ErrorKind::Resources,
@@ -352,6 +360,33 @@ fn partition_columns(schema: &Schema, names: &[String]) -> Result<Vec<usize>> {
         keys.push(at);
     }
     Ok(keys)
+}
+
+/// Checks the TIMEs of rows for a Parquet file, whose type of that name is a time of day.
+fn are_of_a_day(batch: &RecordBatch) -> Result<()> {
+    let fields = batch.schema();
+    let mut columns = fields.fields().iter().zip(batch.columns());
+    match columns.find_map(|(field, column)| Some((field.name(), beyond_a_day(column)?))) {
+        None => Ok(()),
+        Some((name, time)) => Err(EngineError::invalid(format!(
+            "column {name}: Parquet has no TIME such as {}, only times of day: CAST({name} AS STRING) is text",
+            clock::text(time, None)
+        ))),
+    }
+}
+
+/// Returns a TIME, also one inside of another value, that is no time of day.
+fn beyond_a_day(values: &ArrayRef) -> Option<i64> {
+    match values.data_type() {
+        DataType::Time64(TimeUnit::Microsecond) => {
+            let times = values.as_primitive::<Time64MicrosecondType>();
+            times.iter().flatten().find(|time| !(0..DAY_MICROS).contains(time))
+        }
+        DataType::List(_) => beyond_a_day(values.as_list::<i32>().values()),
+        DataType::Map(..) => values.as_map().entries().columns().iter().find_map(beyond_a_day),
+        DataType::Struct(_) => values.as_struct().columns().iter().find_map(beyond_a_day),
+        _ => None,
+    }
 }
 
 /// Splits a batch by directories; the parts have only the columns of the files.

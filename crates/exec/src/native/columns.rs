@@ -17,9 +17,9 @@ pub fn by_age(state: &TableState) -> Vec<SegmentRef<'_>> {
 }
 
 /// Adds the declared type to the metadata of a field that holds structs, if there is a DATETIME in it, because Arrow's
-/// type lacks the digits of DATETIME. Names and comments of struct fields are in Arrow's type already.
+/// type lacks the digits of DATETIME and TIME. Names and comments of struct fields are in Arrow's type already.
 fn with_digits(field: Field, text: String) -> Field {
-    match text.contains("datetime") {
+    match text.contains("time") {
         true => field.with_metadata([(DIGITS_KEY.to_string(), text)].into()),
         false => field,
     }
@@ -42,8 +42,8 @@ pub fn field(column: &TableColumn) -> Field {
             field.with_metadata([(TYPE_KEY.to_string(), text)].into())
         }
         SqlType::Array(_) | SqlType::Map(..) => match column.data_type.to_string() {
-            // The number of fractional digits of DATETIME.
-            text if text.contains("datetime") && !text.contains("struct<") => {
+            // The number of fractional digits of DATETIME and TIME.
+            text if text.contains("time") && !text.contains("struct<") => {
                 field.with_metadata([(TYPE_KEY.to_string(), text)].into())
             }
             text => with_digits(field, text),

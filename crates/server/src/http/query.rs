@@ -129,6 +129,7 @@ fn type_name(column: &Column) -> String {
             DataType::Decimal128(p, s) | DataType::Decimal256(p, s) => format!("DECIMAL({p},{s})"),
             DataType::Date32 => "DATE".into(),
             DataType::Timestamp(..) => "DATETIME".into(),
+            DataType::Time32(_) | DataType::Time64(_) => "TIME".into(),
             DataType::List(_) | DataType::LargeList(_) => "ARRAY".into(),
             DataType::Map(..) => "MAP".into(),
             DataType::Struct(_) => "STRUCT".into(),

@@ -117,6 +117,12 @@ impl AggregateUDFImpl for Typed {
             // Refused as a result: the planner would put its own words around an error of this function.
             _ if is_bytes(t) => t.clone(),
             (Class::Interval | Class::Other, _) => return self.inner.coerce_types(arg_types),
+            (Class::Time, _) => {
+                return datafusion::common::plan_err!(
+                    "{} does not take a TIME; time_to_sec(x) is a number of seconds",
+                    self.name()
+                );
+            }
             (Class::Date | Class::DateTime, _) => {
                 return datafusion::common::plan_err!(
                     "{} does not take a date or datetime; cast it to a number",

@@ -19,7 +19,7 @@ use arrow::array::{
 use arrow::compute::CastOptions;
 use arrow::datatypes::{
     DECIMAL256_MAX_PRECISION, DataType, Date32Type, Decimal128Type, Decimal256Type, Field, FieldRef, Float32Type,
-    Float64Type, Int64Type, TimeUnit, TimestampMicrosecondType, TimestampNanosecondType, i256,
+    Float64Type, Int64Type, Time64MicrosecondType, TimestampMicrosecondType, TimestampNanosecondType, i256,
 };
 use arrow::util::display::FormatOptions;
 use datafusion::common::config::ConfigOptions;
@@ -34,7 +34,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 use dipper_base::address::{self, is_address};
-use dipper_base::floats;
+use dipper_base::{clock, floats};
 
 pub use of_files::FileCast;
 
@@ -42,10 +42,10 @@ use super::declared::{self, digits_of};
 use super::shown::with_texts;
 use super::terms::{binary, cast_to};
 use super::{chain, compare, lateral, mixed, nested, once, ranges, subqueries, text, zeros};
-use crate::class::{Class, DATETIME, LARGEINT_CLASS};
-use crate::functions::datetime::DAY_MICROS;
+use crate::class::{Class, DATETIME, LARGEINT_CLASS, TIME};
 use crate::functions::datetime::parse::{datetime_from_number, parse_time};
 use crate::functions::datetime::zone::Zone;
+use crate::functions::datetime::{self, DAY_MICROS};
 use crate::functions::{
     Content, JSON, LostValues, VARIANT, is_bytes, json_content_udf, like_udf, members_of_frames, whole,
 };
@@ -56,7 +56,8 @@ fn differs(from: &DataType, to: &DataType) -> bool {
     use Class as C;
     let temporal = |c| matches!(c, C::Date | C::DateTime);
     match (Class::of(from), Class::of(to)) {
-        (f, _) if is_time(to) => f == C::Text || f.is_number(),
+        (f, _) if is_time(to) => f.is_number() || temporal(f) || matches!(f, C::Text | C::Boolean),
+        (C::Time, t) if !to.is_nested() => t == C::Text || t == C::Boolean || t.is_number() || temporal(t),
         (C::Text, _) if is_address(to) => true,
         (_, C::Text) if is_address(from) => true,
         _ if *from == address::IPV4 && *to == address::IPV6 => true,
@@ -75,9 +76,9 @@ fn differs(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// Whether this is the Arrow type of TIME columns, which hold times of day.
+/// Whether this is the Arrow type of TIME; see [`dipper_base::clock`].
 fn is_time(to: &DataType) -> bool {
-    *to == DataType::Time64(TimeUnit::Microsecond)
+    *to == TIME
 }
 
 /// A cast to one type; NULL where the value does not convert.
@@ -207,14 +208,14 @@ pub fn json_values(array: &ArrayRef) -> Result<ArrayRef> {
     Ok(Arc::new(nested::json(array, None)?))
 }
 
-/// Converts values to text. DATETIME is printed with `digits` digits after the second; with `None`, a fraction is
-/// shown where there is one.
+/// Converts values to text. DATETIME and TIME are printed with `digits` digits after the second; with `None`, a
+/// fraction is shown where there is one.
 ///
 /// # Errors
 /// Arrow's error if values of the type cannot be cast to text.
 pub fn texts_of(array: &ArrayRef, digits: Option<u8>) -> Result<ArrayRef> {
     match Class::of(array.data_type()) {
-        Class::DateTime => to_text(array, &DataType::Utf8View, digits),
+        Class::DateTime | Class::Time => to_text(array, &DataType::Utf8View, digits),
         _ if array.data_type().is_nested() => to_text(array, &DataType::Utf8View, digits),
         _ => cast_values(array, &DataType::Utf8View),
     }
@@ -226,15 +227,38 @@ fn cast_array(array: &ArrayRef, to: &DataType, session: Option<Zone>, digits: Op
     let array = plain(array)?;
     match (Class::of(array.data_type()), Class::of(to)) {
         (Class::Text, _) if is_time(to) => {
-            let time = |text: &str| {
-                parse_time(text.as_bytes(), session.unwrap_or(Zone::Fixed(0))).filter(|t| (0..DAY_MICROS).contains(t))
-            };
+            let zone = session.unwrap_or(Zone::Fixed(0));
+            let time = |text: &str| parse_time(text.as_bytes(), zone).filter(|t| clock::is_time(*t));
             let times = array.as_string_view().iter().map(|text| text.and_then(time));
             Ok(Arc::new(times.collect::<Time64MicrosecondArray>()))
         }
         // The number 101530 is 10:15:30, like the text of the same digits.
-        (from, _) if is_time(to) && from.is_number() => {
-            cast_array(&safe(&array, &DataType::Utf8View)?, to, session, digits)
+        (from, _) if is_time(to) && (from.is_number() || from == Class::Boolean) => {
+            let array = if from == Class::Boolean { safe(&array, &DataType::Int8)? } else { Arc::clone(&array) };
+            let texts = safe(&array, &DataType::Utf8View)?;
+            // Doubles such as 1e6 have an exponent.
+            let plain = texts.as_string_view().iter().map(|text| text.and_then(text::plain_decimal));
+            cast_array(&(Arc::new(plain.collect::<StringViewArray>()) as ArrayRef), to, session, digits)
+        }
+        (Class::Date | Class::DateTime, _) if is_time(to) => {
+            let of_day = as_micros(&array)?.unary::<_, Time64MicrosecondType>(|t| t.rem_euclid(DAY_MICROS));
+            Ok(Arc::new(of_day))
+        }
+        // The planner adds the day of the statement, see [`of_today`]; without a statement there is none.
+        (Class::Time, Class::Date | Class::DateTime) => Ok(arrow::array::new_null_array(to, array.len())),
+        (Class::Time, class) if class == Class::Boolean || class.is_number() => {
+            let times = safe(&array, &TIME)?;
+            let times = times.as_primitive::<Time64MicrosecondType>();
+            match class {
+                Class::Float => safe(&times.unary::<_, Float64Type>(|t| clock::number(t) as f64 / 1e6), to),
+                Class::Decimal(_, 1.., _) => {
+                    let numbers = times.unary::<_, Decimal128Type>(|t| clock::number(t).into());
+                    safe(&numbers.with_precision_and_scale(18, 6)?, to)
+                }
+                Class::Boolean => safe(&times.unary::<_, Int64Type>(|t| t), to),
+                // The fraction is cut off, as that of a DATETIME.
+                _ => safe(&times.unary::<_, Int64Type>(|t| clock::number(t) / 1_000_000), to),
+            }
         }
         (Class::Text, _) if is_address(to) => {
             let addresses = array.as_string_view().iter().map(|text| address::parse(text?, to));
@@ -413,6 +437,9 @@ fn to_text(array: &ArrayRef, to: &DataType, digits: Option<u8>) -> Result<ArrayR
         DataType::Float64 => print(array.as_primitive::<Float64Type>(), floats::double),
         DataType::Date32 => print(array.as_primitive::<Date32Type>(), |days| text::format_date(days.into())),
         DataType::Timestamp(..) => print(&as_micros(array)?, |t| text::format_datetime_to(t, digits)),
+        DataType::Time32(_) | DataType::Time64(_) => {
+            print(safe(array, &TIME)?.as_primitive::<Time64MicrosecondType>(), |t| clock::text(t, digits))
+        }
         t if t.is_nested() => nested::texts(array, digits)?,
         t if is_address(t) => array.as_fixed_size_binary().iter().map(|v| v.map(address::shown)).collect(),
         _ => return safe(array, to),
@@ -545,7 +572,11 @@ pub(super) fn rewrite_expr(
         (Stage::AfterCoercion, Expr::ScalarFunction(function)) if chain::is_open(&function) => {
             Ok(Transformed::yes(chain::closed(function, schema, config)?))
         }
-        (Stage::AfterCoercion, Expr::ScalarFunction(function)) => Ok(declared::arguments(function, schema)),
+        (Stage::AfterCoercion, Expr::ScalarFunction(function)) => {
+            let (function, changed) = with_days(function, schema);
+            let done = declared::arguments(function, schema);
+            Ok(Transformed { transformed: done.transformed || changed, ..done })
+        }
         (Stage::BeforeCoercion, Expr::ScalarFunction(function)) => Ok(mixed::arguments(function, schema)),
         (Stage::AfterCoercion, Expr::BinaryExpr(compared)) => Ok(zeros::comparison(compared, schema)),
         (Stage::AfterCoercion, Expr::InList(list)) => Ok(zeros::in_list(list, schema)),
@@ -568,6 +599,14 @@ fn replace_cast(expr: Expr, field: FieldRef, try_cast: bool, schema: &DFSchema) 
     if let Ok(from) = expr.get_type(schema)
         && differs(&from, field.data_type())
     {
+        let to = Class::of(field.data_type());
+        if Class::of(&from) == Class::Time && matches!(to, Class::Date | Class::DateTime) {
+            let point = declared::argument_of(of_today(expr), schema).data;
+            return match to == Class::DateTime {
+                true => Transformed::yes(point),
+                false => Transformed::yes(Expr::TryCast(TryCast { expr: Box::new(point), field })),
+            };
+        }
         let cast = MySqlCast::call(&field, expr);
         return declared::argument_of(cast, schema);
     }
@@ -576,6 +615,38 @@ fn replace_cast(expr: Expr, field: FieldRef, try_cast: bool, schema: &DFSchema) 
     } else {
         Expr::Cast(Cast { expr: Box::new(expr), field })
     })
+}
+
+/// Returns the point in time that is a TIME after the beginning of the statement's day, as MySQL makes a DATETIME of a
+/// TIME.
+pub(super) fn of_today(time: Expr) -> Expr {
+    datetime::call("timestamp", vec![datetime::call("curdate", Vec::new()), time])
+}
+
+/// Makes points in time of the TIMEs that a function of dates takes; returns whether there are any.
+fn with_days(mut function: ScalarFunction, schema: &DFSchema) -> (ScalarFunction, bool) {
+    let name = function.func.name();
+    let of_day = |unit: &Expr| {
+        let unit = if let Expr::Literal(unit, _) = unit { unit.try_as_str().flatten() } else { None };
+        let unit = unit.unwrap_or_default().trim().to_ascii_lowercase();
+        ["hour", "minute", "second", "milli", "micro"].iter().all(|of_time| !unit.starts_with(of_time))
+    };
+    let wanted = match (name, function.args.as_slice()) {
+        ("timestamp", _) => 0..1,
+        ("date_part", [unit, _]) if of_day(unit) => 1..2,
+        (name, args) if datetime::is_of_points(name) && !datetime::takes_time(name) => 0..args.len(),
+        _ => return (function, false),
+    };
+    let is_time = |e: &Expr| e.get_type(schema).is_ok_and(|t| Class::of(&t) == Class::Time);
+    if !function.args.iter().any(is_time) || is_time(&Expr::ScalarFunction(function.clone())) {
+        return (function, false);
+    }
+    let mut changed = false;
+    for arg in function.args.iter_mut().take(wanted.end).skip(wanted.start).filter(|arg| is_time(arg)) {
+        *arg = of_today(std::mem::take(arg));
+        changed = true;
+    }
+    (function, changed)
 }
 
 /// Casts a document or a VARIANT to text, a number or a truth value, which it holds in other characters than text

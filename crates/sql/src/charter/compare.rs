@@ -12,10 +12,13 @@ use datafusion::logical_expr::expr::{Cast, TryCast};
 use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
 use datafusion::logical_expr::{Expr, ExprSchemable, Operator, lit};
 use dipper_base::address::{self, is_address};
+use dipper_base::clock;
 
 use super::terms::{binary, cast_to, int_literal};
 use super::text;
-use crate::class::{Class, DATETIME};
+use crate::class::{Class, DATETIME, TIME};
+use crate::functions::datetime::Zone;
+use crate::functions::datetime::parse::parse_time;
 use crate::functions::is_bytes;
 
 /// Builds the comparison with its sides coerced.
@@ -41,6 +44,10 @@ pub(crate) fn comparison_type(a: &DataType, b: &DataType) -> Option<DataType> {
         (Class::Date, Class::DateTime) | (Class::DateTime, Class::Date) => Some(DATETIME),
         (Class::Date | Class::DateTime, c) if c.is_number() => Some(DATETIME),
         (c, Class::Date | Class::DateTime) if c.is_number() => Some(DATETIME),
+        (Class::Text, Class::Time) | (Class::Time, Class::Text) => Some(TIME),
+        (Class::Time, Class::Date | Class::DateTime) | (Class::Date | Class::DateTime, Class::Time) => Some(DATETIME),
+        (Class::Time, c) | (c, Class::Time) if c.is_number() || c == Class::Boolean => Some(DataType::Float64),
+        (Class::Time, Class::Time) if a != b => Some(TIME),
         (Class::Text, Class::Boolean) | (Class::Boolean, Class::Text) => Some(DataType::Boolean),
         (Class::Float, Class::Decimal(..)) | (Class::Decimal(..), Class::Float) => Some(DataType::Float64),
         (Class::Text, _) if is_address(b) => Some(b.clone()),
@@ -130,6 +137,14 @@ pub(super) fn sides(
         (c, Class::Text) if c.is_number() => swap(text_number(right, left, lt, schema)),
         (Class::Text, Class::Date | Class::DateTime) => text_date(left, right, r, schema),
         (Class::Date | Class::DateTime, Class::Text) => swap(text_date(right, left, l, schema)),
+        (Class::Text, Class::Time) => text_time(left, right, schema),
+        (Class::Time, Class::Text) => swap(text_time(right, left, schema)),
+        (Class::Time, Class::Date | Class::DateTime) | (Class::Date | Class::DateTime, Class::Time) => {
+            (cast_to(left, DATETIME, schema), cast_to(right, DATETIME, schema))
+        }
+        (Class::Time, c) if c.is_number() || c == Class::Boolean => time_number(left, right, schema),
+        (c, Class::Time) if c.is_number() || c == Class::Boolean => swap(time_number(right, left, schema)),
+        (Class::Time, Class::Time) if lt != rt => (cast_to(left, TIME, schema), cast_to(right, TIME, schema)),
         (Class::Boolean, Class::Text) => (left, text_boolean(right, schema)),
         (Class::Text, Class::Boolean) => (text_boolean(left, schema), right),
         (Class::Boolean, c) if c.is_number() => boolean_number(left, right, schema),
@@ -269,6 +284,28 @@ fn text_date(text: Expr, point: Expr, class: Class, schema: &DFSchema) -> (Expr,
     }
     let point = if class == Class::Date { cast_to(point, DATETIME, schema) } else { point };
     (cast_to(text, DATETIME, schema), point)
+}
+
+/// Coerces text and a TIME.
+fn text_time(text: Expr, time: Expr, schema: &DFSchema) -> (Expr, Expr) {
+    // The time of day of a DATETIME with a zone is one in the session's zone, which only the cast knows.
+    let literal = text_literal(&text).filter(|s| !text::has_zone(s)).map(|s| {
+        let read = parse_time(s.as_bytes(), Zone::Fixed(0));
+        Expr::Literal(ScalarValue::Time64Microsecond(read), None)
+    });
+    (literal.unwrap_or_else(|| cast_to(text, TIME, schema)), cast_to(time, TIME, schema))
+}
+
+/// Coerces a TIME and a number, which compare as numbers: 10:15:30 is 101530. A literal of the digits of a TIME becomes
+/// one, so that the column beside it stays bare.
+fn time_number(time: Expr, number: Expr, schema: &DFSchema) -> (Expr, Expr) {
+    let literal = int_literal(&number).and_then(|n| clock::parse(n.to_string().as_bytes()));
+    match literal {
+        Some(micros) => {
+            (cast_to(time, TIME, schema), Expr::Literal(ScalarValue::Time64Microsecond(Some(micros)), None))
+        }
+        None => (cast_to(time, DataType::Float64, schema), cast_to(number, DataType::Float64, schema)),
+    }
 }
 
 /// Reads text as a boolean, like a cast does.

@@ -1,14 +1,17 @@
-//! `DATETIME(p)`: rounding to p digits.
+//! `DATETIME(p)` and `TIME(p)`: rounding to p digits.
 
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, StructArray};
-use arrow::datatypes::{DataType, Date32Type, Field, FieldRef, TimeUnit, TimestampMicrosecondType};
+use arrow::datatypes::{
+    DataType, Date32Type, Field, FieldRef, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
+};
 use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
 use dipper_base::calendar::{self, LAST_MICROSECOND};
+use dipper_base::clock;
 use dipper_base::types::SqlType;
 
 use super::nested;
@@ -84,12 +87,18 @@ fn dates_within_calendar(array: &ArrayRef) -> ArrayRef {
     }
 }
 
-/// Rounds microseconds to `digits` digits of a second, half towards the future; NULL where that leads beyond the year
-/// 9999.
+/// Rounds microseconds to `digits` digits of a second: DATETIME half towards the future, and NULL where that leads
+/// beyond the year 9999; TIME half away from zero.
 ///
 /// # Panics
-/// If the array's type is not DATETIME.
+/// If the array's type is neither DATETIME nor TIME.
 pub fn rounded(array: &ArrayRef, digits: u8) -> ArrayRef {
+    if let Some(times) = array.as_primitive_opt::<Time64MicrosecondType>() {
+        return match times.values().iter().all(|t| clock::rounded(*t, digits) == *t) {
+            true => Arc::clone(array),
+            false => Arc::new(times.unary::<_, Time64MicrosecondType>(|t| clock::rounded(t, digits))),
+        };
+    }
     let unit = 10i64.pow(6 - u32::from(digits.min(6)));
     let values = array.as_primitive::<TimestampMicrosecondType>();
     if values.values().iter().all(|t| t % unit == 0) {

@@ -1,4 +1,4 @@
-//! Propagation of the part of SQL types that Arrow's lack: the digits of DATETIME(p), also inside arrays.
+//! Propagation of the part of SQL types that Arrow's lack: the digits of DATETIME(p) and TIME(p), also inside arrays.
 //!
 //! A field carries its SQL type in its metadata ([`TYPE_KEY`]), as columns of tables do. DataFusion's aggregates, CASE
 //! and functions drop that. So the last analyzer rule derives it from the operands, and puts it into the schema of each
@@ -27,27 +27,36 @@ use crate::metadata::{DIGITS_KEY, TYPE_KEY};
 /// DATETIME without digits.
 const SECONDS: &str = "datetime";
 
-/// DATETIME with all digits.
-const MICROSECONDS: &str = "datetime(6)";
+/// TIME without digits.
+const TIME_SECONDS: &str = "time";
 
-/// Whether values of a type are DATETIME or contain DATETIME values.
-pub(super) fn holds_datetime(t: &DataType) -> bool {
+/// What the names of both types that have digits contain.
+const OF_DIGITS: &str = TIME_SECONDS;
+
+/// Whether values of a type are DATETIME or TIME, or contain such values.
+pub(super) fn holds_digits(t: &DataType) -> bool {
     match t {
-        DataType::Timestamp(..) => true,
+        DataType::Timestamp(..) | DataType::Time32(_) | DataType::Time64(_) => true,
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-            holds_datetime(item.data_type())
+            holds_digits(item.data_type())
         }
-        DataType::Map(entries, _) => holds_datetime(entries.data_type()),
-        DataType::Struct(fields) => fields.iter().any(|f| holds_datetime(f.data_type())),
+        DataType::Map(entries, _) => holds_digits(entries.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|f| holds_digits(f.data_type())),
         _ => false,
     }
 }
 
-/// Returns the SQL type in a field's own metadata, if the field holds DATETIME. The check matters because DataFusion
-/// hands on the metadata that a field had before a cast to another type.
+/// Returns the SQL type in a field's own metadata, if the field holds DATETIME or TIME. The check matters because
+/// DataFusion hands on the metadata that a field had before a cast to another type.
 pub(super) fn said(field: &Field) -> Option<&str> {
-    let told = |key: &str| field.metadata().get(key).map(String::as_str).filter(|text| text.contains(SECONDS));
-    told(TYPE_KEY).or_else(|| told(DIGITS_KEY)).filter(|_| holds_datetime(field.data_type()))
+    let t = field.data_type();
+    let fits = |text: &&str| match t {
+        DataType::Timestamp(..) => text.starts_with(SECONDS),
+        DataType::Time32(_) | DataType::Time64(_) => text.starts_with(TIME_SECONDS),
+        _ => text.contains(OF_DIGITS),
+    };
+    let told = |key: &str| field.metadata().get(key).map(String::as_str).filter(fits);
+    told(TYPE_KEY).or_else(|| told(DIGITS_KEY)).filter(|_| holds_digits(t))
 }
 
 /// Whether the type contains fields with names.
@@ -55,38 +64,54 @@ pub(super) fn has_names(text: &str) -> bool {
     text.contains("struct<")
 }
 
-/// Returns the digits of a DATETIME type.
+/// Returns the digits of a DATETIME or TIME type.
 fn digits(text: &str) -> Option<u8> {
-    match text.strip_prefix(SECONDS)? {
+    match text.strip_prefix(SECONDS).or_else(|| text.strip_prefix(TIME_SECONDS))? {
         "" => Some(0),
         digits => digits.strip_prefix('(')?.strip_suffix(')')?.parse().ok(),
     }
 }
 
 fn datetime_of(digits: u8) -> String {
-    if digits == 0 { SECONDS.into() } else { format!("{SECONDS}({digits})") }
+    SqlType::DateTime(digits).to_string()
 }
 
-/// Returns the digits that all DATETIME values of a field have, also nested ones; `None` where the metadata does not
-/// say it, or there are several.
-pub fn digits_of(field: &Field) -> Option<u8> {
-    let text = said(field)?;
-    let mut found = None;
-    for (at, _) in text.match_indices(SECONDS) {
-        let rest = &text[at + SECONDS.len()..];
-        let digits = rest.strip_prefix('(').and_then(|rest| rest.split(')').next()?.parse().ok()).unwrap_or(0);
-        if found.is_some_and(|known| known != digits) {
-            return None;
-        }
-        found = Some(digits);
+/// Returns the type of a TIME, or else of a DATETIME, with these digits.
+fn point_of(t: &DataType, digits: u8) -> String {
+    match t {
+        DataType::Time32(_) | DataType::Time64(_) => SqlType::Time(digits).to_string(),
+        _ => datetime_of(digits),
     }
-    found
 }
 
-/// Derives the SQL type of an expression that is DATETIME or contains such values.
+/// Returns the digits of the types DATETIME and TIME that occur in a type; names of fields are none of them.
+fn all_digits(text: &str) -> impl Iterator<Item = u8> + '_ {
+    text.match_indices(TIME_SECONDS).filter_map(move |(at, _)| {
+        let before = text[..at].strip_suffix("date").unwrap_or(&text[..at]);
+        let is_type = before.is_empty() || before.ends_with(['<', ',', ':']);
+        let rest = &text[at + TIME_SECONDS.len()..];
+        let ends = |rest: &str| rest.is_empty() || rest.starts_with([',', '>', ' ']);
+        let digits = match rest.strip_prefix('(').and_then(|rest| rest.split_once(')')) {
+            Some((digits, rest)) if ends(rest) => digits.parse().ok(),
+            None if ends(rest) => Some(0),
+            _ => None,
+        };
+        digits.filter(|_| is_type)
+    })
+}
+
+/// Returns the digits that all DATETIME and TIME values of a field have, also nested ones; `None` where the metadata
+/// does not say it, or there are several.
+pub fn digits_of(field: &Field) -> Option<u8> {
+    let mut all = all_digits(said(field)?);
+    let first = all.next()?;
+    all.all(|digits| digits == first).then_some(first)
+}
+
+/// Derives the SQL type of an expression that is DATETIME or TIME, or contains such values.
 fn declared(expr: &Expr, schema: &DFSchema) -> Option<String> {
     let field = expr.to_field(schema).ok()?.1;
-    if !holds_datetime(field.data_type()) {
+    if !holds_digits(field.data_type()) {
         return None;
     }
     if let Some(text) = said(&field) {
@@ -124,7 +149,7 @@ fn declared(expr: &Expr, schema: &DFSchema) -> Option<String> {
 fn cast(from: &Expr, to: &DataType, schema: &DFSchema) -> Option<String> {
     match from.get_type(schema).ok()? {
         DataType::Date32 | DataType::Date64 => Some(SECONDS.into()),
-        t if holds_datetime(&t) => declared(from, schema),
+        t if holds_digits(&t) => declared(from, schema),
         t => Some(of_dates(&t, to)?.to_string()),
     }
 }
@@ -144,7 +169,7 @@ fn of_dates(from: &DataType, to: &DataType) -> Option<SqlType> {
             }
             _ => return None,
         },
-        (_, to) if holds_datetime(to) || to.is_nested() => return None,
+        (_, to) if holds_digits(to) || to.is_nested() => return None,
         (_, to) => plain_type(to),
     })
 }
@@ -170,15 +195,22 @@ fn unit_has_fraction(amount: &Expr, unit: &ScalarValue, schema: &DFSchema) -> bo
         return true;
     }
     // 1.5 seconds have a fraction, but 1.5 days round to two.
-    unit.contains("second") && !amount.get_type(schema).is_ok_and(|t| t.is_integer() || t.is_null())
+    let is_whole = match amount {
+        Expr::Literal(text, _) if text.data_type().is_string() => {
+            !text.try_as_str().flatten().is_some_and(|text| text.contains(['.', 'e', 'E']))
+        }
+        _ => amount.get_type(schema).is_ok_and(|t| t.is_integer() || t.is_null()),
+    };
+    unit.contains("second") && !is_whole
 }
 
-/// Derives the type of a date or datetime to which an interval is added.
+/// Derives the type of a date, datetime or time to which an interval is added.
 fn moved(point: &Expr, has_fraction: bool, schema: &DFSchema) -> Option<String> {
+    let t = point.get_type(schema).ok()?;
     if has_fraction {
-        return Some(MICROSECONDS.into());
+        return Some(point_of(&t, 6));
     }
-    match point.get_type(schema).ok()? {
+    match t {
         DataType::Date32 | DataType::Date64 => Some(SECONDS.into()),
         _ => declared(point, schema),
     }
@@ -243,18 +275,21 @@ fn wider(known: String, other: &str) -> Option<String> {
     if known == other {
         return Some(known);
     }
-    if let (Some(known), Some(other)) = (digits(&known), digits(other)) {
-        return Some(datetime_of(known.max(other)));
+    if let (Some(one), Some(two)) = (digits(&known), digits(other)) {
+        let is_datetime = known.starts_with(SECONDS);
+        let both = if is_datetime { datetime_of(one.max(two)) } else { SqlType::Time(one.max(two)).to_string() };
+        return (is_datetime == other.starts_with(SECONDS)).then_some(both);
     }
     let both = wider_type(parse_type(&known).ok()?, parse_type(other).ok()?)?;
     Some(both.to_string())
 }
 
 /// Returns the type that holds values of two types, which may be nested. Where the types differ in more than digits of
-/// DATETIME, the values are converted before they meet, and the first type stands for both.
+/// DATETIME and TIME, the values are converted before they meet, and the first type stands for both.
 fn wider_type(known: SqlType, other: SqlType) -> Option<SqlType> {
     Some(match (known, other) {
         (SqlType::DateTime(known), SqlType::DateTime(other)) => SqlType::DateTime(known.max(other)),
+        (SqlType::Time(known), SqlType::Time(other)) => SqlType::Time(known.max(other)),
         (SqlType::Date, other @ SqlType::DateTime(_)) => other,
         (SqlType::Array(known), SqlType::Array(other)) => SqlType::Array(Box::new(wider_type(*known, *other)?)),
         (SqlType::Map(key, value), SqlType::Map(other_key, other_value)) => {
@@ -274,9 +309,9 @@ fn wider_type(known: SqlType, other: SqlType) -> Option<SqlType> {
     })
 }
 
-/// Whether a type is DATETIME or contains it.
+/// Whether a type is DATETIME or TIME, or contains one of them.
 fn holds(t: &SqlType) -> bool {
-    t.to_string().contains(SECONDS)
+    t.to_string().contains(OF_DIGITS)
 }
 
 fn is_null(expr: &Expr) -> bool {
@@ -291,7 +326,7 @@ fn is_null(expr: &Expr) -> bool {
 pub(super) fn inner(text: &str) -> Option<String> {
     match text.strip_prefix("array<") {
         Some(item) => item.strip_suffix('>').map(str::to_string),
-        None => Some(entry(text)?.1).filter(|value| value.contains(SECONDS)),
+        None => Some(entry(text)?.1).filter(|value| value.contains(OF_DIGITS)),
     }
 }
 
@@ -313,7 +348,7 @@ fn element(mut text: String, from: &DataType, to: &DataType) -> Option<String> {
         text = inner(&text)?;
         from = item.data_type();
     }
-    Some(text).filter(|text| text.contains(SECONDS))
+    Some(text).filter(|text| text.contains(OF_DIGITS))
 }
 
 /// Returns the SQL type of an Arrow type, without digits.
@@ -339,12 +374,12 @@ fn plain_type(t: &DataType) -> SqlType {
     }
 }
 
-/// Returns the types of values that become parts of one value; `None` where the type of one that holds DATETIME cannot
-/// be derived.
+/// Returns the types of values that become parts of one value; `None` where the type of one that holds DATETIME or TIME
+/// cannot be derived.
 fn parts<'a>(values: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Option<Vec<SqlType>> {
     let types = values.map(|value| {
         let t = value.get_type(schema).ok()?;
-        match holds_datetime(&t) {
+        match holds_digits(&t) {
             true => parse_type(&declared(value, schema)?).ok(),
             false => Some(plain_type(&t)),
         }
@@ -356,7 +391,29 @@ fn parts<'a>(values: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Optio
 fn member(text: &str, name: &ScalarValue) -> Option<String> {
     let (SqlType::Struct(fields), Some(Some(name))) = (parse_type(text).ok()?, name.try_as_str()) else { return None };
     let (_, found, _) = fields.into_iter().find(|(field, ..)| field.to_lowercase() == name.to_lowercase())?;
-    Some(found.to_string()).filter(|text| text.contains(SECONDS))
+    Some(found.to_string()).filter(|text| text.contains(OF_DIGITS))
+}
+
+/// Returns a number of digits that is given as a constant.
+fn given(digits: &ScalarValue) -> Option<u8> {
+    match digits.cast_to(&DataType::Int64).ok()? {
+        ScalarValue::Int64(Some(digits @ 0..=6)) => Some(digits as u8),
+        _ => None,
+    }
+}
+
+/// Returns the digits after the second of what a function reads as a TIME or DATETIME; `None` where they differ from
+/// row to row.
+fn fraction(value: &Expr, schema: &DFSchema) -> Option<u8> {
+    match value.get_type(schema).ok()? {
+        DataType::Date32 | DataType::Date64 | DataType::Null => Some(0),
+        t if t.is_integer() => Some(0),
+        t if holds_digits(&t) => digits(&declared(value, schema)?),
+        _ => match value {
+            Expr::Literal(text, _) => text.try_as_str().flatten().filter(|text| !text.contains('.')).map(|_| 0),
+            _ => None,
+        },
+    }
 }
 
 fn of_function(function: &ScalarFunction, result: &DataType, schema: &DFSchema) -> Option<String> {
@@ -367,10 +424,16 @@ fn of_function(function: &ScalarFunction, result: &DataType, schema: &DFSchema) 
     match (name, args) {
         (CAST_NAME, _) => of_first(),
         ("now" | "utc_timestamp", []) => Some(SECONDS.into()),
-        ("now" | "utc_timestamp", [Expr::Literal(p, _)]) => match p.cast_to(&DataType::Int64).ok()? {
-            ScalarValue::Int64(Some(p @ 0..=6)) => Some(datetime_of(p as u8)),
-            _ => None,
-        },
+        ("now" | "utc_timestamp", [Expr::Literal(p, _)]) => Some(datetime_of(given(p)?)),
+        ("curtime" | "utc_time", []) => Some(TIME_SECONDS.into()),
+        ("curtime" | "utc_time", [Expr::Literal(p, _)]) | ("time", [_, Expr::Literal(p, _)]) => {
+            Some(SqlType::Time(given(p)?).to_string())
+        }
+        ("time" | "sec_to_time", [of]) => Some(SqlType::Time(fraction(of, schema)?).to_string()),
+        ("maketime", [_, _, of]) => Some(SqlType::Time(fraction(of, schema)?).to_string()),
+        ("timediff" | "addtime" | "subtime", [a, b]) => {
+            Some(point_of(result, fraction(a, schema)?.max(fraction(b, schema)?)))
+        }
         ("date_add" | "date_sub", [point, amount, Expr::Literal(unit, _)]) => {
             moved(point, unit_has_fraction(amount, unit, schema), schema)
         }
@@ -381,6 +444,7 @@ fn of_function(function: &ScalarFunction, result: &DataType, schema: &DFSchema) 
             moved(point, unit_has_fraction(amount, &ScalarValue::from(unit), schema), schema)
         }
         ("date_add" | "date_sub", [point, _]) => moved(point, false, schema),
+        ("timestamp", [point, time]) => Some(datetime_of(fraction(point, schema)?.max(fraction(time, schema)?))),
         ("convert_tz" | "timestamp", [point, ..]) => match point.get_type(schema).ok()? {
             DataType::Date32 => Some(SECONDS.into()),
             _ => declared(point, schema),
@@ -434,8 +498,8 @@ fn of_function(function: &ScalarFunction, result: &DataType, schema: &DFSchema) 
             Some(format!("array<{text}>"))
         }
         (name, [value, ..]) if name.starts_with("cast_") => cast(value, result, schema),
-        ("map_keys", _) => Some(format!("array<{}>", entry(&of_first()?)?.0)).filter(|text| text.contains(SECONDS)),
-        ("map_values", _) => Some(format!("array<{}>", entry(&of_first()?)?.1)).filter(|text| text.contains(SECONDS)),
+        ("map_keys", _) => Some(format!("array<{}>", entry(&of_first()?)?.0)).filter(|text| text.contains(OF_DIGITS)),
+        ("map_values", _) => Some(format!("array<{}>", entry(&of_first()?)?.1)).filter(|text| text.contains(OF_DIGITS)),
         ("map_entries", _) => {
             let (key, value) = entry(&of_first()?)?;
             Some(format!("array<struct<key:{key},value:{value}>>"))
@@ -455,7 +519,13 @@ fn of_function(function: &ScalarFunction, result: &DataType, schema: &DFSchema) 
         ("array_repeat", [value, _]) | ("array_with_constant", [_, value]) => {
             Some(format!("array<{}>", declared(value, schema)?))
         }
-        _ if first?.get_type(schema).ok()? == *result => of_first(),
+        _ if first?.get_type(schema).ok()? == *result => {
+            // Such as the arrays of ARRAY_UNION, whose values are all in the result.
+            let alike =
+                args.iter().skip(1).filter(|arg| !is_null(arg) && arg.get_type(schema).is_ok_and(|t| t == *result));
+            let mut alike = alike.map(|arg| declared(arg, schema));
+            of_first().filter(|text| alike.all(|other| other.as_ref() == Some(text)))
+        }
         _ => None,
     }
 }
@@ -471,8 +541,9 @@ fn of_aggregate(argument: &Expr, result: &DataType, schema: &DFSchema) -> Option
     }
 }
 
-/// Declares the digits of those arguments of a call that hold DATETIME, because functions convert them to text, and which
-/// arguments are JSON where a function makes JSON of values. Functions of dates and times do not, and get their columns unchanged.
+/// Declares the digits of those arguments of a call that hold DATETIME or TIME, because functions convert them to text,
+/// and which arguments are JSON where a function makes JSON of values. Functions of dates and times do not, and get
+/// their columns unchanged.
 pub(super) fn arguments(function: ScalarFunction, schema: &DFSchema) -> Transformed<Expr> {
     let name = function.func.name();
     // Formats, and the texts that are read by them, are texts.
@@ -529,7 +600,7 @@ pub(super) fn argument_of(call: Expr, schema: &DFSchema) -> Transformed<Expr> {
 /// A planning error if the expression has no type.
 pub(super) fn field_of(expr: &Expr, schema: &DFSchema) -> Result<FieldRef> {
     let (_, field) = expr.to_field(schema)?;
-    if !holds_datetime(field.data_type()) || said(&field).is_some() {
+    if !holds_digits(field.data_type()) || said(&field).is_some() {
         return Ok(field);
     }
     Ok(match declared(expr, schema) {
@@ -640,10 +711,10 @@ fn inherited(schema: &DFSchema, inputs: &[&Arc<DFSchema>]) -> Option<DFSchema> {
     })
 }
 
-/// Returns the schema with SQL types from `text` for fields that hold DATETIME and carry none; `None` if nothing
-/// changes.
+/// Returns the schema with SQL types from `text` for fields that hold DATETIME or TIME and carry none; `None` if
+/// nothing changes.
 fn with(schema: &DFSchema, text: impl Fn(usize, &Field) -> Option<String>) -> Option<DFSchema> {
-    let wants = |field: &Field| holds_datetime(field.data_type()) && said(field).is_none();
+    let wants = |field: &Field| holds_digits(field.data_type()) && said(field).is_none();
     if !schema.fields().iter().any(|field| wants(field)) {
         return None;
     }

@@ -6,6 +6,7 @@
 //! | bytes and text, numbers, booleans or dates | bytes of the texts |
 //! | text and anything else but bytes | text |
 //! | dates and numbers or booleans | text |
+//! | times and anything else | text |
 //! | floats and decimals or booleans | DOUBLE |
 //! | booleans and integers or decimals | the common type of TINYINT and the numbers |
 //!

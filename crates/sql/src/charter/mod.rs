@@ -99,7 +99,7 @@ pub use declared::digits_of;
 pub use names::visible as visible_name;
 use session::{Context, TableRef, VarValue};
 pub(crate) use shown::with_texts;
-pub use shown::{as_shown, has_several_digits, several_digits_shown};
+pub use shown::{as_shown, has_several_digits, several_digits_shown, times_shown};
 
 use crate::functions;
 

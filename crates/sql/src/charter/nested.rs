@@ -287,7 +287,10 @@ impl Column {
                 Parts::Plain(texts.collect::<Result<StringViewArray>>()?, true)
             }
             plain => {
-                let quoted = matches!(Class::of(plain), Class::Text | Class::Date | Class::DateTime | Class::Other);
+                let quoted = matches!(
+                    Class::of(plain),
+                    Class::Text | Class::Date | Class::DateTime | Class::Time | Class::Other
+                );
                 let texts = texts_of(array, digits)?;
                 Parts::Plain(texts.as_string_view().clone(), quoted)
             }

@@ -28,8 +28,9 @@ use sqlparser::ast::BinaryOperator;
 
 use super::checked::{Checked, CheckedOp};
 use super::terms::{binary, cast_to, int_literal};
-use super::{chain, common_args, compare, mixed, text};
-use crate::class::{Class, DATETIME, LARGEINT_CLASS};
+use super::{chain, common_args, compare, declared, mixed, text};
+use crate::class::{Class, DATETIME, LARGEINT_CLASS, TIME};
+use crate::functions::datetime;
 use crate::functions::decimals::{is_wide_product, is_wide_quotient};
 use crate::functions::whole::LARGEINT;
 use crate::functions::{Operators, element_at_udf, is_bytes, is_combined, json_value_udf, map_udf};
@@ -113,11 +114,15 @@ pub(super) fn to_boolean(expr: Expr, class: Class, schema: &DFSchema) -> Expr {
     match class {
         Class::Boolean | Class::Other => expr,
         Class::Null => Expr::Literal(ScalarValue::Boolean(None), None),
-        Class::Int(_) | Class::UInt64 | Class::Float | Class::Decimal(..) => match int_literal(&expr) {
+        Class::Int(_) | Class::UInt64 | Class::Float | Class::Decimal(..) | Class::Time => match int_literal(&expr) {
             Some(n) => lit(n != 0),
             None => {
                 let t = expr.get_type(schema).unwrap_or(DataType::Int64);
-                let zero = ScalarValue::new_zero(&t).unwrap_or(ScalarValue::Int64(Some(0)));
+                let zero = match class {
+                    Class::Time => ScalarValue::Time64Microsecond(Some(0)),
+                    _ => ScalarValue::new_zero(&t).unwrap_or(ScalarValue::Int64(Some(0))),
+                };
+                let expr = if class == Class::Time { cast_to(expr, TIME, schema) } else { expr };
                 binary(expr, Operator::NotEq, Expr::Literal(zero, None))
             }
         },
@@ -138,6 +143,9 @@ impl CharterPlanner {
         schema: &DFSchema,
     ) -> Expr {
         if l == Class::Interval || r == Class::Interval {
+            if l == Class::Time || r == Class::Time {
+                return moved_time(op, left, right, r);
+            }
             return interval_arithmetic(op, left, l, right, r, schema);
         }
         let (mut left, mut right) = (left, right);
@@ -146,6 +154,7 @@ impl CharterPlanner {
                 Class::Boolean => DataType::Int8,
                 Class::Text => DataType::Float64,
                 Class::Date | Class::DateTime => DataType::Int64,
+                Class::Time => time_number(expr, schema),
                 Class::Null => DataType::Int64,
                 _ => continue,
             };
@@ -423,10 +432,27 @@ fn interval_arithmetic(op: &BinaryOperator, left: Expr, l: Class, right: Expr, r
     binary(point, op, interval)
 }
 
+/// Plans a TIME plus or minus an interval, as DATE_ADD does.
+fn moved_time(op: &BinaryOperator, left: Expr, right: Expr, r: Class) -> Expr {
+    let (time, interval) = if r == Class::Interval { (left, right) } else { (right, left) };
+    let name = if *op == BinaryOperator::Minus { "date_sub" } else { "date_add" };
+    datetime::call(name, vec![time, interval])
+}
+
+/// Returns the type of a TIME as a number, such as 101530.25 for 10:15:30.25.
+fn time_number(time: &Expr, schema: &DFSchema) -> DataType {
+    match declared::field_of(time, schema).ok().and_then(|field| declared::digits_of(&field)) {
+        Some(0) => DataType::Int64,
+        Some(digits) => DataType::Decimal128(7 + digits, digits as i8),
+        None => DataType::Decimal128(13, 6),
+    }
+}
+
 /// Whether the operator is planned here: its operands are numbers or convert to them, or are a point in time and an
 /// interval.
 fn is_arithmetic(op: &BinaryOperator, l: Class, r: Class) -> bool {
-    let point = |c| matches!(c, Class::Date | Class::DateTime | Class::Text | Class::Int(_) | Class::Null);
+    let point =
+        |c| matches!(c, Class::Date | Class::DateTime | Class::Time | Class::Text | Class::Int(_) | Class::Null);
     match (l, r) {
         (_, Class::Interval) => point(l) && matches!(op, BinaryOperator::Plus | BinaryOperator::Minus),
         (Class::Interval, _) => point(r) && *op == BinaryOperator::Plus,

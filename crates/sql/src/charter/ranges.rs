@@ -19,6 +19,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, WindowFrameBound, WindowFram
 
 use super::terms::cast_to;
 use crate::class::DATETIME;
+use crate::type_text::Sql;
 
 /// More months and days than lie between the first and the last day of the calendar. Nanoseconds need no limit, because
 /// an interval cannot have as many.
@@ -63,7 +64,8 @@ pub(super) fn with_exact_bounds(mut function: Box<WindowFunction>, schema: &DFSc
             Some((digits, scale)) => numbers(&t, digits, scale, &distances)?,
             None => {
                 return plan_err!(
-                    "RANGE with a distance (PRECEDING or FOLLOWING) needs ORDER BY a number, date or datetime, and this is {t}; use ROWS"
+                    "RANGE with a distance (PRECEDING or FOLLOWING) needs ORDER BY a number, date or datetime, and this is {}; use ROWS",
+                    Sql(&t)
                 );
             }
         },

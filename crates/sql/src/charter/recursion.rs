@@ -286,7 +286,7 @@ fn texts(parts: &[Arc<LogicalPlan>]) -> Result<Vec<Option<String>>> {
     });
     let settled = settled.collect::<Result<Vec<_>>>()?;
     let width = parts.first().map_or(0, |part| part.schema().fields().len());
-    let of = |at: usize| match declared::holds_datetime(parts[0].schema().field(at).data_type()) {
+    let of = |at: usize| match declared::holds_digits(parts[0].schema().field(at).data_type()) {
         true => declared::common_text(settled.iter().map(|part| declared::said(part.schema().field(at)))),
         false => {
             let mut all = parts.iter().map(|part| said(part.schema().field(at)));

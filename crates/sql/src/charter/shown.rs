@@ -1,5 +1,5 @@
-//! Rows for readers that do not know the digits of DATETIME: values of DATETIME(p) as texts of p digits, also inside
-//! arrays, maps and structs.
+//! Rows for readers that do not know the digits of DATETIME and TIME: values of DATETIME(p) and TIME(p) as texts of p
+//! digits, also inside arrays, maps and structs.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use dipper_dialect::parser::parse_type;
 use super::casts::texts_of;
 use super::declared::{digits_of, said};
 
-/// Converts DATETIME values whose digits are known into texts with these digits, for writers that know of no digits.
+/// Converts DATETIME and TIME values whose digits are known into texts with these digits, for writers that know of no
+/// digits.
 /// `fields` are those of the result.
 ///
 /// # Errors
@@ -31,9 +32,27 @@ pub fn several_digits_shown<'a>(batch: &RecordBatch, fields: impl Iterator<Item 
     converted(batch, fields, has_several_digits)
 }
 
-/// Whether a column holds DATETIME values of different digits, such as `struct<a:datetime,b:datetime(3)>`.
+/// Whether a column holds DATETIME or TIME values of different digits, such as `struct<a:datetime,b:datetime(3)>`.
 pub fn has_several_digits(field: &Field) -> bool {
     said(field).is_some() && digits_of(field).is_none()
+}
+
+/// Converts TIME values into texts, for writers that know times of day only.
+///
+/// # Errors
+/// Arrow's error for values of a type that has no text.
+pub fn times_shown<'a>(batch: &RecordBatch, fields: impl Iterator<Item = &'a Field>) -> Result<RecordBatch> {
+    converted(batch, fields, |field| holds_time(field.data_type()))
+}
+
+/// Whether values of a type are TIME, or contain TIME values.
+fn holds_time(t: &DataType) -> bool {
+    match t {
+        DataType::Time32(_) | DataType::Time64(_) => true,
+        DataType::List(item) | DataType::Map(item, _) => holds_time(item.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| holds_time(field.data_type())),
+        _ => false,
+    }
 }
 
 fn converted<'a>(
@@ -45,8 +64,8 @@ fn converted<'a>(
     let mut types: Vec<FieldRef> = batch.schema().fields().iter().cloned().collect();
     for (at, field) in fields.enumerate().take(columns.len()).filter(|(_, field)| is_wanted(field)) {
         // A type that cannot be parsed, because of a field's name, is ignored.
-        let Some(declared) = said(field).and_then(|text| parse_type(text).ok()) else { continue };
-        if let Some(shown) = shown(&columns[at], &declared)? {
+        let declared = said(field).and_then(|text| parse_type(text).ok());
+        if let Some(shown) = shown(&columns[at], declared.as_ref())? {
             types[at] = retyped(&types[at], &shown);
             columns[at] = shown;
         }
@@ -59,8 +78,8 @@ fn retyped(field: &FieldRef, values: &ArrayRef) -> FieldRef {
     Arc::new(field.as_ref().clone().with_data_type(values.data_type().clone()))
 }
 
-/// Converts the values of a field with [several digits](has_several_digits) so that texts take the place of DATETIME;
-/// `None` for other fields.
+/// Converts the values of a field with [several digits](has_several_digits) so that texts take the place of DATETIME
+/// and TIME; `None` for other fields.
 ///
 /// # Errors
 /// Arrow's error for values of a type that has no text.
@@ -69,24 +88,36 @@ pub(crate) fn with_texts(array: &ArrayRef, field: &Field) -> Result<Option<Array
         return Ok(None);
     }
     match said(field).and_then(|text| parse_type(text).ok()) {
-        Some(declared) => shown(array, &declared),
+        Some(declared) => shown(array, Some(&declared)),
         None => Ok(None),
     }
 }
 
-/// Returns the values with texts in place of DATETIME; `None` if there is no DATETIME.
-fn shown(array: &ArrayRef, declared: &SqlType) -> Result<Option<ArrayRef>> {
-    Ok(match (array.data_type(), declared) {
-        (DataType::Timestamp(_, None), SqlType::DateTime(digits)) => Some(texts_of(array, Some(*digits))?),
-        (DataType::List(item), SqlType::Array(of)) => {
+/// Returns the values with texts in place of TIME, and of DATETIME with declared digits; `None` if there is neither.
+fn shown(array: &ArrayRef, declared: Option<&SqlType>) -> Result<Option<ArrayRef>> {
+    Ok(match array.data_type() {
+        DataType::Timestamp(_, None) => match declared {
+            Some(SqlType::DateTime(digits)) => Some(texts_of(array, Some(*digits))?),
+            _ => None,
+        },
+        DataType::Time32(_) | DataType::Time64(_) => {
+            let digits = if let Some(SqlType::Time(digits)) = declared { Some(*digits) } else { None };
+            Some(texts_of(array, digits)?)
+        }
+        DataType::List(item) => {
+            let of = if let Some(SqlType::Array(of)) = declared { Some(of.as_ref()) } else { None };
             let list = array.as_list::<i32>();
             let Some(values) = shown(list.values(), of)? else { return Ok(None) };
             let item = retyped(item, &values);
             Some(Arc::new(ListArray::try_new(item, list.offsets().clone(), values, list.nulls().cloned())?))
         }
-        (DataType::Map(entries, sorted), SqlType::Map(key, value)) => {
+        DataType::Map(entries, sorted) => {
+            let (key, value) = match declared {
+                Some(SqlType::Map(key, value)) => (Some(key.as_ref()), Some(value.as_ref())),
+                _ => (None, None),
+            };
             let map = array.as_map();
-            let parts = [(map.keys(), &**key), (map.values(), &**value)];
+            let parts = [(map.keys(), key), (map.values(), value)];
             let Some(parts) = together(map.entries().fields(), &parts)? else { return Ok(None) };
             let (fields, parts) = parts;
             let parts = StructArray::try_new(fields, parts, map.entries().nulls().cloned())?;
@@ -94,9 +125,13 @@ fn shown(array: &ArrayRef, declared: &SqlType) -> Result<Option<ArrayRef>> {
             let nulls = map.nulls().cloned();
             Some(Arc::new(MapArray::try_new(entries, map.offsets().clone(), parts, nulls, *sorted)?))
         }
-        (DataType::Struct(fields), SqlType::Struct(of)) if fields.len() == of.len() => {
+        DataType::Struct(fields) => {
+            let of = |at: usize| match declared {
+                Some(SqlType::Struct(of)) if of.len() == fields.len() => of.get(at).map(|(_, declared, _)| declared),
+                _ => None,
+            };
             let whole = array.as_struct();
-            let parts: Vec<_> = whole.columns().iter().zip(of.iter().map(|(_, declared, _)| declared)).collect();
+            let parts: Vec<_> = whole.columns().iter().enumerate().map(|(at, column)| (column, of(at))).collect();
             let Some((fields, parts)) = together(fields, &parts)? else { return Ok(None) };
             Some(Arc::new(StructArray::try_new_with_length(fields, parts, whole.nulls().cloned(), whole.len())?))
         }
@@ -105,8 +140,8 @@ fn shown(array: &ArrayRef, declared: &SqlType) -> Result<Option<ArrayRef>> {
 }
 
 /// Converts the parts of a map or struct; `None` if none of them changes.
-fn together(fields: &Fields, parts: &[(&ArrayRef, &SqlType)]) -> Result<Option<(Fields, Vec<ArrayRef>)>> {
-    let found = parts.iter().map(|(array, declared)| shown(array, declared)).collect::<Result<Vec<_>>>()?;
+fn together(fields: &Fields, parts: &[(&ArrayRef, Option<&SqlType>)]) -> Result<Option<(Fields, Vec<ArrayRef>)>> {
+    let found = parts.iter().map(|(array, declared)| shown(array, *declared)).collect::<Result<Vec<_>>>()?;
     if found.iter().all(Option::is_none) {
         return Ok(None);
     }

@@ -31,8 +31,8 @@ impl TypePlanner for CharterTypes {
         };
         let field = parsed.to_arrow().into_nullable_field();
         let text = parsed.to_string();
-        // The digits of DATETIME are not part of Arrow's type.
-        Ok(Some(Arc::new(match text.contains("datetime") {
+        // The digits of DATETIME and TIME are not part of Arrow's type.
+        Ok(Some(Arc::new(match text.contains("time") {
             true => field.with_metadata([(TYPE_KEY.to_string(), text)].into()),
             false => field,
         })))

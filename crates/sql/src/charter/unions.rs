@@ -16,6 +16,7 @@ use datafusion::logical_expr::expr_rewriter::coerce_plan_expr_for_schema;
 use datafusion::logical_expr::planner::RelationPlannerContext;
 use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, LogicalPlanBuilder, Union};
 use datafusion::optimizer::analyzer::type_coercion::coerce_union_schema;
+use dipper_base::types::SqlType;
 use dipper_dialect::error::SqlError;
 use dipper_dialect::tree;
 use dipper_dialect::walk::{self, Change, Look};
@@ -348,7 +349,7 @@ fn coerced(input: LogicalPlan, schema: &DFSchema) -> Result<LogicalPlan> {
 ///
 /// Inputs of type NULL fit every declaration. If all other inputs agree, their type is returned only if there is a NULL
 /// input, which does not carry it. If they differ, the result is the longest VARCHAR for CHAR and VARCHAR with lengths,
-/// the DATETIME with the most digits for DATETIME with digits, else an empty text: no more than the Arrow type.
+/// the DATETIME or TIME with the most digits, else an empty text: no more than the Arrow type.
 pub(super) fn declared<'a>(fields: impl ExactSizeIterator<Item = &'a FieldRef>) -> Option<String> {
     let inputs = fields.len();
     let values = fields.filter(|field| *field.data_type() != DataType::Null);
@@ -366,6 +367,15 @@ pub(super) fn declared<'a>(fields: impl ExactSizeIterator<Item = &'a FieldRef>) 
         lengths.into_iter().max()
     };
     let text = longest(&["varchar", "char"]).map(|n| format!("varchar({n})"));
-    let text = text.or_else(|| longest(&["datetime"]).map(|p| format!("datetime({p})")));
+    // DATETIME and TIME without a number have no digits.
+    let digits = |name: &str| {
+        let of = |text: &Option<String>| match text.as_deref()?.strip_prefix(name)? {
+            "" => Some(0),
+            digits => digits.strip_prefix('(')?.strip_suffix(')')?.parse::<u8>().ok(),
+        };
+        all.iter().map(of).collect::<Option<Vec<u8>>>()?.into_iter().max()
+    };
+    let text = text.or_else(|| digits("datetime").map(|p| SqlType::DateTime(p).to_string()));
+    let text = text.or_else(|| digits("time").map(|p| SqlType::Time(p).to_string()));
     Some(text.unwrap_or_default())
 }

@@ -9,18 +9,20 @@ use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayAccessor, ArrayRef, AsArray, BinaryViewArray, BinaryViewBuilder, BooleanArray, BooleanBuilder,
-    Date32Array, Float64Array, Int64Array, StringViewArray, StringViewBuilder, TimestampMicrosecondArray,
-    new_null_array,
+    Date32Array, Float64Array, Int64Array, StringViewArray, StringViewBuilder, Time64MicrosecondArray,
+    TimestampMicrosecondArray, new_null_array,
 };
 use arrow::buffer::NullBuffer;
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Date32Type, FieldRef, Float64Type, Int64Type, TimestampMicrosecondType};
+use arrow::datatypes::{
+    DataType, Date32Type, FieldRef, Float64Type, Int64Type, Time64MicrosecondType, TimestampMicrosecondType,
+};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{Result, exec_err, not_impl_err};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
 
 use dipper_base::address::{self, is_address};
-use dipper_base::floats;
+use dipper_base::{clock, floats};
 
 use super::bytes::is_bytes;
 use super::datetime::parse::{datetime_from_number, parse_datetime_in};
@@ -31,6 +33,7 @@ use super::growth::Growth;
 use super::lost::LostValues;
 use crate::charter::text::format_datetime_to;
 use crate::charter::{digits_of, with_texts};
+use crate::class::TIME;
 use crate::metadata::TYPE_KEY;
 use crate::type_text::{Sql, type_text};
 
@@ -137,8 +140,8 @@ impl<'a> Args<'a> {
         self.cols[k].0.data_type()
     }
 
-    /// Returns the digits after the second of the DATETIME values of argument `k`; `None` if a fraction is shown where
-    /// there is one.
+    /// Returns the digits after the second of the DATETIME or TIME values of argument `k`; `None` if a fraction is
+    /// shown where there is one.
     pub fn digits(&self, k: usize) -> Option<u8> {
         self.fields.get(k).and_then(|field| digits_of(field))
     }
@@ -322,6 +325,12 @@ impl<'a> Args<'a> {
         Ok(Arc::new((0..self.rows).map(f).collect::<TimestampMicrosecondArray>()))
     }
 
+    /// Builds a TIME result, in microseconds; spans that are too long become the longest.
+    pub fn spans(&self, mut f: impl FnMut(usize) -> Option<i64>) -> Result<ArrayRef> {
+        let spans = (0..self.rows).map(|i| f(i).map(clock::within));
+        Ok(Arc::new(spans.collect::<Time64MicrosecondArray>()))
+    }
+
     /// Builds a result of NULLs only, of the announced type.
     pub fn nulls(&self) -> ArrayRef {
         new_null_array(&self.ret, self.rows)
@@ -338,7 +347,7 @@ pub fn to_text(name: &str, array: &ArrayRef) -> Result<StringViewArray> {
     to_text_of(name, array, None)
 }
 
-/// Converts every value of a column to text, DATETIME with `digits` digits of the second.
+/// Converts every value of a column to text, DATETIME and TIME with `digits` digits of the second.
 pub fn to_text_of(name: &str, array: &ArrayRef, digits: Option<u8>) -> Result<StringViewArray> {
     use DataType as T;
     Ok(match array.data_type() {
@@ -402,6 +411,7 @@ pub fn to_text_of(name: &str, array: &ArrayRef, digits: Option<u8>) -> Result<St
             }
             builder.finish()
         }
+        T::Time32(_) | T::Time64(_) => times(array)?.iter().map(|v| v.map(|v| clock::text(v, digits))).collect(),
         T::List(_) | T::LargeList(_) | T::FixedSizeList(..) | T::Map(..) | T::Struct(_) | T::Union(..) => {
             return exec_err!("{name}: expected text, found {}; take an element of it first", Sql(array.data_type()));
         }
@@ -417,6 +427,11 @@ pub fn to_text_of(name: &str, array: &ArrayRef, digits: Option<u8>) -> Result<St
         }
         _ => lenient_cast(array, &T::Utf8View)?.as_string_view().clone(),
     })
+}
+
+/// Returns the values of a TIME column in microseconds.
+pub fn times(array: &ArrayRef) -> Result<Time64MicrosecondArray> {
+    Ok(lenient_cast(array, &TIME)?.as_primitive::<Time64MicrosecondType>().clone())
 }
 
 /// Converts every value of a column to an integer.
@@ -456,6 +471,7 @@ pub fn to_int(name: &str, array: &ArrayRef) -> Result<Int64Array> {
                 })
                 .collect()
         }
+        T::Time32(_) | T::Time64(_) => times(array)?.unary(|v| clock::number(v) / 1_000_000),
         t if t.is_nested() => {
             return exec_err!("{name}: expected a number, found {}; take an element of it first", Sql(t));
         }
@@ -479,6 +495,7 @@ pub fn to_double(name: &str, array: &ArrayRef) -> Result<Float64Array> {
             to_text(name, array)?.iter().map(|v| v?.trim().parse::<f64>().ok().filter(|v| v.is_finite())).collect()
         }
         T::Date32 | T::Date64 | T::Timestamp(..) => to_int(name, array)?.iter().map(|v| v.map(|v| v as f64)).collect(),
+        T::Time32(_) | T::Time64(_) => times(array)?.unary(|v| clock::number(v) as f64 / 1e6),
         t if t.is_nested() => {
             return exec_err!("{name}: expected a number, found {}; take an element of it first", Sql(t));
         }
@@ -512,6 +529,8 @@ pub fn to_datetime(name: &str, array: &ArrayRef, session: Zone) -> Result<Timest
         T::Utf8 | T::LargeUtf8 | T::Utf8View => {
             to_text(name, array)?.iter().map(|v| parse_datetime_in(v?.as_bytes(), session)).collect()
         }
+        // The planner makes a DATETIME of a TIME where it knows the day.
+        T::Time32(_) | T::Time64(_) => TimestampMicrosecondArray::new_null(array.len()),
         t if t.is_nested() => {
             return exec_err!("{name}: expected a date, found {}; take an element of it first", Sql(t));
         }

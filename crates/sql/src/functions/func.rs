@@ -19,7 +19,7 @@ use datafusion::logical_expr::{
 
 use super::args::Args;
 use super::tokens::ANALYZER_KEY;
-use crate::class::{charter_type, coerced};
+use crate::class::{TIME, charter_type, coerced};
 use crate::metadata::TYPE_KEY;
 
 /// `DATETIME`: microseconds since 1970-01-01 without a zone.
@@ -57,6 +57,8 @@ pub enum Ret {
     Date,
     /// DATETIME with microseconds.
     DateTime,
+    /// TIME with microseconds.
+    Time,
     /// The type of the argument with this number, counted from 0.
     Arg(usize),
     /// The common type of the arguments from this number on; they are cast to it before the call.
@@ -197,6 +199,7 @@ impl ScalarUDFImpl for Fun {
             Ret::Bool => DataType::Boolean,
             Ret::Date => DataType::Date32,
             Ret::DateTime => DATETIME,
+            Ret::Time => TIME,
             Ret::Arg(i) => args.arg_fields[i].data_type().clone(),
             Ret::Common(from) => {
                 let types: Vec<_> = args.arg_fields[from..].iter().map(|f| f.data_type().clone()).collect();

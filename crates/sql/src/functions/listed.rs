@@ -61,6 +61,7 @@ fn result(ret: Ret) -> String {
         Ret::Bool => "BOOLEAN".into(),
         Ret::Date => "DATE".into(),
         Ret::DateTime => "DATETIME".into(),
+        Ret::Time => "TIME".into(),
         Ret::Arg(argument) => format!("type of argument {}", argument + 1),
         Ret::Common(0) => "common type of the arguments".into(),
         Ret::Common(first) => format!("common type of the arguments from {} on", first + 1),

@@ -6,8 +6,6 @@
 
 use std::ops::ControlFlow;
 
-use dipper_base::types::SqlType;
-use dipper_dialect::parser::{TYPE_NAME, parse_type};
 use dipper_dialect::tree::call;
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, CastKind, CeilFloorKind, DataType, DateTimeField, DuplicateTreatment, Expr, Function,
@@ -15,7 +13,6 @@ use sqlparser::ast::{
     ObjectName, TrimWhereField, TypedString, UnaryOperator, Value, VisitMut, visit_expressions_mut,
 };
 
-use super::datetime::TIME_MICROS;
 use super::datetime::parse::{parse_datetime, parse_time};
 use super::datetime::zone::Zone;
 use super::ordered::{IN_ORDER, UNLESS_EMPTY};
@@ -78,79 +75,17 @@ fn mark_date(expr: &mut Expr) {
     }
 }
 
-/// Turns `TIME '...'` into the text that TIME values are elsewhere: the planner's type for times of day has no room for
-/// others. A text that is not a TIME is left for the planner to refuse.
+/// Turns `TIME '...'` into a call: the planner's own literals are times of day. A text that is not a TIME is left for
+/// the planner to refuse.
 fn time_literal(literal: &Value) -> Option<Expr> {
     let (Value::SingleQuotedString(s) | Value::DoubleQuotedString(s)) = literal else { return None };
     parse_time(s.as_bytes(), Zone::Fixed(0)).map(|_| call("time", vec![text(s)]))
 }
 
-/// Whether the expression is a TIME.
-fn is_time(expr: &Expr) -> bool {
-    match expr {
-        Expr::Nested(inner) => is_time(inner),
-        Expr::TypedString(TypedString { data_type: DataType::Time(..), .. }) => true,
-        Expr::Cast { data_type: DataType::Custom(name, modifiers), .. } if name.to_string() == TYPE_NAME => {
-            matches!(modifiers.first().map(|text| parse_type(text)), Some(Ok(SqlType::Time(_))))
-        }
-        Expr::Function(function) => match name_of(function).as_deref() {
-            Some("time" | "maketime" | "sec_to_time" | "timediff" | "curtime" | "current_time" | "utc_time") => true,
-            // [`moved`] turns a TIME plus an interval into this call, which is a TIME; over a DATETIME it is a
-            // DATETIME.
-            Some("addtime" | "subtime") => match &function.args {
-                FunctionArguments::List(list) => {
-                    matches!(list.args.first(), Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(of))) if is_time(of))
-                }
-                _ => false,
-            },
-            _ => false,
-        },
-        _ => false,
-    }
-}
-
-/// Compares TIME values as durations, with one another and with constants: as texts, 100:00:00 would be less than
-/// 20:00:00, and -01:00:00 less than -02:00:00.
-fn compare_times(parts: &mut [&mut Expr]) {
-    let is_null = |part: &Expr| matches!(part, Expr::Value(value) if value.value == Value::Null);
-    let is_constant = |part: &Expr| {
-        use Value::{DoubleQuotedString, Number, Placeholder, SingleQuotedString};
-        matches!(part, Expr::Value(value) if matches!(&value.value,
-            SingleQuotedString(_) | DoubleQuotedString(_) | Number(..) | Placeholder(_)))
-    };
-    if parts.iter().any(|part| is_time(part))
-        && parts.iter().all(|part| is_time(part) || is_constant(part) || is_null(part))
-    {
-        for part in parts.iter_mut().filter(|part| !is_null(part)) {
-            **part = call(TIME_MICROS, vec![take(part)]);
-        }
-    }
-}
-
-/// Adds or subtracts an interval by the function `name`, DATE_ADD or DATE_SUB. A TIME stays one.
+/// Adds or subtracts an interval by the function `name`, DATE_ADD or DATE_SUB.
 fn moved(name: &str, date: &mut Expr, amount: Expr, unit: Expr) -> Expr {
-    let seconds = match &unit {
-        Expr::Value(value) => match &value.value {
-            Value::SingleQuotedString(unit) if unit == "hour" => Some("3600"),
-            Value::SingleQuotedString(unit) if unit == "minute" => Some("60"),
-            Value::SingleQuotedString(unit) if unit == "second" => Some("1"),
-            _ => None,
-        },
-        _ => None,
-    };
-    match seconds.filter(|_| is_time(date)) {
-        Some(seconds) => {
-            let seconds = Expr::Value(Value::Number(seconds.into(), false).into());
-            let amount = Box::new(Expr::Nested(Box::new(amount)));
-            let by = Expr::BinaryOp { left: amount, op: BinaryOperator::Multiply, right: Box::new(seconds) };
-            let name = if name == "date_add" { "addtime" } else { "subtime" };
-            call(name, vec![take(date), call("sec_to_time", vec![by])])
-        }
-        None => {
-            mark_date(date);
-            call(name, vec![take(date), amount, unit])
-        }
-    }
+    mark_date(date);
+    call(name, vec![take(date), amount, unit])
 }
 
 /// Casts the literal of an integer to the narrowest type that holds it.
@@ -202,22 +137,6 @@ pub fn rewrite_call(expr: &mut Expr) {
             };
             let Some((amount, unit)) = interval(span) else { return };
             moved(name, date, amount, unit)
-        }
-        Expr::BinaryOp {
-            left,
-            op:
-                BinaryOperator::Eq
-                | BinaryOperator::NotEq
-                | BinaryOperator::Lt
-                | BinaryOperator::LtEq
-                | BinaryOperator::Gt
-                | BinaryOperator::GtEq
-                | BinaryOperator::Spaceship,
-            right,
-        } => return compare_times(&mut [left, right]),
-        Expr::Between { expr, low, high, .. } => return compare_times(&mut [expr, low, high]),
-        Expr::InList { expr, list, .. } => {
-            return compare_times(&mut std::iter::once(expr.as_mut()).chain(list).collect::<Vec<_>>());
         }
         Expr::BinaryOp { left, op: BinaryOperator::Arrow, right } => {
             call("json_extract", vec![take(left), take(right)])
@@ -468,7 +387,6 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
             narrow_literal(arg_mut(list, 0)?);
             narrow_literal(arg_mut(list, 1)?);
         }
-        "date_format" if list.args.len() == 2 && is_time(arg_mut(list, 0)?) => rename(function, "time_format"),
         // If the digits are not constant in the text, a decimal keeps its scale.
         "round" | "dround" | "round_bankers" | "truncate" | "trunc" | "floor" | "dfloor" | "ceil" | "dceil"
         | "ceiling"

@@ -10,7 +10,8 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::ByteViewType;
 use arrow_array::{
     Array, ArrayRef, BooleanArray, FixedSizeBinaryArray, GenericByteViewArray, ListArray, RecordBatch,
-    RecordBatchOptions, RecordBatchReader as _, StringArray, UInt32Array, UInt64Array, new_empty_array, new_null_array,
+    RecordBatchOptions, RecordBatchReader as _, StringArray, Time64MicrosecondArray, UInt32Array, UInt64Array,
+    new_empty_array, new_null_array,
 };
 use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
@@ -18,6 +19,8 @@ use arrow_select::concat::concat;
 use arrow_select::filter::filter;
 use arrow_select::take::take;
 use dipper_base::address::{self, is_address};
+use dipper_base::clock;
+use dipper_base::types::SqlType;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection};
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
 use roaring::RoaringBitmap;
@@ -389,6 +392,11 @@ pub fn added_default(column: &TableColumn) -> Result<ArrayRef> {
                 let wrong = || ArrowError::CastError(format!("'{text}' is no {}", column.data_type));
                 let bytes = address::parse(text, &wanted).ok_or_else(wrong)?;
                 return Ok(Arc::new(FixedSizeBinaryArray::try_from_iter([bytes].into_iter())?));
+            }
+            if let SqlType::Time(digits) = column.data_type {
+                let wrong = || ArrowError::CastError(format!("'{text}' is no {}", column.data_type));
+                let time = clock::parse(text.as_bytes()).ok_or_else(wrong)?;
+                return Ok(Arc::new(Time64MicrosecondArray::from(vec![clock::rounded(time, digits)])));
             }
             let text: ArrayRef = Arc::new(StringArray::from(vec![text.as_str()]));
             // Arrow has no cast from text to bytes views in one step.

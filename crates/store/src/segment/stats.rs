@@ -1,10 +1,13 @@
 //! Statistics of the values of row groups, pages and objects.
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::Time64MicrosecondType;
 use arrow_array::{Array, ArrayRef, UInt32Array, UInt64Array, new_null_array};
 use arrow_cast::{CastOptions, cast, cast_with_options};
 use arrow_ord::sort::{SortOptions, sort_to_indices};
 use arrow_schema::DataType;
 use arrow_select::take::take;
+use dipper_base::clock;
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use parquet::file::metadata::ParquetMetaData;
 
@@ -189,9 +192,13 @@ fn extreme(values: &ArrayRef, descending: bool) -> Result<Option<String>> {
     }
     let order = SortOptions { descending, nulls_first: false };
     let first = take(values, &sort_to_indices(values, Some(order), Some(1))?, None)?;
+    // TIME values may be beyond the day that Arrow knows.
+    if let Some(times) = first.as_primitive_opt::<Time64MicrosecondType>() {
+        return Ok(Some(clock::text(times.value(0), None)));
+    }
     // Times as SQL writes them: a blank where Arrow has a T.
     let text = cast(&first, &DataType::Utf8)?;
-    let text = arrow_array::cast::AsArray::as_string::<i32>(&text).value(0).to_string();
+    let text = text.as_string::<i32>().value(0).to_string();
     Ok(Some(match values.data_type() {
         DataType::Timestamp(..) => text.replacen('T', " ", 1),
         _ => text,

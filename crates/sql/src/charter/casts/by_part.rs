@@ -20,7 +20,7 @@ use super::{cast_array, cast_values, differs, plain};
 use crate::charter::datetime::rounded;
 use crate::charter::declared::{digits_of, has_names};
 use crate::charter::nested::{self, holds_map};
-use crate::class::{Class, DATETIME};
+use crate::class::{Class, DATETIME, TIME};
 use crate::functions::canonical;
 use crate::functions::datetime::zone::Zone;
 use crate::metadata::{DIGITS_KEY, TYPE_KEY};
@@ -153,6 +153,7 @@ fn part(array: &ArrayRef, to: &DataType, sql: Option<&SqlType>, context: Context
             Ok(cut(&plainly(&DataType::Utf8View)?, most, keeps_blanks))
         }
         Some(SqlType::DateTime(digits)) => Ok(rounded(&plainly(&DATETIME)?, *digits)),
+        Some(SqlType::Time(digits)) => Ok(rounded(&plainly(&TIME)?, *digits)),
         Some(SqlType::Json) if Class::of(array.data_type()) == Class::Text => {
             let texts = plain(array)?;
             let texts = texts.as_string_view().iter().map(|text| text.and_then(canonical));
@@ -184,7 +185,7 @@ pub(in crate::charter) fn has_limits(t: &SqlType) -> bool {
         SqlType::Map(key, value) => has_limits(key) || has_limits(value),
         SqlType::Struct(fields) => fields.iter().any(|(_, t, _)| has_limits(t)),
         SqlType::Char(most) | SqlType::Varchar(most) => most.is_some(),
-        SqlType::DateTime(digits) => *digits < 6,
+        SqlType::DateTime(digits) | SqlType::Time(digits) => *digits < 6,
         SqlType::Json => true,
         _ => false,
     }

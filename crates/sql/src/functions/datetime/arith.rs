@@ -5,10 +5,13 @@ use arrow::datatypes::{DataType, IntervalMonthDayNanoType, IntervalUnit};
 use datafusion::common::{Result, exec_err};
 use datafusion::logical_expr::ReturnFieldArgs;
 
+use dipper_base::clock;
+
 use super::super::args::{Args, Col, lenient_cast};
 use super::super::func::{DATETIME, Def, Ret, def};
 use super::parts::{times, weekday};
-use super::{DAY_MICROS, EPOCH_DAY, Parts, SECOND_MICROS, day_number, format_time, in_range, month_days, split_micros};
+use super::{DAY_MICROS, EPOCH_DAY, Parts, SECOND_MICROS, day_number, in_range, month_days, split_micros};
+use crate::class::TIME;
 
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
@@ -47,7 +50,7 @@ pub const DEFS: &[Def] = &[
     def("milliseconds_diff", &[], (2, 2), Ret::Int, named_diff),
     def("microseconds_diff", &[], (2, 2), Ret::Int, named_diff),
     def("datediff", &[], (2, 2), Ret::Int, datediff),
-    def("timediff", &[], (2, 2), Ret::Text, timediff),
+    def("timediff", &[], (2, 2), Ret::Time, timediff),
     def("addtime", &["add_time"], (2, 2), Ret::By(addtime_type), |a| addtime(a, 1)),
     def("subtime", &["sub_time"], (2, 2), Ret::By(addtime_type), |a| addtime(a, -1)),
     def("date_trunc", &[], (2, 2), Ret::By(trunc_type), date_trunc),
@@ -55,7 +58,7 @@ pub const DEFS: &[Def] = &[
     def("timestamp", &["to_datetime"], (1, 2), Ret::DateTime, timestamp),
     def("from_days", &[], (1, 1), Ret::Date, from_days),
     def("makedate", &[], (2, 2), Ret::Date, makedate),
-    def("maketime", &[], (3, 3), Ret::Text, maketime),
+    def("maketime", &[], (3, 3), Ret::Time, maketime),
     def("period_add", &[], (2, 2), Ret::Int, period_add),
     def("period_diff", &[], (2, 2), Ret::Int, period_diff),
 ];
@@ -236,7 +239,19 @@ pub fn scalar_unit(args: &ReturnFieldArgs, k: usize) -> Option<Unit> {
     args.scalar_arguments[k].and_then(|s| s.try_as_str().flatten()).and_then(Unit::parse)
 }
 
+fn is_time(args: &ReturnFieldArgs, k: usize) -> bool {
+    matches!(args.arg_fields[k].data_type(), DataType::Time32(_) | DataType::Time64(_))
+}
+
 fn add_type(args: &ReturnFieldArgs) -> Result<DataType> {
+    if is_time(args, 0) {
+        // Days are added to the time of the statement's day.
+        let is_moved = match args.arg_fields.len() {
+            3 => !scalar_unit(args, 2).is_some_and(Unit::keeps_date),
+            _ => matches!(args.arg_fields[1].data_type(), DataType::Interval(_)),
+        };
+        return Ok(if is_moved { TIME } else { DATETIME });
+    }
     let keeps = if args.arg_fields.len() == 3 {
         scalar_unit(args, 2).is_some_and(Unit::keeps_date)
     } else {
@@ -262,20 +277,47 @@ fn trunc_type(args: &ReturnFieldArgs) -> Result<DataType> {
 fn addtime_type(args: &ReturnFieldArgs) -> Result<DataType> {
     Ok(match args.arg_fields[0].data_type() {
         DataType::Timestamp(..) | DataType::Date32 => DATETIME,
-        _ => DataType::Utf8View,
+        DataType::Time32(_) | DataType::Time64(_) => TIME,
+        t if t.is_numeric() => TIME,
+        // A constant is one or the other, and a column of texts may have both.
+        _ => match args.scalar_arguments[0].and_then(|text| text.try_as_str().flatten()) {
+            Some(text) if clock::read(text.as_bytes()).is_some() => TIME,
+            _ => DataType::Utf8View,
+        },
     })
 }
 
-/// Builds a column of moments, as DATE or DATETIME depending on the announced type.
+/// Builds a column of moments, as DATE, DATETIME or TIME depending on the announced type.
 pub fn moments(a: &Args, mut f: impl FnMut(usize) -> Option<i64>) -> Result<ArrayRef> {
-    if a.ret == DataType::Date32 {
-        a.dates(|i| f(i).map(|us| us.div_euclid(DAY_MICROS) as i32))
-    } else {
-        a.datetimes(f)
+    match a.ret {
+        DataType::Date32 => a.dates(|i| f(i).map(|us| us.div_euclid(DAY_MICROS) as i32)),
+        DataType::Time64(_) => a.spans(f),
+        _ => a.datetimes(f),
     }
 }
 
+/// Adds intervals to TIMEs. Arrow's type of intervals has months and days, too, which a TIME cannot be moved by.
+fn add_to_times(a: &Args, sign: i64) -> Result<ArrayRef> {
+    let x = times(a, 0)?;
+    if a.len() == 3 {
+        let unit = unit_of(a, 2)?;
+        let amount = Amount::of(a, 1, unit)?;
+        return a.spans(|i| amount.add(i, x[i]?, unit, sign));
+    }
+    let raw = a.raw(1);
+    let parts = lenient_cast(&raw.array, &DataType::Interval(IntervalUnit::MonthDayNano))?;
+    let by = Col { array: parts.as_primitive::<IntervalMonthDayNanoType>().clone(), one: raw.one };
+    a.spans(|i| {
+        let by = by.at(i)?;
+        let days = i64::from(by.days).checked_mul(DAY_MICROS)?;
+        (by.months == 0).then(|| x[i]?.checked_add(sign * days)?.checked_add(sign * (by.nanoseconds / 1_000))).flatten()
+    })
+}
+
 fn add(a: &Args, sign: i64) -> Result<ArrayRef> {
+    if a.ret == TIME {
+        return add_to_times(a, sign);
+    }
     let x = a.datetime(0)?;
     if a.len() == 2 && matches!(a.data_type(1), DataType::Interval(_)) {
         let raw = a.raw(1);
@@ -388,10 +430,7 @@ fn moment_or_time(a: &Args, k: usize) -> Result<Vec<Option<i64>>> {
 
 fn timediff(a: &Args) -> Result<ArrayRef> {
     let (to, from) = (moment_or_time(a, 0)?, moment_or_time(a, 1)?);
-    a.texts(|i, out| {
-        format_time(out, to[i]? - from[i]?);
-        Some(())
-    })
+    a.spans(|i| Some(to[i]? - from[i]?))
 }
 
 fn addtime(a: &Args, sign: i64) -> Result<ArrayRef> {
@@ -399,13 +438,16 @@ fn addtime(a: &Args, sign: i64) -> Result<ArrayRef> {
     if a.ret == DATETIME {
         return a.datetimes(|i| in_range(x[i]? + sign * by[i]?));
     }
+    if a.ret == TIME {
+        return a.spans(|i| Some(x[i]? + sign * by[i]?));
+    }
     let text = a.text(0)?;
     a.texts(|i, out| {
         let value = x[i]? + sign * by[i]?;
         if text.at(i).is_some_and(|t| t.trim().get(1..).is_some_and(|t| t.contains('-'))) {
             super::format_datetime(out, in_range(value)?);
         } else {
-            format_time(out, value);
+            clock::write(out, clock::within(value), None);
         }
         Some(())
     })
@@ -473,7 +515,7 @@ fn makedate(a: &Args) -> Result<ArrayRef> {
 
 fn maketime(a: &Args) -> Result<ArrayRef> {
     let (h, m, s) = (a.int(0)?, a.int(1)?, a.double(2)?);
-    a.texts(|i, out| {
+    a.spans(|i| {
         let (h, m, s) = (h.at(i)?, m.at(i)?, s.at(i)?);
         if !(0..60).contains(&m) || !(0.0..60.0).contains(&s) {
             return None;
@@ -481,8 +523,7 @@ fn maketime(a: &Args) -> Result<ArrayRef> {
         let h = h.clamp(-839, 839);
         let rest = m * 60 * SECOND_MICROS + (s * SECOND_MICROS as f64).round() as i64;
         let micros = h.abs() * 3600 * SECOND_MICROS + rest;
-        format_time(out, if h < 0 { -micros } else { micros });
-        Some(())
+        Some(if h < 0 { -micros } else { micros })
     })
 }
 

@@ -103,6 +103,9 @@ pub fn format_moment(out: &mut String, format: &str, micros: i64) -> Option<()> 
 }
 
 fn date_format(a: &Args) -> Result<ArrayRef> {
+    if matches!(a.data_type(0), DataType::Time32(_) | DataType::Time64(_)) {
+        return time_format(a);
+    }
     let (x, format) = (a.datetime(0)?, a.text(1)?);
     a.texts(|i, out| {
         // An empty format gives NULL, in MySQL as in Doris.

@@ -1,4 +1,5 @@
-//! Dates and times: DATE is a day number, DATETIME microseconds without a zone, TIME is text `[-]HH:MM:SS`.
+//! Dates and times: DATE is a day number, DATETIME microseconds without a zone, TIME microseconds of a span
+//! ([`dipper_base::clock`]).
 //!
 //! Everything here works on the proleptic Gregorian calendar and the years 0 to 9999; a result outside is NULL.
 
@@ -14,16 +15,16 @@ mod round;
 mod tera;
 pub mod zone;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
-use std::sync::OnceLock;
+use std::sync::{Arc, LazyLock, OnceLock};
 
+use datafusion::logical_expr::{Expr, ScalarUDF};
 use dipper_base::calendar;
 
 use super::func::Def;
 
 pub use arith::{steps, steps_are_days, unit_of_named_add};
-pub use parts::TIME_MICROS;
 pub use zone::Zone;
 
 /// Microseconds of a second.
@@ -159,27 +160,22 @@ pub fn format_datetime(out: &mut String, micros: i64) {
     }
 }
 
-/// The longest TIME, 838:59:59, in microseconds.
-const TIME_MICROS_MAX: i64 = 839 * 3600 * SECOND_MICROS - SECOND_MICROS;
-
-/// Appends a TIME as `[-]HH:MM:SS`, with six more digits if there is a fraction, clamped to MySQL's range of 838:59:59.
-pub fn format_time(out: &mut String, micros: i64) {
-    let micros = micros.clamp(-TIME_MICROS_MAX, TIME_MICROS_MAX);
-    format_time_to(out, micros, if micros % SECOND_MICROS == 0 { 0 } else { 6 });
+/// Builds a call of a function of this family by its name.
+///
+/// # Panics
+/// If there is no function of this name.
+pub fn call(name: &'static str, args: Vec<Expr>) -> Expr {
+    static UDFS: LazyLock<HashMap<&'static str, Arc<ScalarUDF>>> =
+        LazyLock::new(|| defs().into_iter().map(|def| (def.name, Arc::new(def.into_udf()))).collect());
+    UDFS[name].call(args)
 }
 
-/// Appends a TIME like [`format_time`] with this many digits of the fraction, 6 at most; the rest is cut off.
-pub fn format_time_to(out: &mut String, micros: i64, digits: u32) {
-    let micros = micros.clamp(-TIME_MICROS_MAX, TIME_MICROS_MAX);
-    if micros < 0 {
-        out.push('-');
-    }
-    let micros = micros.unsigned_abs();
-    let seconds = micros / 1_000_000;
-    let _ = write!(out, "{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
-    if digits > 0 {
-        let _ = write!(out, ".{:0width$}", micros % 1_000_000 / 10_u64.pow(6 - digits), width = digits as usize);
-    }
+/// Whether a function of this family reads a TIME as one, and not as a point in time of the statement's day.
+pub fn takes_time(name: &str) -> bool {
+    matches!(
+        name,
+        "hour" | "minute" | "second" | "microsecond" | "time_to_sec" | "time" | "timediff" | "addtime" | "subtime"
+    ) || matches!(name, "time_format" | "date_format" | "date_part" | "sec_to_time" | "maketime" | "timestamp")
 }
 
 /// Whether a function takes dates and times unconverted, and does not make text of them by itself.

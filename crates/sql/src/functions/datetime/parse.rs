@@ -1,7 +1,9 @@
 //! Conversion of text and numbers to DATETIME and TIME, by MySQL's rules for literals.
 
+use dipper_base::clock;
+
 use super::zone::Zone;
-use super::{DAY_MICROS, Parts, SECOND_MICROS, in_range};
+use super::{DAY_MICROS, Parts, in_range};
 
 /// Completes a two-digit year: 70 to 99 are in the 1900s, others in the 2000s.
 pub fn full_year(year: i32) -> i32 {
@@ -246,7 +248,7 @@ pub fn datetime_from_number(v: i64) -> Option<i64> {
 /// Reads a TIME: `[-][D ]HH:MM[:SS[.ffffff]]`, `HHMMSS`; for a DATETIME its time of day in the zone `session`. Returns
 /// microseconds.
 pub fn parse_time(s: &[u8], session: Zone) -> Option<i64> {
-    match clock(s.trim_ascii()) {
+    match clock::read(s) {
         Some(time) => time,
         None => parse_datetime_in(s, session).map(|v| v.rem_euclid(DAY_MICROS)),
     }
@@ -255,57 +257,12 @@ pub fn parse_time(s: &[u8], session: Zone) -> Option<i64> {
 /// Reads a TIME like [`parse_time`], but no DATETIME, as `CAST(x AS TIME)` does; `None` for less than -838:59:59 and more
 /// than 838:59:59.
 pub fn parse_clock(s: &[u8]) -> Option<i64> {
-    clock(s.trim_ascii()).flatten().filter(|time| time.abs() < CLOCK_END)
-}
-
-/// Microseconds of 839 hours.
-const CLOCK_END: i64 = 839 * 3600 * SECOND_MICROS;
-
-/// Reads a TIME; `None` if the text has another form, `Some(None)` if a field of the time is out of range.
-fn clock(s: &[u8]) -> Option<Option<i64>> {
-    let (negative, body) = match s {
-        [b'-', rest @ ..] => (true, rest),
-        _ => (false, s),
-    };
-    let (whole, micros) = match body.iter().position(|b| *b == b'.') {
-        Some(at) => (&body[..at], fraction(&body[at + 1..])?),
-        None => (body, 0),
-    };
-    let (days, clock) = match whole.iter().position(|b| *b == b' ') {
-        Some(at) if at <= 2 => (i64::from(digits(whole, 2).0), whole[at..].trim_ascii_start()),
-        _ => (0, whole),
-    };
-    let seconds = if clock.contains(&b':') {
-        let mut fields = [0_i64; 3];
-        for (count, part) in clock.split(|b| *b == b':').enumerate() {
-            let (value, n) = digits(part, 3);
-            if count == 3 || n == 0 || n != part.len() {
-                return None;
-            }
-            fields[count] = i64::from(value);
-        }
-        let [h, m, s] = fields;
-        if m > 59 || s > 59 {
-            return Some(None);
-        }
-        h * 3600 + m * 60 + s
-    } else if !clock.is_empty() && clock.len() <= 7 && clock.iter().all(u8::is_ascii_digit) {
-        let v = i64::from(digits(clock, 7).0);
-        let (m, s) = (v / 100 % 100, v % 100);
-        if m > 59 || s > 59 {
-            return Some(None);
-        }
-        v / 10_000 * 3600 + m * 60 + s
-    } else {
-        return None;
-    };
-    let value = (days * 86_400 + seconds) * SECOND_MICROS + micros;
-    Some(Some(if negative { -value } else { value }))
+    clock::parse(s)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::format_datetime;
+    use super::super::{SECOND_MICROS, format_datetime};
     use super::*;
 
     fn shown(s: &str) -> String {

@@ -1,19 +1,17 @@
 //! Single fields of a date or time: YEAR() to MICROSECOND(), weeks, names, day numbers and second numbers.
 
-use arrow::array::{ArrayRef, AsArray};
-use arrow::datatypes::{DataType, Time64MicrosecondType, TimeUnit};
+use arrow::array::ArrayRef;
+use arrow::datatypes::DataType;
 use datafusion::common::{Result, exec_err};
 
-use super::super::args::{Args, lenient_cast, to_datetime};
+use dipper_base::clock;
+
+use super::super::args::{Args, to_datetime};
 use super::super::func::{Def, Ret, def};
 use super::parse::{parse_clock, parse_time};
 use super::{
-    DAY_MICROS, EPOCH_DAY, MONTHS, Parts, SECOND_MICROS, WEEKDAYS, civil, day_number, format_time, format_time_to,
-    leap, month_days, split_micros,
+    DAY_MICROS, EPOCH_DAY, MONTHS, Parts, SECOND_MICROS, WEEKDAYS, civil, day_number, leap, month_days, split_micros,
 };
-
-/// The function whose values are compared in place of TIMEs.
-pub const TIME_MICROS: &str = "dipper_time_micros";
 
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
@@ -43,9 +41,8 @@ pub const DEFS: &[Def] = &[
     def("second", &[], (1, 1), Ret::Int, |a| time(a, |us| us / SECOND_MICROS % 60)),
     def("microsecond", &[], (1, 1), Ret::Int, |a| time(a, |us| us % SECOND_MICROS)),
     def("time_to_sec", &[], (1, 1), Ret::Int, time_to_sec),
-    def("sec_to_time", &[], (1, 1), Ret::Text, sec_to_time),
-    def("time", &[], (1, 2), Ret::Text, time_text),
-    def(TIME_MICROS, &[], (1, 1), Ret::Int, time_micros),
+    def("sec_to_time", &[], (1, 1), Ret::Time, sec_to_time),
+    def("time", &[], (1, 2), Ret::Time, time_value),
     def("dayname", &[], (1, 1), Ret::Text, dayname),
     def("monthname", &[], (1, 1), Ret::Text, monthname),
     def("last_day", &[], (1, 2), Ret::Date, last_day),
@@ -138,10 +135,7 @@ pub fn times(a: &Args, k: usize) -> Result<Vec<Option<i64>>> {
             let text = a.text(k)?;
             text.array.iter().map(|v| parse_time(v?.as_bytes(), session)).collect()
         }
-        DataType::Time32(_) | DataType::Time64(_) => {
-            let times = lenient_cast(&raw.array, &DataType::Time64(TimeUnit::Microsecond))?;
-            times.as_primitive::<Time64MicrosecondType>().iter().collect()
-        }
+        DataType::Time32(_) | DataType::Time64(_) => super::super::args::times(&raw.array)?.iter().collect(),
         _ => to_datetime(a.name, &raw.array, session)?.iter().map(|v| v.map(|v| v.rem_euclid(DAY_MICROS))).collect(),
     };
     Ok(if raw.one { vec![values[0]; a.rows] } else { values })
@@ -152,18 +146,13 @@ fn time(a: &Args, f: impl Fn(i64) -> i64) -> Result<ArrayRef> {
     a.ints(|i| Some(f(x[i]?.abs())))
 }
 
-fn time_micros(a: &Args) -> Result<ArrayRef> {
-    let x = times(a, 0)?;
-    a.ints(|i| x[i])
-}
-
 fn time_to_sec(a: &Args) -> Result<ArrayRef> {
     let x = times(a, 0)?;
     a.ints(|i| Some(x[i]? / SECOND_MICROS))
 }
 
 /// TIME(x), and with a number of digits as second argument `CAST(x AS TIME(digits))`, which rounds.
-fn time_text(a: &Args) -> Result<ArrayRef> {
+fn time_value(a: &Args) -> Result<ArrayRef> {
     let is_text = matches!(a.data_type(0), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
     let x = match is_text && a.has(1) {
         true => {
@@ -173,26 +162,15 @@ fn time_text(a: &Args) -> Result<ArrayRef> {
         false => times(a, 0)?,
     };
     let digits = if a.has(1) { Some(a.int(1)?) } else { None };
-    a.texts(|i, out| {
-        let us = x[i]?;
-        match &digits {
-            Some(digits) => {
-                let digits = u32::try_from(digits.at(i)?).ok()?.min(6);
-                let unit = 10_i64.pow(6 - digits);
-                format_time_to(out, us.signum() * ((us.abs() + unit / 2) / unit * unit), digits);
-            }
-            None => format_time(out, us),
-        }
-        Some(())
+    a.spans(|i| match &digits {
+        Some(digits) => Some(clock::rounded(x[i]?, u8::try_from(digits.at(i)?).ok()?)),
+        None => x[i],
     })
 }
 
 fn sec_to_time(a: &Args) -> Result<ArrayRef> {
     let x = a.double(0)?;
-    a.texts(|i, out| {
-        format_time(out, (x.at(i)? * SECOND_MICROS as f64).round() as i64);
-        Some(())
-    })
+    a.spans(|i| Some((x.at(i)? * SECOND_MICROS as f64).round() as i64))
 }
 
 fn to_seconds(a: &Args) -> Result<ArrayRef> {

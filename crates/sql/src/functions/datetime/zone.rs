@@ -16,7 +16,7 @@ use datafusion::logical_expr::{Expr, ReturnFieldArgs, Volatility};
 use super::super::args::{Args, Col};
 use super::super::func::{Def, Ret, def};
 use super::format::{format_moment, known_pattern};
-use super::{DAY_MICROS, SECOND_MICROS, format_time_to, in_range};
+use super::{DAY_MICROS, SECOND_MICROS, in_range};
 use crate::charter::digits_of;
 
 /// Functions of this file.
@@ -31,13 +31,13 @@ pub const DEFS: &[Def] = &[
     }),
     clock("curdate", &["current_date"], 0, Ret::Date, |_, info| Ok(date(local_now(info)?))),
     clock("utc_date", &[], 0, Ret::Date, |_, info| Ok(date(utc_now(info)?))),
-    clock("curtime", &["current_time"], 1, Ret::Text, |args, info| {
+    clock("curtime", &["current_time"], 1, Ret::Time, |args, info| {
         let precision = precision(&args)?;
-        Ok(time(local_now(info)?, precision))
+        Ok(time(cut(local_now(info)?, precision)))
     }),
-    clock("utc_time", &[], 1, Ret::Text, |args, info| {
+    clock("utc_time", &[], 1, Ret::Time, |args, info| {
         let precision = precision(&args)?;
-        Ok(time(utc_now(info)?, precision))
+        Ok(time(cut(utc_now(info)?, precision)))
     }),
     def("unix_timestamp", &[], (0, 2), Ret::By(unix_timestamp_type), unix_timestamp)
         .with_volatility(Volatility::Stable)
@@ -173,10 +173,8 @@ fn date(micros: i64) -> ExprSimplifyResult {
     constant(ScalarValue::Date32(Some(micros.div_euclid(DAY_MICROS) as i32)))
 }
 
-fn time(micros: i64, precision: u32) -> ExprSimplifyResult {
-    let mut text = String::new();
-    format_time_to(&mut text, micros.rem_euclid(DAY_MICROS), precision);
-    constant(ScalarValue::Utf8View(Some(text)))
+fn time(micros: i64) -> ExprSimplifyResult {
+    constant(ScalarValue::Time64Microsecond(Some(micros.rem_euclid(DAY_MICROS))))
 }
 
 fn utc_now(info: &SimplifyContext) -> Result<i64> {
