@@ -7,6 +7,7 @@ use std::sync::Arc;
 use arrow::util::display::array_value_to_string;
 use datafusion::common::ScalarValue;
 use datafusion::execution::session_state::SessionState;
+use dipper_base::clock;
 use dipper_base::names::CATALOG;
 use dipper_cache::{IoContext, Populate};
 use dipper_dialect::statement::Scope;
@@ -304,6 +305,7 @@ pub(crate) fn var_value(value: &ScalarValue) -> VarValue {
                 micros: at.micro as u32,
             }
         }
+        ScalarValue::Time64Microsecond(Some(v)) => VarValue::String(clock::text(*v, None)),
         v => VarValue::String(v.to_string()),
     }
 }

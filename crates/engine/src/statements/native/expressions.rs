@@ -2,7 +2,7 @@
 
 use arrow::util::display::array_value_to_string;
 use datafusion::common::ScalarValue;
-use dipper_base::address;
+use dipper_base::{address, clock};
 use dipper_exec::shape::{Now, omitted_value, stamped};
 use dipper_sql::functions::datetime::Zone;
 use dipper_store::table::schema::TableColumn;
@@ -26,6 +26,7 @@ fn literal(value: &ScalarValue) -> Result<ast::Expr> {
         ScalarValue::BinaryView(Some(bytes)) => {
             ast::Value::HexStringLiteral(bytes.iter().map(|b| format!("{b:02x}")).collect())
         }
+        ScalarValue::Time64Microsecond(Some(time)) => ast::Value::SingleQuotedString(clock::text(*time, None)),
         v => {
             let text = v
                 .to_array()

@@ -1,5 +1,7 @@
 //! Changes of columns. Only the definition changes; rows stay as they were written.
 
+use datafusion::common::ScalarValue;
+use dipper_base::clock;
 use dipper_base::types::SqlType;
 use dipper_dialect::statement::{ColumnDef, ColumnPosition};
 use dipper_exec::shape::{Now, default_value};
@@ -105,6 +107,10 @@ fn added_default(column: &TableColumn, now: &Now) -> Result<Option<String>> {
     };
     if value.is_null() && !column.nullable {
         return invalid(format!("column {} is NOT NULL, its DEFAULT cannot be NULL", column.name));
+    }
+    // Arrow has no text of a TIME below zero or beyond a day.
+    if let ScalarValue::Time64Microsecond(Some(time)) = value {
+        return Ok(Some(clock::text(time, None)));
     }
     Ok(text_of(&value.to_array()?, 0)?)
 }
