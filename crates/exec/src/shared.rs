@@ -5,8 +5,8 @@
 //! b` would be false. So the copies of such plans get a node above them, and the first node that is asked runs its copy
 //! for all.
 //!
-//! 1. [`share`] puts [`Shared`] nodes above the copies, before the plan is analyzed. Copies are told from subqueries of
-//!    the same text by their place in memory, since the planner copies pointers.
+//! 1. The charter gives such an expression a name of its own ([`is_shared`]). [`share`] finds the copies by that name, and
+//!    puts [`Shared`] nodes into them.
 //! 2. [`Sharing`] makes a [`SharedExec`] of each node. Those of one expression have one [`Rows`].
 
 use std::collections::HashMap;
@@ -34,6 +34,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, SpillManager,
 };
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
+use dipper_sql::charter::is_shared;
 use futures::future::{BoxFuture, FutureExt, Shared as SharedFuture};
 use futures::{StreamExt, TryFutureExt, TryStreamExt, stream};
 use parking_lot::Mutex;
@@ -44,13 +45,12 @@ use parking_lot::Mutex;
 /// # Errors
 /// An error of building the new plan.
 pub fn share(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let mut copies: HashMap<*const LogicalPlan, usize> = HashMap::new();
+    let mut copies: HashMap<String, usize> = HashMap::new();
     plan.apply_with_subqueries(|node| {
         Ok(match node {
-            LogicalPlan::SubqueryAlias(alias) => {
-                let copies = copies.entry(Arc::as_ptr(&alias.input)).or_default();
-                *copies += 1;
-                if *copies > 1 { TreeNodeRecursion::Jump } else { TreeNodeRecursion::Continue }
+            LogicalPlan::SubqueryAlias(alias) if is_shared(alias.alias.table()) => {
+                *copies.entry(alias.alias.table().to_string()).or_default() += 1;
+                TreeNodeRecursion::Continue
             }
             // The term that repeats itself runs many times, with other rows each time.
             LogicalPlan::RecursiveQuery(_) => TreeNodeRecursion::Jump,
@@ -61,13 +61,9 @@ pub fn share(plan: LogicalPlan) -> Result<LogicalPlan> {
     if copies.is_empty() {
         return Ok(plan);
     }
-    // The clone keeps all nodes in their places.
-    let shared = plan.clone().transform_down_with_subqueries(|node| match node {
-        LogicalPlan::SubqueryAlias(alias)
-            if copies.contains_key(&Arc::as_ptr(&alias.input)) && is_chosen(&alias.input)? =>
-        {
-            let id = Arc::as_ptr(&alias.input) as usize;
-            let node = Shared { id, input: alias.input.as_ref().clone() };
+    let shared = plan.transform_down_with_subqueries(|node| match node {
+        LogicalPlan::SubqueryAlias(alias) if copies.contains_key(alias.alias.table()) && is_chosen(&alias.input)? => {
+            let node = Shared { name: alias.alias.table().to_string(), input: alias.input.as_ref().clone() };
             let input = LogicalPlan::Extension(Extension { node: Arc::new(node) });
             let alias = SubqueryAlias::try_new(Arc::new(input), alias.alias)?;
             Ok(Transformed::yes(LogicalPlan::SubqueryAlias(alias)))
@@ -93,8 +89,8 @@ fn is_chosen(plan: &LogicalPlan) -> Result<bool> {
 /// A copy of a common table expression whose rows are those of all copies.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Hash)]
 struct Shared {
-    /// Tells the expressions of a plan apart.
-    id: usize,
+    /// Name of the expression, which no other one of the plan has.
+    name: String,
     input: LogicalPlan,
 }
 
@@ -121,7 +117,7 @@ impl UserDefinedLogicalNodeCore for Shared {
 
     fn with_exprs_and_inputs(&self, _: Vec<Expr>, mut inputs: Vec<LogicalPlan>) -> Result<Self> {
         match (inputs.pop(), inputs.is_empty()) {
-            (Some(input), true) => Ok(Shared { id: self.id, input }),
+            (Some(input), true) => Ok(Shared { name: self.name.clone(), input }),
             _ => plan_err!("Shared has one input"),
         }
     }
@@ -135,7 +131,7 @@ impl UserDefinedLogicalNodeCore for Shared {
 /// Makes the physical nodes of one plan.
 #[derive(Debug, Default)]
 pub(crate) struct Sharing {
-    rows: Mutex<HashMap<usize, Arc<Rows>>>,
+    rows: Mutex<HashMap<String, Arc<Rows>>>,
 }
 
 #[async_trait]
@@ -150,7 +146,7 @@ impl ExtensionPlanner for Sharing {
         _: &PhysicalPlanningContext,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let (Some(node), [input]) = (node.as_any().downcast_ref::<Shared>(), inputs) else { return Ok(None) };
-        let rows = Arc::clone(self.rows.lock().entry(node.id).or_default());
+        let rows = Arc::clone(self.rows.lock().entry(node.name.clone()).or_default());
         Ok(Some(Arc::new(SharedExec::new(Arc::clone(input), rows))))
     }
 }

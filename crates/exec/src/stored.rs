@@ -8,7 +8,7 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use dipper_base::types::SqlType;
 use dipper_node::error::{EngineError, ErrorKind, Result};
-use dipper_sql::charter::casts::{cast_values_in, json_values};
+use dipper_sql::charter::casts::{cast_values_in, json_values, loses_fields};
 use dipper_sql::charter::{TYPE_KEY, apart, datetime};
 use dipper_sql::functions::datetime::Zone;
 use dipper_sql::functions::{JSON, LostValues, is_bytes};
@@ -26,6 +26,14 @@ pub fn cast(array: &ArrayRef, field: &Field, lost: Option<&LostValues>, session:
     let mut converted = Vec::with_capacity(parts.len());
     let mut first: Option<(usize, &ArrayRef)> = None;
     for part in parts {
+        if loses_fields(part.data_type(), field.data_type()) {
+            let given = sql_type(&Field::new("", part.data_type().clone(), true));
+            return Err(EngineError::invalid(format!(
+                "column {}: a value of type {given} has fields that {} lacks",
+                field.name(),
+                sql_type(field)
+            )));
+        }
         let (stored, misfits) = stored(part, field, session)?;
         match (lost, misfits.first()) {
             (_, None) => {}
@@ -129,11 +137,12 @@ fn lost_parts(before: &ArrayRef, after: &ArrayRef) -> Vec<bool> {
             let (before, after) = (before.as_map(), after.as_map());
             flag((before.value_offsets(), before.values()), (after.value_offsets(), after.values()));
         }
-        (DataType::Struct(from), DataType::Struct(to)) if from.len() == to.len() => {
+        (DataType::Struct(from), DataType::Struct(to)) => {
             let (before, after) = (before.as_struct(), after.as_struct());
-            let is_named = to.iter().all(|field| from.find(field.name()).is_some());
+            let is_placed = from.len() == to.len() && to.iter().any(|field| from.find(field.name()).is_none());
             for (at, field) in to.iter().enumerate() {
-                let place = from.find(field.name()).filter(|_| is_named).map_or(at, |(place, _)| place);
+                let named = from.find(field.name()).map(|(place, _)| place);
+                let Some(place) = (if is_placed { Some(at) } else { named }) else { continue };
                 let part = lost_parts(before.column(place), after.column(at));
                 for (row, part) in part.into_iter().enumerate() {
                     lost[row] |= part && is_given(row);

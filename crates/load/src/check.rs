@@ -209,7 +209,7 @@ pub(crate) fn checked(
     match rule {
         Rule::Any | Rule::Parts => {}
         Rule::Digits(digits) => return nested::rounded(array, digits),
-        Rule::Clock(digits) => nested::rounded_clock(array, digits),
+        Rule::Clock(digits) => return nested::rounded_clock(array, digits),
         Rule::Length(max) => {
             let values = array.as_string_view();
             if longest(values.views()) > max {

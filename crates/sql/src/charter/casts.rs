@@ -36,6 +36,7 @@ use datafusion::optimizer::AnalyzerRule;
 use dipper_base::address::{self, is_address};
 use dipper_base::{clock, floats};
 
+pub use by_part::loses_fields;
 pub use of_files::FileCast;
 
 use super::declared::{self, digits_of};
@@ -118,7 +119,10 @@ impl ScalarUDFImpl for MySqlCast {
         Ok(self.to.clone())
     }
 
-    fn return_field_from_args(&self, _: ReturnFieldArgs) -> Result<FieldRef> {
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        if let Some(value) = args.arg_fields.first() {
+            by_part::keeps_fields(value.data_type(), &self.to)?;
+        }
         let field = Field::new(self.name(), self.to.clone(), true);
         Ok(Arc::new(match &self.declared {
             Some(text) => field.with_metadata([(TYPE_KEY.to_string(), text.clone())].into()),

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, StringViewArray, StructArray, new_null_array};
-use arrow::datatypes::{DataType, Field, FieldRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use datafusion::common::{Result, ScalarValue, plan_datafusion_err, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
@@ -53,15 +53,51 @@ fn has_own_cast(from: &DataType, to: &DataType) -> bool {
     match (from, to) {
         _ if is_unlike(from, to) => true,
         (DataType::List(from), DataType::List(to)) => has_own_cast(from.data_type(), to.data_type()),
-        (DataType::Struct(from), DataType::Struct(to)) => {
-            from.len() == to.len()
-                && to.iter().enumerate().any(|(at, field)| {
-                    let from = from.find(field.name()).map_or(&from[at], |(_, from)| from);
-                    has_own_cast(from.data_type(), field.data_type())
-                })
-        }
+        // Arrow finds all fields by name.
+        (DataType::Struct(from), DataType::Struct(to)) => to.iter().any(|field| {
+            from.find(field.name()).is_none_or(|(_, from)| has_own_cast(from.data_type(), field.data_type()))
+        }),
         // Nested types of other forms, such as those of large lists, are cast by Arrow.
         _ => !(from.is_nested() && to.is_nested()) && differs(from, to),
+    }
+}
+
+/// Returns where each field of a struct comes from. Fields are matched by name if all names are there, or the numbers of
+/// fields differ; else by position. A field that is not there is NULL.
+fn places(from: &Fields, to: &Fields) -> Vec<Option<usize>> {
+    let named: Vec<Option<usize>> = to.iter().map(|field| from.find(field.name()).map(|(at, _)| at)).collect();
+    match from.len() == to.len() && named.contains(&None) {
+        true => (0..to.len()).map(Some).collect(),
+        false => named,
+    }
+}
+
+/// Whether a cast between nested types leaves out fields of structs.
+pub fn loses_fields(from: &DataType, to: &DataType) -> bool {
+    match (from, to) {
+        (DataType::List(from), DataType::List(to)) | (DataType::Map(from, _), DataType::Map(to, _)) => {
+            loses_fields(from.data_type(), to.data_type())
+        }
+        (DataType::Struct(from), DataType::Struct(to)) => {
+            let places = places(from, to);
+            let is_lost = |at: usize| !places.contains(&Some(at));
+            let inside = |(field, place): (&FieldRef, &Option<usize>)| {
+                place.is_some_and(|at| loses_fields(from[at].data_type(), field.data_type()))
+            };
+            (0..from.len()).any(is_lost) || to.iter().zip(&places).any(inside)
+        }
+        _ => false,
+    }
+}
+
+/// Fails for casts that leave out fields of structs.
+///
+/// # Errors
+/// `Plan` if there is such a field.
+pub(super) fn keeps_fields(from: &DataType, to: &DataType) -> Result<()> {
+    match loses_fields(from, to) {
+        true => plan_err!("cannot cast {} to {}: fields would be lost", Sql(from), Sql(to)),
+        false => Ok(()),
     }
 }
 
@@ -108,14 +144,15 @@ pub(super) fn parts(array: &ArrayRef, to: &DataType, sql: Option<&SqlType>, cont
             let values = parts(maps.values(), fields[1].data_type(), value, context)?;
             nested::maps(maps, &keys, &values, to)
         }
-        (DataType::Struct(from), DataType::Struct(fields)) if from.len() == fields.len() => {
+        (DataType::Struct(from), DataType::Struct(fields)) => {
             let sql = if let Some(SqlType::Struct(fields)) = sql { Some(fields) } else { None };
             let whole = array.as_struct();
-            // Fields are matched by name if all names are there, as in casts of other structs, else by position.
-            let named =
-                fields.iter().map(|field| from.find(field.name()).map(|(at, _)| at)).collect::<Option<Vec<_>>>();
-            let places = named.unwrap_or_else(|| (0..fields.len()).collect());
+            let places = places(from, fields);
+            if places.iter().all(Option::is_none) && !fields.is_empty() {
+                return plan_err!("cannot cast {} to {}: no field has the same name", Sql(array.data_type()), Sql(to));
+            }
             let columns = fields.iter().zip(places).enumerate().map(|(at, (field, place))| {
+                let Some(place) = place else { return Ok(new_null_array(field.data_type(), whole.len())) };
                 let context = Context { digits: digits_of(&from[place]).or(context.digits), ..context };
                 let sql = sql.and_then(|fields| fields.get(at)).map(|(_, sql, _)| sql);
                 parts(whole.column(place), field.data_type(), sql, context)
@@ -225,6 +262,9 @@ impl ScalarUDFImpl for CastParts {
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         let text = args.scalar_arguments.get(1).copied().flatten().and_then(ScalarValue::try_as_str).flatten();
         let to = named(text)?;
+        if let Some(value) = args.arg_fields.first() {
+            keeps_fields(value.data_type(), &to.to_arrow())?;
+        }
         let text = to.to_string();
         let key = if has_names(&text) { DIGITS_KEY } else { TYPE_KEY };
         let field = Field::new(self.name(), to.to_arrow(), true);
