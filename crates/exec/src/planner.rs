@@ -200,7 +200,6 @@ impl Computing<'_> {
     }
 
     /// Makes a call of an aggregate function, and its FILTER.
-    #[expect(clippy::type_complexity, reason = "the pair that AggregateExec takes")]
     fn call(
         &self,
         item: &Item,

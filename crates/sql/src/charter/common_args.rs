@@ -8,7 +8,7 @@ use arrow::array::{Array, ArrayRef};
 use arrow::compute::is_null;
 use arrow::compute::kernels::zip::zip;
 use arrow::datatypes::{DataType, FieldRef};
-use datafusion::common::{DataFusionError, Result, ScalarValue};
+use datafusion::common::{DataFusionError, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
@@ -17,6 +17,7 @@ use datafusion::logical_expr::{
 use super::once;
 use crate::class::{charter_type, coerced};
 use crate::functions::{ask_for_arguments, is_bytes};
+use crate::metadata::TYPE_KEY;
 
 /// A function of DataFusion's that takes the charter's common type.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -79,6 +80,11 @@ impl ScalarUDFImpl for CommonArgs {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let set = args.arg_fields.iter().find_map(|field| set_type(field));
+        let is_other = |field: &FieldRef| !is_bytes(field.data_type()) && !field.data_type().is_null();
+        if let Some(set) = set.filter(|_| args.arg_fields.iter().any(is_other)) {
+            return plan_err!("{}: {} beside values of another type", self.name(), set.to_uppercase());
+        }
         let types = args.arg_fields.iter().map(|field| field.data_type());
         let Some(common) = charter_type(types).filter(|t| t.is_decimal() || is_bytes(t)) else {
             return self.inner.return_field_from_args(args);
@@ -121,4 +127,10 @@ impl ScalarUDFImpl for CommonArgs {
             false => self.inner.invoke_with_args(args),
         }
     }
+}
+
+/// Returns the type of a field whose bytes are a set.
+fn set_type(field: &FieldRef) -> Option<&str> {
+    let declared = field.metadata().get(TYPE_KEY).map(String::as_str)?;
+    ["bitmap", "hll", "quantile_state"].contains(&declared).then_some(declared)
 }
