@@ -81,7 +81,7 @@ def refused():
     yield "MAP<STRING,INT>", pa.array([{"k": 1}], pa.struct([("k", pa.int64())]))
     yield "STRUCT<k:INT>", pa.array([[1]], pa.list_(pa.int64()))
     yield "ARRAY<INT>", pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64()))
-    yield "STRUCT<m:MAP<STRING,INT>,b:INT>", pa.array([{"m": 1}], pa.struct([("m", pa.int64())]))
+    yield "STRUCT<m:MAP<STRING,INT>,b:INT>", pa.array([{"m": {"k": 1}}], pa.struct([("m", pa.struct([("k", pa.int64())]))]))
 
 
 def loads(binary):

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::{Array, AsArray};
-use arrow::datatypes::{DataType, Float32Type, Float64Type, TimeUnit, TimestampMicrosecondType};
+use arrow::datatypes::{DataType, Float32Type, Float64Type, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType};
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use dipper_base::address::{self, is_address};
-use dipper_base::floats;
+use dipper_base::{clock, floats};
 use dipper_engine::{ClientInfo, Engine, EngineError, EngineOptions, Outcome, Session};
 use dipper_sql::charter::text;
 use futures::StreamExt;
@@ -99,6 +99,9 @@ fn cell(column: &dyn Array, row: usize) -> String {
         DataType::Float32 => column.as_primitive::<Float32Type>().value(row).to_string(),
         DataType::Timestamp(TimeUnit::Microsecond, None) => {
             text::format_datetime(column.as_primitive::<TimestampMicrosecondType>().value(row))
+        }
+        DataType::Time64(TimeUnit::Microsecond) => {
+            clock::text(column.as_primitive::<Time64MicrosecondType>().value(row), None)
         }
         t if is_address(t) => address::shown(column.as_fixed_size_binary().value(row)),
         // Clients see bytes as text if they are valid text.

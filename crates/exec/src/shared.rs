@@ -12,6 +12,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
@@ -39,6 +40,9 @@ use futures::future::{BoxFuture, FutureExt, Shared as SharedFuture};
 use futures::{StreamExt, TryFutureExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 
+/// The number of the next text that has shared expressions.
+static TEXTS: AtomicU64 = AtomicU64::new(0);
+
 /// Puts [`Shared`] nodes above the copies of common table expressions whose rows would differ from copy to copy. The
 /// plan is one that no rule has changed.
 ///
@@ -61,9 +65,12 @@ pub fn share(plan: LogicalPlan) -> Result<LogicalPlan> {
     if copies.is_empty() {
         return Ok(plan);
     }
+    // Names are told apart within one text only, and a view has a text of its own.
+    let text = TEXTS.fetch_add(1, Ordering::Relaxed);
     let shared = plan.transform_down_with_subqueries(|node| match node {
         LogicalPlan::SubqueryAlias(alias) if copies.contains_key(alias.alias.table()) && is_chosen(&alias.input)? => {
-            let node = Shared { name: alias.alias.table().to_string(), input: alias.input.as_ref().clone() };
+            let name = alias.alias.table().to_string();
+            let node = Shared { text, name, input: alias.input.as_ref().clone() };
             let input = LogicalPlan::Extension(Extension { node: Arc::new(node) });
             let alias = SubqueryAlias::try_new(Arc::new(input), alias.alias)?;
             Ok(Transformed::yes(LogicalPlan::SubqueryAlias(alias)))
@@ -89,7 +96,8 @@ fn is_chosen(plan: &LogicalPlan) -> Result<bool> {
 /// A copy of a common table expression whose rows are those of all copies.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Hash)]
 struct Shared {
-    /// Name of the expression, which no other one of the plan has.
+    /// Number of the text, and name of the expression, which no other one of the text has.
+    text: u64,
     name: String,
     input: LogicalPlan,
 }
@@ -117,7 +125,7 @@ impl UserDefinedLogicalNodeCore for Shared {
 
     fn with_exprs_and_inputs(&self, _: Vec<Expr>, mut inputs: Vec<LogicalPlan>) -> Result<Self> {
         match (inputs.pop(), inputs.is_empty()) {
-            (Some(input), true) => Ok(Shared { name: self.name.clone(), input }),
+            (Some(input), true) => Ok(Shared { text: self.text, name: self.name.clone(), input }),
             _ => plan_err!("Shared has one input"),
         }
     }
@@ -131,7 +139,7 @@ impl UserDefinedLogicalNodeCore for Shared {
 /// Makes the physical nodes of one plan.
 #[derive(Debug, Default)]
 pub(crate) struct Sharing {
-    rows: Mutex<HashMap<String, Arc<Rows>>>,
+    rows: Mutex<HashMap<(u64, String), Arc<Rows>>>,
 }
 
 #[async_trait]
@@ -146,7 +154,7 @@ impl ExtensionPlanner for Sharing {
         _: &PhysicalPlanningContext,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let (Some(node), [input]) = (node.as_any().downcast_ref::<Shared>(), inputs) else { return Ok(None) };
-        let rows = Arc::clone(self.rows.lock().entry(node.name.clone()).or_default());
+        let rows = Arc::clone(self.rows.lock().entry((node.text, node.name.clone())).or_default());
         Ok(Some(Arc::new(SharedExec::new(Arc::clone(input), rows))))
     }
 }
@@ -264,15 +272,17 @@ impl ExecutionPlan for SharedExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         assert_eq!(partition, 0, "there is one partition");
         let schema: SchemaRef = self.schema();
-        let collected = match &mut *self.rows.0.lock() {
-            Some(collecting) => collecting.clone(),
-            none => {
+        let known = self.rows.0.lock().clone();
+        let collected = match known {
+            Some(collecting) => collecting,
+            None => {
+                // Without the lock: there may be other shared expressions below.
                 let rows = self.input.execute(0, Arc::clone(&context))?;
                 let spilled = SpillMetrics::new(&self.metrics, 0);
                 let spills = SpillManager::new(context.runtime_env(), spilled, Arc::clone(&schema));
                 let collect = Kept::collect(rows, context, spills);
                 let collect = async move { Ok(Arc::new(collect.await.map_err(Arc::new)?)) };
-                none.insert(collect.boxed().shared()).clone()
+                self.rows.0.lock().get_or_insert(collect.boxed().shared()).clone()
             }
         };
         let batches = async move {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{DataType, Float32Type, Float64Type, TimestampMicrosecondType};
+use arrow::datatypes::{DataType, Float32Type, Float64Type, Time64MicrosecondType, TimestampMicrosecondType};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
@@ -160,6 +160,10 @@ fn rows_of(batch: &RecordBatch) -> Vec<Vec<String>> {
                         DataType::Float32 => column.as_primitive::<Float32Type>().value(row).to_string(),
                         DataType::Timestamp(arrow::datatypes::TimeUnit::Microsecond, None) => {
                             text::format_datetime(column.as_primitive::<TimestampMicrosecondType>().value(row))
+                        }
+                        DataType::Time64(arrow::datatypes::TimeUnit::Microsecond) => {
+                            let time = column.as_primitive::<Time64MicrosecondType>().value(row);
+                            dipper_base::clock::text(time, None)
                         }
                         _ => ArrayFormatter::try_new(column, &options).unwrap().value(row).to_string(),
                     };

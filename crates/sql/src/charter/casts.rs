@@ -163,11 +163,13 @@ fn safe(array: &dyn Array, to: &DataType) -> Result<ArrayRef> {
     Ok(arrow::compute::cast_with_options(array, to, &options)?)
 }
 
-/// Converts every kind of text to `Utf8View` and decodes dictionaries; other arrays are returned as they are.
+/// Converts every kind of text to `Utf8View`, and days in milliseconds to days, and decodes dictionaries; other arrays
+/// are returned as they are.
 fn plain(array: &ArrayRef) -> Result<ArrayRef> {
     match array.data_type() {
         DataType::Utf8 | DataType::LargeUtf8 => safe(array, &DataType::Utf8View),
         DataType::Dictionary(_, value) => plain(&safe(array, value)?),
+        DataType::Date64 => safe(array, &DataType::Date32),
         _ => Ok(array.clone()),
     }
 }

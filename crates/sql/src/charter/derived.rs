@@ -11,10 +11,10 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use dipper_dialect::error::SqlError;
 use dipper_dialect::tree;
 use dipper_dialect::walk::{self, Change};
-use sqlparser::ast::{self, Cte, Query, SelectItem, SetExpr, TableFactor, TableWithJoins};
+use sqlparser::ast::{self, Cte, Ident, Query, SelectItem, SetExpr, TableFactor, TableWithJoins};
 
 use super::compute::ItemPlanner;
-use super::names::duplicate_name;
+use super::names::{duplicate_name, visible};
 use super::wide::{Picking, WIDE};
 use super::{recursion, tables, unions, values, wide_marks};
 
@@ -26,7 +26,7 @@ pub(super) fn expressions(query: &mut Query) {
         fn query(&mut self, query: &mut Query) -> Result<(), SqlError> {
             for Cte { alias, query, .. } in query.with.iter_mut().flat_map(|with| &mut with.cte_tables) {
                 if alias.columns.is_empty() && has_wildcard_over_several(&query.body) {
-                    let alias = tree::alias(alias.name.clone());
+                    let alias = tree::alias(Ident::with_quote('"', visible(&alias.name.value)));
                     let inner = std::mem::replace(query.as_mut(), tree::select(Vec::new(), Vec::new()));
                     let relation = tables::derived(inner, alias);
                     let from = TableWithJoins { relation, joins: Vec::new() };

@@ -68,8 +68,12 @@ impl Change for Wildcards<'_> {
 
 /// Adds names to the EXCEPT of a `*`.
 fn leave(options: &mut WildcardAdditionalOptions, names: Vec<String>) {
-    let except = excepted(options);
-    for name in names.into_iter().filter(|name| !except.iter().any(|known| same(known, name))) {
+    let mut except = excepted(options);
+    for name in names {
+        if except.iter().any(|known| same(known, &name)) {
+            continue;
+        }
+        except.push(name.clone());
         let name = Ident::with_quote('"', name);
         match &mut options.opt_except {
             Some(except) => except.additional_elements.push(name),
