@@ -25,6 +25,9 @@ use super::tables;
 /// Separates an output name from the number that makes it unique. It cannot be typed in an identifier by accident.
 pub(super) const MARK: char = '\u{1}';
 
+/// A database of no table: the planner compares databases only with tables whose database it knows.
+pub(super) const ANY_DATABASE: &str = "\u{1}";
+
 /// A header of the outermost select list, before wildcards are expanded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Header {
@@ -84,7 +87,7 @@ impl Names {
         let [first, second, rest @ ..] = idents else { return false };
         // This is `t.column.field` or `column.field.field`.
         let is_known = |name: &str| self.places.contains_key(name) || self.canonical.contains_key(&name.to_lowercase());
-        if rest.is_empty() || is_known(&first.value) {
+        if rest.is_empty() || is_known(&first.value) || first.value == ANY_DATABASE {
             return false;
         }
         let is = |name: &str, ident: &Ident| name.eq_ignore_ascii_case(&ident.value);

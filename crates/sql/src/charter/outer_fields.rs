@@ -11,6 +11,7 @@ use dipper_dialect::error::SqlError;
 use dipper_dialect::walk::{self, Change, Look};
 use sqlparser::ast::{AccessExpr, Expr, Ident, Query, Select, SelectItem, TableFactor, TableWithJoins, Value};
 
+use super::names::ANY_DATABASE;
 use super::scope::{Columns, Environment, same};
 use super::session::Context;
 use super::tables;
@@ -52,9 +53,6 @@ fn may_have_some(query: &Query) -> bool {
     let _ = walk::look(query, &mut find);
     find.names
 }
-
-/// A database of no table: the planner compares databases only with tables whose database is known.
-const ANY_DATABASE: &str = "\u{1}";
 
 /// A name that qualifies columns.
 struct Table {
