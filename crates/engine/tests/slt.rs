@@ -8,14 +8,14 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Float32Type, Float64Type, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType};
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use dipper_base::address::{self, is_address};
 use dipper_base::{clock, floats};
 use dipper_engine::{ClientInfo, Engine, EngineError, EngineOptions, Outcome, Session};
-use dipper_sql::charter::text;
+use dipper_sql::charter::{digits_of, text};
 use futures::StreamExt;
 use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Runner};
 
@@ -85,7 +85,14 @@ impl AsyncDB for Database {
 }
 
 fn line(batch: &RecordBatch, row: usize) -> Vec<String> {
-    batch.columns().iter().map(|column| cell(column.as_ref(), row)).collect()
+    let schema = batch.schema();
+    let shown = |(column, field): (&ArrayRef, &FieldRef)| match column.data_type() {
+        DataType::Time64(TimeUnit::Microsecond) if column.is_valid(row) => {
+            clock::text(column.as_primitive::<Time64MicrosecondType>().value(row), digits_of(field))
+        }
+        _ => cell(column.as_ref(), row),
+    };
+    batch.columns().iter().zip(schema.fields()).map(shown).collect()
 }
 
 /// Formats a value as a client sees it; NULL as the word, the empty string as `(empty)`.

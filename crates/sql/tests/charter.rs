@@ -147,7 +147,8 @@ fn rows_of(batch: &RecordBatch) -> Vec<Vec<String>> {
             batch
                 .columns()
                 .iter()
-                .map(|column| {
+                .zip(batch.schema().fields())
+                .map(|(column, field)| {
                     if column.is_null(row) {
                         return "NULL".to_string();
                     }
@@ -163,7 +164,7 @@ fn rows_of(batch: &RecordBatch) -> Vec<Vec<String>> {
                         }
                         DataType::Time64(arrow::datatypes::TimeUnit::Microsecond) => {
                             let time = column.as_primitive::<Time64MicrosecondType>().value(row);
-                            dipper_base::clock::text(time, None)
+                            dipper_base::clock::text(time, dipper_sql::charter::digits_of(field))
                         }
                         _ => ArrayFormatter::try_new(column, &options).unwrap().value(row).to_string(),
                     };

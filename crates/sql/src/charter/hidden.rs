@@ -68,12 +68,13 @@ impl Change for Wildcards<'_> {
 
 /// Adds names to the EXCEPT of a `*`.
 fn leave(options: &mut WildcardAdditionalOptions, names: Vec<String>) {
-    let mut except = excepted(options);
-    for name in names {
-        if except.iter().any(|known| same(known, &name)) {
+    let except = excepted(options);
+    for (at, name) in names.iter().enumerate() {
+        // The planner has no EXCEPT for a name of two tables.
+        let is_repeated = names.iter().enumerate().any(|(other, known)| other != at && same(known, name));
+        if is_repeated || except.iter().any(|known| same(known, name)) {
             continue;
         }
-        except.push(name.clone());
         let name = Ident::with_quote('"', name);
         match &mut options.opt_except {
             Some(except) => except.additional_elements.push(name),
