@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::datatypes::{DataType, Float32Type, Float64Type, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType};
+use arrow::datatypes::{
+    DataType, FieldRef, Float32Type, Float64Type, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
+};
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use dipper_base::address::{self, is_address};
