@@ -219,7 +219,7 @@ impl Change for Accesses<'_> {
             if let SelectItem::UnnamedExpr(expr @ Expr::CompoundIdentifier(_)) = item
                 && let Expr::CompoundIdentifier(names) = &*expr
                 && let written = names.iter().collect::<Vec<_>>()
-                && (self.outer(&written).is_some() || self.covered(&written).is_some())
+                && (self.covered(&written).is_some() || self.outer(&written).is_some())
                 && let Some(alias) = names.last().cloned()
             {
                 let expr = std::mem::replace(expr, Expr::value(Value::Null));
@@ -232,8 +232,8 @@ impl Change for Accesses<'_> {
     fn expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
         match expr {
             Expr::CompoundIdentifier(names) => {
-                let outer = self.outer(&names.iter().collect::<Vec<_>>());
-                let Some(parts) = outer.or_else(|| self.uncover(names)) else { return Ok(()) };
+                let parts = self.uncover(names).or_else(|| self.outer(&names.iter().collect::<Vec<_>>()));
+                let Some(parts) = parts else { return Ok(()) };
                 let fields = names.split_off(parts);
                 if !fields.is_empty() {
                     *expr = accessed(std::mem::take(names), fields, Vec::new());
@@ -249,8 +249,8 @@ impl Change for Accesses<'_> {
                 let mut names = vec![first.clone()];
                 names.extend(access_chain.iter().map_while(name));
                 let written = names.len();
-                let outer = self.outer(&names.iter().collect::<Vec<_>>());
-                let Some(parts) = outer.or_else(|| self.uncover(&mut names)) else { return Ok(()) };
+                let parts = self.uncover(&mut names).or_else(|| self.outer(&names.iter().collect::<Vec<_>>()));
+                let Some(parts) = parts else { return Ok(()) };
                 let rest = access_chain.split_off(written - 1);
                 let fields = names.split_off(parts);
                 *expr = accessed(names, fields, rest);
