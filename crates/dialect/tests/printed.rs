@@ -91,6 +91,11 @@ prop_compose! {
         ]),
     ) -> ColumnDef {
         let not_null = not_null || auto_increment.is_some();
+        // BIGINT UNSIGNED AUTO_INCREMENT is read as BIGINT, which is what AUTO_INCREMENT counts in.
+        let data_type = match data_type {
+            SqlType::UnsignedBigInt if auto_increment.is_some() => SqlType::BigInt,
+            other => other,
+        };
         // The empty value of QUANTILE_STATE has no name.
         let default = default.filter(|d| data_type != SqlType::QuantileState || *d != DefaultValue::Empty);
         ColumnDef { name, data_type, comment, not_null, key, aggregate, auto_increment, default, on_update, generated }
