@@ -568,6 +568,9 @@ fn errors_say_what_where_and_what_next() {
     assert_eq!(e.position.as_ref().unwrap().column, 15, "{e}");
     assert_eq!(error("select 'abc").message, "string is not closed, expected '");
     assert_eq!(error("export table t").code, 1235);
+    assert_eq!(error("table t into outfile '/tmp/x'").code, 1235);
+    assert_eq!(error("table into nothing").code, 1235);
+    assert!(matches!(one("table `into` limit 1"), Statement::Query(_)));
     assert!(error("merge into t").message.starts_with("expected USING"));
     for sql in
         ["create", "show", "set", "set a", "drop table", "alter table t", "use", "kill x", "select \u{1}", "(", "'a'"]

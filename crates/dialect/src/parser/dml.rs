@@ -158,6 +158,10 @@ fn separator(c: &mut Cursor<'_>) -> Result<String, SqlError> {
 /// Reads `TABLE t [ORDER BY ..] [LIMIT ..]`.
 pub(super) fn table(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["TABLE"])?;
+    if let Some(into) = find_into(c) {
+        c.seek(into);
+        return Err(c.unsupported("TABLE ... INTO is not supported; use SELECT * FROM ... INTO OUTFILE"));
+    }
     let start = c.index();
     c.name()?;
     while !c.at_end() {
