@@ -18,6 +18,7 @@ use dipper_exec::native::NativeProvider;
 use dipper_exec::on_cpu::{on_cpu, panicked};
 use dipper_exec::quota::task_context;
 use dipper_exec::rules::correlated::outer_columns;
+use dipper_exec::shared::share;
 use dipper_sql::charter::compute::{ComputeColumns, ItemPlanner};
 use dipper_sql::charter::hidden::may_name_one;
 use dipper_sql::charter::session::{Context, VarValue};
@@ -424,7 +425,7 @@ impl ItemPlanner for Items<'_> {
 
 async fn planned_by(state: &SessionState, query: Query) -> datafusion::error::Result<LogicalPlan> {
     let statement = sqlparser::ast::Statement::Query(Box::new(query));
-    state.statement_to_plan(DfStatement::Statement(Box::new(statement))).await
+    share(state.statement_to_plan(DfStatement::Statement(Box::new(statement))).await?)
 }
 
 /// Makes a plan that returns rows that are already in memory.

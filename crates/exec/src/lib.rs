@@ -9,6 +9,7 @@
 //! | [`joins`] | which side of a join is collected for all workers? |
 //! | [`aggregate`] | how does GROUP BY run? |
 //! | [`planner`] | how do wide select lists run? |
+//! | [`shared`] | which common table expressions run once for all places that read them? |
 //! | [`coop`] | how does a statement give way, and end when nobody wants it any more? |
 //! | [`on_cpu`] | how does work run on other threads? |
 //! | [`io`] | what does a statement read from remote stores? |
@@ -37,6 +38,7 @@ pub mod quota;
 pub mod rules;
 pub mod scan;
 pub mod shape;
+pub mod shared;
 pub mod sleep;
 pub mod spill;
 pub mod stored;

@@ -35,6 +35,7 @@ use dipper_sql::functions::ask_for_copies;
 use crate::coop::still_wanted;
 use crate::rules::conditions::{joined, sheltered};
 use crate::rules::forget::ForgetResultsExec;
+use crate::shared::Sharing;
 
 /// The most window functions of one operator. For each of them DataFusion compares the orders that follow from it with
 /// those that follow from all others.
@@ -47,7 +48,8 @@ pub struct Planner;
 #[async_trait]
 impl QueryPlanner for Planner {
     async fn create_physical_plan(&self, logical: &LogicalPlan, state: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
-        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(Picks)]);
+        let planner =
+            DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(Picks), Arc::new(Sharing::default())]);
         planner.create_physical_plan(logical, state).await
     }
 }

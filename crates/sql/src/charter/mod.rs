@@ -98,6 +98,7 @@ pub(crate) use compare::comparison_type;
 pub use declared::digits_of;
 pub use names::visible as visible_name;
 use session::{Context, TableRef, VarValue};
+pub use shadowing::is_shared;
 pub(crate) use shown::with_texts;
 pub use shown::{as_shown, has_several_digits, several_digits_shown, times_shown};
 
