@@ -18,6 +18,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::OptimizerConfig;
 use datafusion::physical_expr::expressions::BinaryExpr as PhysicalBinary;
+use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr, split_conjunction};
 use dipper_sql::charter::in_lists::in_pairs;
 
@@ -128,10 +129,16 @@ pub fn parts(predicate: &Arc<dyn PhysicalExpr>) -> Vec<&Arc<dyn PhysicalExpr>> {
     split_conjunction(inner.and_then(|call| call.args().first()).unwrap_or(predicate))
 }
 
+/// The most columns of a conjunct that a scan checks against its bounds.
+const BOUNDED_COLUMNS: usize = 64;
+
 /// Returns the conditions that a scan checks against its bounds, joined by AND. Of a long condition they are the first
-/// [`SHELTERED`] conjuncts, which are enough to prune by.
+/// [`SHELTERED`] conjuncts, which are enough to prune by. A conjunct over more than [`BOUNDED_COLUMNS`] columns is left
+/// out: the bounds of all of them hardly ever rule rows out together, and DataFusion compares each of its columns with
+/// all others.
 pub fn first_parts(predicates: &[Arc<dyn PhysicalExpr>]) -> Option<Arc<dyn PhysicalExpr>> {
-    all_of(predicates.iter().flat_map(|p| parts(p).into_iter().take(SHELTERED)).cloned().collect())
+    let first = predicates.iter().flat_map(|p| parts(p).into_iter().take(SHELTERED));
+    all_of(first.filter(|part| collect_columns(part).len() <= BOUNDED_COLUMNS).cloned().collect())
 }
 
 /// Joins conditions by AND as a balanced tree. `None` if there are none.

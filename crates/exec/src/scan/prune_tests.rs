@@ -538,3 +538,16 @@ fn a_filter_that_learns_is_asked_anew() {
     let again = pruner.predicate().expect("the filter has not changed");
     assert!(Arc::ptr_eq(&predicate, &again), "built once for each state of the filter");
 }
+
+#[test]
+fn a_condition_over_many_columns_is_left_out() {
+    let names: Vec<String> = (0..100).map(|at| format!("c{at}")).collect();
+    let schema: SchemaRef =
+        Arc::new(Schema::new(names.iter().map(|name| Field::new(name, DataType::Int64, true)).collect::<Vec<_>>()));
+    let is_one = |name: &String| binary(column(name, &schema), Operator::Eq, literal(whole(1)));
+    let any = names.iter().map(is_one).reduce(|left, right| binary(left, Operator::Or, right)).unwrap();
+    assert!(GroupPruner::new(&[Arc::clone(&any)], &schema).predicate().is_none());
+    let both = binary(any, Operator::And, is_one(&names[7]));
+    let predicate = GroupPruner::new(&[both], &schema).predicate().expect("one condition has one column");
+    assert_eq!(predicate.orig_expr().to_string(), "c7@7 = 1");
+}
