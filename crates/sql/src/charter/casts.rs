@@ -24,7 +24,9 @@ use arrow::datatypes::{
 use arrow::util::display::FormatOptions;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{DFSchema, DFSchemaRef, DataFusionError, Result, ScalarValue, not_impl_err};
+use datafusion::common::{
+    DFSchema, DFSchemaRef, DataFusionError, Result, ScalarValue, internal_datafusion_err, not_impl_err,
+};
 use datafusion::logical_expr::expr::{Cast, InList, Like, ScalarFunction, TryCast, WindowFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
@@ -42,7 +44,7 @@ pub use of_files::FileCast;
 use super::declared::{self, digits_of};
 use super::shown::with_texts;
 use super::terms::{binary, cast_to};
-use super::{chain, compare, lateral, mixed, nested, once, ranges, subqueries, text, zeros};
+use super::{chain, compare, in_lists, lateral, mixed, nested, once, ranges, subqueries, text, zeros};
 use crate::class::{Class, DATETIME, LARGEINT_CLASS, TIME};
 use crate::functions::datetime::parse::{datetime_from_number, parse_time};
 use crate::functions::datetime::zone::Zone;
@@ -726,59 +728,51 @@ fn without_nulls(condition: Expr) -> Expr {
     }
 }
 
-/// Coerces `x IN (..)`: each item compares as `x = item` would. Where x itself has to be converted, x and all items are
-/// converted to the same type.
+/// Coerces `x IN (..)`: each item compares as `x = item` would. Items for which x has to be converted in different ways
+/// are lists of their own: the text 'abc' is in ('abc', 5), whose 5 it is compared with as a number.
 fn in_list(list: InList, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let InList { expr, list, negated } = list;
-    let rebuilt = |expr, list, negated| Expr::InList(InList { expr, list, negated });
-    let Ok(t) = expr.get_type(schema) else { return Ok(Transformed::no(rebuilt(expr, list, negated))) };
+    let rebuilt = |expr, list| Expr::InList(InList { expr: Box::new(expr), list, negated });
+    let Ok(t) = expr.get_type(schema) else { return Ok(Transformed::no(rebuilt(*expr, list))) };
     let class = Class::of(&t);
     let types: Vec<Option<DataType>> = list.iter().map(|e| e.get_type(schema).ok()).collect();
     let classes: Vec<Class> = types.iter().flatten().map(Class::of).collect();
     let differ =
         |c: &Class| *c != Class::Null && *c != Class::Other && (c.is_number() != class.is_number() || *c != class);
-    // DataFusion would turn doubles into decimals, but not every double is one.
-    let has = |wanted: fn(&Class) -> bool| wanted(&class) || classes.iter().any(wanted);
-    let mixed = has(|c| *c == Class::Float) && has(|c| matches!(c, Class::Decimal(..)));
+    // DataFusion would turn all sides into decimals or doubles, but not every double is a decimal, or the reverse.
+    let mixed = match class {
+        Class::Float => classes.iter().any(|c| matches!(c, Class::Decimal(..))),
+        _ => classes.contains(&Class::Float),
+    };
     if types.len() != classes.len()
         || class == Class::Other && !is_address(&t)
         || !classes.iter().any(differ)
         || classes.iter().all(|c| c.is_number() || *c == Class::Null) && class.is_number() && !mixed
     {
-        return Ok(Transformed::no(rebuilt(expr, list, negated)));
+        return Ok(Transformed::no(rebuilt(*expr, list)));
     }
-    let common = if class == Class::Text || class == Class::Boolean {
-        let number = classes.iter().any(|c| c.is_number());
-        let temporal = classes.iter().any(|c| matches!(c, Class::Date | Class::DateTime));
-        match (number, temporal) {
-            (true, _) => Some(DataType::Float64),
-            (_, true) => Some(DATETIME),
-            _ => None,
+    let is_double = |c: &Class| class.is_number() && class != Class::Float && *c == Class::Float;
+    // Each form of x, and the items that it is compared with.
+    let mut lists: Vec<(Expr, Vec<Expr>)> = Vec::new();
+    for ((item, item_type), item_class) in list.into_iter().zip(types.into_iter().flatten()).zip(&classes) {
+        let (x, item) = match is_double(item_class) {
+            true => (cast_to((*expr).clone(), DataType::Float64, schema), item),
+            false => compare::sides((*expr).clone(), &t, class, item, &item_type, *item_class, schema),
+        };
+        let item = if x == *expr { item } else { cast_to(item, x.get_type(schema)?, schema) };
+        match lists.iter_mut().find(|(known, _)| *known == x) {
+            Some((_, items)) => items.push(item),
+            None => lists.push((x, vec![item])),
         }
-    } else {
-        None
-    };
-    if let Some(common) = common {
-        let list = list.into_iter().map(|e| cast_to(e, common.clone(), schema)).collect();
-        return Ok(Transformed::yes(rebuilt(Box::new(cast_to(*expr, common, schema)), list, negated)));
     }
-    let mut x = None;
-    let mut items = Vec::with_capacity(list.len());
-    for (item, item_type) in list.into_iter().zip(types.into_iter().flatten()) {
-        let item_class = Class::of(&item_type);
-        let (left, right) = compare::sides((*expr).clone(), &t, class, item, &item_type, item_class, schema);
-        if left != *expr {
-            x = Some(left.get_type(schema)?);
-        }
-        items.push(right);
+    if expr.is_volatile() && lists.len() > 1 {
+        return not_impl_err!(
+            "a random value IN a list of different types is not supported; compute the value in a derived table"
+        );
     }
-    match x {
-        Some(t) => {
-            let items = items.into_iter().map(|e| cast_to(e, t.clone(), schema)).collect();
-            Ok(Transformed::yes(rebuilt(Box::new(cast_to(*expr, t, schema)), items, negated)))
-        }
-        None => Ok(Transformed::yes(rebuilt(expr, items, negated))),
-    }
+    let lists = lists.into_iter().map(|(x, items)| rebuilt(x, items)).collect();
+    let all = in_lists::in_pairs(lists, if negated { Operator::And } else { Operator::Or });
+    all.map(Transformed::yes).ok_or_else(|| internal_datafusion_err!("IN without items"))
 }
 
 /// LIKE over bytes, which need not be valid text.

@@ -10,7 +10,7 @@ use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataT
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{Cast, TryCast};
 use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
-use datafusion::logical_expr::{Expr, ExprSchemable, Operator, lit};
+use datafusion::logical_expr::{Expr, ExprSchemable, Operator, lit, not};
 use dipper_base::address::{self, is_address};
 use dipper_base::clock;
 
@@ -25,8 +25,27 @@ use crate::functions::is_bytes;
 pub(super) fn compare(op: Operator, left: Expr, right: Expr, schema: &DFSchema) -> Result<Expr> {
     let (lt, rt) = (left.get_type(schema)?, right.get_type(schema)?);
     let (left, right) = (beside(left, &rt), beside(right, &lt));
+    let is_safe = matches!(op, Operator::IsNotDistinctFrom | Operator::IsDistinctFrom);
+    let written = is_safe.then(|| [left.clone(), right.clone()]);
     let (left, right) = sides(left, &lt, Class::of(&lt), right, &rt, Class::of(&rt), schema);
-    Ok(binary(left, op, right))
+    let Some(written) = written else { return Ok(binary(left, op, right)) };
+    let failed: Vec<Expr> = written.into_iter().zip([&left, &right]).filter_map(|(x, y)| fails(x, y)).collect();
+    let compared = binary(left, op, right);
+    Ok(failed.into_iter().fold(compared, |all, failed| match op {
+        Operator::IsDistinctFrom => all.or(failed),
+        _ => all.and(not(failed)),
+    }))
+}
+
+/// Returns the condition that a value is not NULL, and NULL once it is converted: no value equals it, and NULL does not,
+/// either. `None` if the conversion cannot fail.
+fn fails(written: Expr, converted: &Expr) -> Option<Expr> {
+    let never = written.is_volatile()
+        || match converted {
+            Expr::Literal(value, _) => !value.is_null(),
+            converted => written == *converted,
+        };
+    (!never).then(|| written.is_not_null().and(converted.clone().is_null()))
 }
 
 /// Returns the type in which values of two columns are compared, where it is neither column's own type or Arrow would
@@ -42,6 +61,8 @@ pub(crate) fn comparison_type(a: &DataType, b: &DataType) -> Option<DataType> {
         (c, Class::Text) if c.is_number() => Some(number(&DataType::Float64, c)),
         (Class::Text, Class::Date | Class::DateTime) | (Class::Date | Class::DateTime, Class::Text) => Some(DATETIME),
         (Class::Date, Class::DateTime) | (Class::DateTime, Class::Date) => Some(DATETIME),
+        (Class::Date | Class::DateTime, Class::Float | Class::Decimal(..))
+        | (Class::Float | Class::Decimal(..), Class::Date | Class::DateTime) => Some(DataType::Float64),
         (Class::Date | Class::DateTime, c) if c.is_number() => Some(DATETIME),
         (c, Class::Date | Class::DateTime) if c.is_number() => Some(DATETIME),
         (Class::Text, Class::Time) | (Class::Time, Class::Text) => Some(TIME),
@@ -151,6 +172,11 @@ pub(super) fn sides(
         (c, Class::Boolean) if c.is_number() => swap(boolean_number(right, left, schema)),
         // A double can be larger than every decimal.
         (Class::Float, Class::Decimal(..)) | (Class::Decimal(..), Class::Float) => {
+            (cast_to(left, DataType::Float64, schema), cast_to(right, DataType::Float64, schema))
+        }
+        // 20240101 is a date. A fraction is none: then the date is the number.
+        (Class::Date | Class::DateTime, Class::Float | Class::Decimal(..))
+        | (Class::Float | Class::Decimal(..), Class::Date | Class::DateTime) => {
             (cast_to(left, DataType::Float64, schema), cast_to(right, DataType::Float64, schema))
         }
         (Class::Date | Class::DateTime, c) if c.is_number() => (left, cast_to(right, date_type(l), schema)),

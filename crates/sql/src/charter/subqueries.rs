@@ -339,8 +339,9 @@ fn value(expr: Expr, wanted: Wanted, schema: &DFSchema) -> Result<Expr> {
 }
 
 /// Rewrites `x IN (S)`, without its negation: TRUE if S contains x; else NULL if S contains NULL, or if x is NULL and S
-/// has rows.
+/// has rows. A value that cannot be converted to the type of the comparison is NULL there.
 fn membership(is_in: InSubquery, wanted: Wanted, schema: &DFSchema) -> Result<Expr> {
+    let is_in = alike(is_in, schema)?;
     let nullable = is_in.subquery.subquery.schema().field(0).is_nullable();
     let outer_ref_columns = is_in.subquery.outer_ref_columns.clone();
     let Within { inner, element, x, outer, spans } = Within::of(is_in.expr.as_ref().clone(), is_in.subquery, schema)?;
@@ -349,8 +350,7 @@ fn membership(is_in: InSubquery, wanted: Wanted, schema: &DFSchema) -> Result<Ex
         Expr::Exists(Exists { subquery, negated: false })
     };
     let within = |predicate: Expr| LogicalPlanBuilder::from(inner.clone()).filter(predicate)?.build();
-    let (x, element_like_x) = sides(x, element.clone(), inner.schema())?;
-    let found = exists(within(x.eq(element_like_x))?, outer);
+    let found = exists(within(x.eq(element.clone()))?, outer);
     if wanted == Wanted::True {
         return Ok(found);
     }
@@ -437,11 +437,6 @@ fn alike(is_in: InSubquery, schema: &DFSchema) -> Result<InSubquery> {
         },
     };
     Ok(InSubquery { expr: Box::new(x), subquery, negated })
-}
-
-fn sides(x: Expr, element: Expr, schema: &DFSchema) -> Result<(Expr, Expr)> {
-    let (lt, rt) = (x.get_type(schema)?, element.get_type(schema)?);
-    Ok(compare::sides(x, &lt, Class::of(&lt), element, &rt, Class::of(&rt), schema))
 }
 
 fn both(outer: &DFSchema, inner: &DFSchema) -> Result<DFSchema> {

@@ -269,6 +269,9 @@ impl Spec {
     }
 }
 
+/// The largest width and precision: one value may not be far larger than the statement.
+const NUMBER_MAX: usize = 10_000;
+
 /// Takes the number at the front of a text; the text continues after it.
 fn number<'a>(text: &mut &'a str) -> Filled<Option<usize>> {
     let whole: &'a str = text;
@@ -277,7 +280,10 @@ fn number<'a>(text: &mut &'a str) -> Filled<Option<usize>> {
     *text = behind;
     match digits {
         "" => Ok(None),
-        _ => digits.parse::<i32>().map(|n| Some(n as usize)).map_err(|_| "too big a number"),
+        _ => match digits.parse() {
+            Ok(n) if n <= NUMBER_MAX => Ok(Some(n)),
+            _ => Err("a number above 10000"),
+        },
     }
 }
 
