@@ -115,18 +115,20 @@ fn remove(a: &Args) -> Result<ArrayRef> {
 /// Whether two arrays have a common element that is not NULL; NULL if they have none and one of them contains a NULL.
 fn overlap(a: &Args) -> Result<ArrayRef> {
     let (x, y) = (lists(a, 0)?, lists(a, 1)?);
+    // A value that does not convert to the other's type is no NULL: it is in no array of that type.
+    let [here_null, there_null] = [&x, &y].map(|list| list.array.values().logical_nulls());
+    let is_null = |nulls: &Option<NullBuffer>, at| nulls.as_ref().is_some_and(|nulls| nulls.is_null(at));
     let (left, right, compare) = comparable(a, x.array.values(), y.array.values())?;
     let order = make_comparator(&right, &right, SortOptions::default())?;
     a.bools(|i| {
         let (here, there) = (span(&x, i)?, span(&y, i)?);
-        let mut unknown = false;
-        let mut known: Vec<usize> = there.clone().filter(|k| right.is_valid(*k)).collect();
-        unknown |= known.len() < there.len();
+        let mut unknown = there.clone().any(|at| is_null(&there_null, at));
+        let mut known: Vec<usize> = there.filter(|k| right.is_valid(*k)).collect();
         // Each element is searched in the sorted other array, which takes few steps.
         known.sort_unstable_by(|k, l| order(*k, *l));
         for at in here {
             if left.is_null(at) {
-                unknown = true;
+                unknown |= is_null(&here_null, at);
             } else if known.binary_search_by(|k| compare(at, *k).reverse()).is_ok() {
                 return Some(true);
             }
@@ -178,6 +180,19 @@ fn array_of(name: &str, items: Vec<DataType>) -> Result<DataType> {
         }
         _ => Ok(list_of(&common_type(name, &items)?)),
     }
+}
+
+/// Returns the types of two arrays whose elements become their common type, as those of [`joined_type`] do. DataFusion
+/// would take the type of numbers for numbers and texts, in which most texts are NULL.
+///
+/// # Errors
+/// `Plan` if there are not two arguments, or one of them is no array.
+pub(super) fn common_arrays(name: &str, types: &[DataType]) -> Result<Vec<DataType>> {
+    let [left, right] = types else { return plan_err!("{name} takes two arrays, found {} arguments", types.len()) };
+    let items = [item(name, left)?, item(name, right)?];
+    let common = array_of(name, items.into_iter().flatten().collect())?;
+    let own = |t: &DataType| if t.is_null() { DataType::Null } else { common.clone() };
+    Ok(vec![own(left), own(right)])
 }
 
 fn joined_type(args: &ReturnFieldArgs) -> Result<DataType> {

@@ -14,6 +14,7 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature, TypeSignature,
 };
 
+use super::array_sets::common_arrays;
 use super::growth::{Growth, bytes_of};
 use super::map_keys::last_of_equal;
 
@@ -26,9 +27,16 @@ pub(super) fn bounded(inner: Arc<ScalarUDF>, aliases: &[&str]) -> ScalarUDF {
             vec![map.clone(), TypeSignature::Exact(vec![DataType::Null])],
             inner.signature().volatility,
         ),
+        _ if takes_common(&inner) => Signature::user_defined(inner.signature().volatility),
         _ => inner.signature().clone(),
     };
     ScalarUDF::new_from_impl(Bounded { inner, aliases, signature })
+}
+
+/// Whether the arguments are two arrays that become one type: the result has elements of both, or elements of one that
+/// are compared with those of the other.
+fn takes_common(function: &ScalarUDF) -> bool {
+    matches!(function.name(), "array_union" | "array_intersect" | "array_except")
 }
 
 /// Returns the function that makes maps of lists of keys and values.
@@ -112,7 +120,10 @@ impl ScalarUDFImpl for Bounded {
     }
 
     fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(arg_types)
+        match takes_common(&self.inner) {
+            true => common_arrays(self.name(), arg_types),
+            false => self.inner.coerce_types(arg_types),
+        }
     }
 
     fn is_strict(&self) -> bool {
