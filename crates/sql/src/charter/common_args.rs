@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef};
 use arrow::compute::is_null;
 use arrow::compute::kernels::zip::zip;
-use arrow::datatypes::{DataType, FieldRef};
+use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{DataFusionError, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
@@ -130,7 +130,7 @@ impl ScalarUDFImpl for CommonArgs {
 }
 
 /// Returns the type of a field whose bytes are a set.
-fn set_type(field: &FieldRef) -> Option<&str> {
+pub(super) fn set_type(field: &Field) -> Option<&str> {
     let declared = field.metadata().get(TYPE_KEY).map(String::as_str)?;
     ["bitmap", "hll", "quantile_state"].contains(&declared).then_some(declared)
 }

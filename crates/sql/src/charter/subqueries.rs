@@ -12,7 +12,9 @@
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema, DFSchemaRef, ExprSchema, Result, ScalarValue, Spans, not_impl_err};
+use datafusion::common::{
+    Column, DFSchema, DFSchemaRef, ExprSchema, Result, ScalarValue, Spans, not_impl_err, plan_err,
+};
 use datafusion::functions_aggregate::expr_fn::{count, max, min};
 use datafusion::logical_expr::expr::{Alias, Cast, Exists, InSubquery, SetComparison, SetQuantifier, TryCast};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -21,9 +23,12 @@ use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, Filter, LogicalPlan, LogicalPlanBuilder, Operator, Sort, Subquery, lit, when,
 };
 
+use super::common_args::set_type;
 use super::typed::{CAST_NAME, TYPED_NAME};
 use super::{compare, join_conditions, one_row};
 use crate::class::Class;
+use crate::functions::{bitmap_contains_udf, bitmap_union};
+use crate::type_text::Sql;
 
 /// The column of a subquery that was put below EXISTS: no outer column has this name.
 const ELEMENT: &str = "__in_element";
@@ -60,6 +65,7 @@ pub(super) fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         other => Transformed::no(other),
     };
     let plan = plan.transform_data(sort_columns)?;
+    let plan = plan.transform_data(bitmaps)?;
     plan.transform_data(one_row::rewrite)?.transform_data(quantified)?.transform_data(rewrite_unquantified)
 }
 
@@ -123,6 +129,74 @@ fn sort_columns(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let input = LogicalPlanBuilder::from(projection.input.as_ref().clone()).project(columns)?.build()?;
     let sorted = rewrite(LogicalPlan::Sort(Sort { input: Arc::new(input), expr: sort.expr, fetch: sort.fetch }))?.data;
     Ok(Transformed::yes(LogicalPlanBuilder::from(sorted).project(shown)?.build()?))
+}
+
+/// Rewrites `k IN (SELECT bitmap ...)` and `k = ANY (SELECT bitmap ...)` to membership in the union of the bitmaps.
+fn bitmaps(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let set = |e: &Expr| match e {
+        Expr::InSubquery(InSubquery { subquery, .. }) | Expr::SetComparison(SetComparison { subquery, .. }) => {
+            set_type(subquery.subquery.schema().field(0)).map(str::to_owned)
+        }
+        _ => None,
+    };
+    let mut found = false;
+    plan.apply_expressions(|e| {
+        found |= has(e, |e| set(e).is_some());
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    if !found {
+        return Ok(Transformed::no(plan));
+    }
+    let schema = merge_schema(&plan.inputs());
+    let names = NamePreserver::new(&plan);
+    let rewritten = plan.map_expressions(|e| {
+        let name = names.save(&e);
+        let e = e.transform_up(|e| {
+            let Some(set) = set(&e) else { return Ok(Transformed::no(e)) };
+            let (expr, subquery, negated) = match e {
+                Expr::InSubquery(InSubquery { expr, subquery, negated }) => (expr, subquery, negated),
+                Expr::SetComparison(SetComparison {
+                    expr,
+                    subquery,
+                    op: Operator::Eq,
+                    quantifier: SetQuantifier::Any,
+                }) => (expr, subquery, false),
+                Expr::SetComparison(SetComparison {
+                    expr,
+                    subquery,
+                    op: Operator::NotEq,
+                    quantifier: SetQuantifier::All,
+                }) => (expr, subquery, true),
+                _ => return plan_err!("{} values of a subquery do not compare by an order", set.to_uppercase()),
+            };
+            Ok(Transformed::yes(in_bitmaps(*expr, subquery, negated, &set, &schema)?))
+        })?;
+        Ok(e.update_data(|e| name.restore(e)))
+    })?;
+    rewritten.map_data(LogicalPlan::recompute_schema)
+}
+
+/// Returns `x IN (S)` where S has one column of bitmaps: NULL if x is, and else whether one of the bitmaps contains it.
+fn in_bitmaps(x: Expr, subquery: Subquery, negated: bool, set: &str, schema: &DFSchema) -> Result<Expr> {
+    let field = x.to_field(schema)?.1;
+    let of = field.data_type().clone();
+    let class = Class::of(&of);
+    if set != "bitmap" || !(class.is_integer() || class == Class::Null) || set_type(&field).is_some() {
+        let of = set_type(&field).map_or_else(|| Sql(&of).to_string(), str::to_uppercase);
+        return plan_err!(
+            "IN: {of} beside a subquery of {} values; integers can be members of BITMAPs",
+            set.to_uppercase()
+        );
+    }
+    let Subquery { subquery, outer_ref_columns, spans } = subquery;
+    let element = Expr::from(subquery.schema().qualified_field(0));
+    let union = bitmap_union().call(vec![element]).alias("value");
+    let plan = LogicalPlanBuilder::from(subquery.as_ref().clone()).aggregate(Vec::<Expr>::new(), [union])?.build()?;
+    let union = Expr::ScalarSubquery(Subquery { subquery: Arc::new(plan), outer_ref_columns, spans });
+    // There is no union of no bitmaps.
+    let contains = bitmap_contains_udf().call(vec![union, x.clone()]);
+    let is_in = when(x.is_null(), lit(ScalarValue::Boolean(None))).when(contains, lit(true)).otherwise(lit(false))?;
+    Ok(if negated { Expr::Not(Box::new(is_in)) } else { is_in })
 }
 
 /// Rewrites comparisons with ANY and ALL.

@@ -128,6 +128,7 @@ pub use lost::LostValues;
 pub(crate) use names::{is_aggregate, is_volatile, own_name};
 pub(crate) use nested::{CAST_JSON, CAST_VARIANT};
 pub use rewrite::{rewrite_call, rewrite_calls};
+pub(crate) use sketch::bitmap_contains_udf;
 pub use sketch_aggregate::{bitmap_union, hll_union, quantile_union};
 pub use taken::{TakenOver, taken_over};
 pub(crate) use taken::{is_taken_aggregate, of as taken};

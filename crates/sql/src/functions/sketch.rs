@@ -12,7 +12,7 @@ use arrow::datatypes::{DataType, UInt64Type};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use datafusion::common::{DataFusionError, Result, exec_err};
-use datafusion::logical_expr::ReturnFieldArgs;
+use datafusion::logical_expr::{ReturnFieldArgs, ScalarUDF};
 use dipper_base::sketch::{
     HLL_PRECISION, HyperLogLog, RoaringTreemap, SketchError, bitmap_from_bytes, bitmap_of_one, bitmap_to_bytes,
     exclude, from_doris, hash_bytes, set_of, to_doris, unite,
@@ -144,13 +144,7 @@ pub const DEFS: &[Def] = &[
     }),
     def("bitmap_min", &[], (1, 1), Ret::Int, |a| one(a, RoaringTreemap::min)),
     def("bitmap_max", &[], (1, 1), Ret::Int, |a| one(a, RoaringTreemap::max)),
-    def("bitmap_contains", &[], (2, 2), Ret::Bool, |a| {
-        let (maps, members) = (Maps::of(a, 0)?, unsigned(a, 1)?);
-        bools(a, |i| match (maps.at(i)?, members.at(i)) {
-            (Some(map), Some(member)) => Ok(Some(member.is_some_and(|m| map.contains(m)))),
-            _ => Ok(None),
-        })
-    }),
+    BITMAP_CONTAINS,
     def("bitmap_has_any", &[], (2, 2), Ret::Bool, |a| both(a, |x, y| !x.is_disjoint(y))),
     def("bitmap_has_all", &[], (2, 2), Ret::Bool, |a| both(a, |x, y| y.is_subset(x))),
     def("bitmap_and", &[], (2, MANY), BITMAP, |a| combined(a, AND)),
@@ -162,6 +156,19 @@ pub const DEFS: &[Def] = &[
     def("bitmap_xor_count", &[], (2, MANY), Ret::Int, |a| counted(a, XOR)),
     def("bitmap_and_not_count", &["bitmap_andnot_count"], (2, 2), Ret::Int, |a| counted(a, NOT)),
 ];
+
+const BITMAP_CONTAINS: Def = def("bitmap_contains", &[], (2, 2), Ret::Bool, |a| {
+    let (maps, members) = (Maps::of(a, 0)?, unsigned(a, 1)?);
+    bools(a, |i| match (maps.at(i)?, members.at(i)) {
+        (Some(map), Some(member)) => Ok(Some(member.is_some_and(|m| map.contains(m)))),
+        _ => Ok(None),
+    })
+});
+
+/// Returns the function that tells whether a bitmap contains a number.
+pub(crate) fn bitmap_contains_udf() -> ScalarUDF {
+    BITMAP_CONTAINS.into_udf()
+}
 
 /// A sketch or set that can be encoded as bytes.
 trait Bytes {
