@@ -9,6 +9,7 @@ use sqlparser::ast::{
     ExceptSelectItem, Ident, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, WildcardAdditionalOptions,
 };
 
+use super::joins;
 use super::scope::{Environment, excepted, same};
 use super::session::{Context, VarValue};
 
@@ -31,11 +32,13 @@ pub(super) fn leave_out(query: &mut Query, ansi_quotes: bool, context: &Context<
         return Ok(());
     }
     let environment = Environment::of(query, ansi_quotes, context);
-    walk::change(query, &mut Wildcards { environment })
+    walk::change(query, &mut Wildcards { environment, named: 0 })
 }
 
 struct Wildcards<'a> {
     environment: Environment<'a>,
+    /// The number of unnamed tables that have been given a name.
+    named: usize,
 }
 
 impl Change for Wildcards<'_> {
@@ -49,6 +52,9 @@ impl Change for Wildcards<'_> {
     }
 
     fn select(&mut self, select: &mut Select) -> Result<(), SqlError> {
+        if select.projection.iter().any(|item| matches!(item, SelectItem::Wildcard(_))) {
+            self.expand_repeated(select)?;
+        }
         let Select { projection, from, .. } = select;
         for item in projection {
             let hidden = match &*item {
@@ -66,19 +72,48 @@ impl Change for Wildcards<'_> {
     }
 }
 
+impl Wildcards<'_> {
+    /// Writes out each `*` over several columns that have the name of a hidden column: the planner has no EXCEPT for
+    /// them. Joins that merge columns are [written out anyway](super::joins).
+    fn expand_repeated(&mut self, select: &mut Select) -> Result<(), SqlError> {
+        let hidden = self.environment.hidden(&select.from, None)?;
+        if hidden.is_empty() || select.from.iter().any(joins::merges) {
+            return Ok(());
+        }
+        for tables in &mut select.from {
+            joins::name_tables(tables, &self.environment, &mut self.named);
+        }
+        match self.environment.from(&select.from)? {
+            Some(columns) if is_repeated(&hidden, columns.iter().map(|column| &column.name)) => {
+                joins::show(select, &columns, false)
+            }
+            None if is_repeated(&hidden, hidden.iter()) => Err(SqlError::unsupported(
+                "* over hidden columns of several tables, beside a table whose columns are not known; write `t.*` for \
+                 each table",
+                None,
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether one of the names is that of several columns.
+fn is_repeated<'a>(names: &[String], columns: impl Iterator<Item = &'a String> + Clone) -> bool {
+    names.iter().any(|name| columns.clone().filter(|column| same(column, name)).count() > 1)
+}
+
 /// Adds names to the EXCEPT of a `*`.
 fn leave(options: &mut WildcardAdditionalOptions, names: Vec<String>) {
-    let except = excepted(options);
-    for (at, name) in names.iter().enumerate() {
-        // The planner has no EXCEPT for a name of two tables.
-        let is_repeated = names.iter().enumerate().any(|(other, known)| other != at && same(known, name));
-        if is_repeated || except.iter().any(|known| same(known, name)) {
+    let mut except = excepted(options);
+    for name in names {
+        if except.iter().any(|known| same(known, &name)) {
             continue;
         }
-        let name = Ident::with_quote('"', name);
+        let ident = Ident::with_quote('"', &name);
+        except.push(name);
         match &mut options.opt_except {
-            Some(except) => except.additional_elements.push(name),
-            none => *none = Some(ExceptSelectItem { first_element: name, additional_elements: Vec::new() }),
+            Some(except) => except.additional_elements.push(ident),
+            none => *none = Some(ExceptSelectItem { first_element: ident, additional_elements: Vec::new() }),
         }
     }
 }

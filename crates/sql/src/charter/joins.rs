@@ -51,7 +51,7 @@ fn has_common_columns(query: &Query) -> bool {
 }
 
 /// Whether a join merges two columns into one.
-fn merges(tables: &TableWithJoins) -> bool {
+pub(super) fn merges(tables: &TableWithJoins) -> bool {
     let is_common = |operator: &JoinOperator| {
         let constraint = scope::constraint(&mut operator.clone()).map(|c| std::mem::replace(c, JoinConstraint::None));
         matches!(constraint, Some(JoinConstraint::Using(_) | JoinConstraint::Natural))
@@ -98,7 +98,7 @@ impl Joins<'_> {
     fn select(&mut self, select: &mut Select, order: Vec<&mut Expr>) -> Result<(), SqlError> {
         let mut columns = Some(Vec::new());
         for tables in &mut select.from {
-            self.name_tables(tables);
+            name_tables(tables, &self.environment, &mut self.named);
             columns = columns.zip(self.joined(tables)?).map(|(before, these)| [before, these].concat());
         }
         let Some(columns) = columns else {
@@ -108,7 +108,8 @@ impl Joins<'_> {
             ));
         };
         let merged = Merged::of(&columns);
-        show(select, &columns)?;
+        // EXCEPT names the hidden columns that are left out.
+        show(select, &columns, true)?;
         for item in &mut select.projection {
             if let SelectItem::UnnamedExpr(expr) = item
                 && let Some(name) = own_name(expr).cloned()
@@ -144,31 +145,6 @@ impl Joins<'_> {
         }
         let mut replacing = Replacing { joins: self, merged, items, columns: 0, hidden: Vec::new() };
         walk::change_node(node, &mut replacing)
-    }
-
-    /// Names the tables that have no name, so that their columns can be told apart.
-    fn name_tables(&mut self, tables: &mut TableWithJoins) {
-        let joined = tables.joins.iter_mut().map(|join| &mut join.relation);
-        for factor in std::iter::once(&mut tables.relation).chain(joined) {
-            let unnamed = match &*factor {
-                TableFactor::NestedJoin { .. } => false,
-                TableFactor::Derived { alias, .. } => alias.is_none(),
-                TableFactor::Table { alias: None, .. } => {
-                    let table = self.environment.table_ref(factor);
-                    !matches!(table, Some(TableRef::Named { .. }))
-                }
-                _ => false,
-            };
-            match factor {
-                TableFactor::NestedJoin { table_with_joins, .. } => self.name_tables(table_with_joins),
-                TableFactor::Derived { alias, .. } | TableFactor::Table { alias, .. } if unnamed => {
-                    self.named += 1;
-                    let name = Ident::with_quote('"', format!("table{MARK}{}", self.named));
-                    *alias = Some(tree::alias(name));
-                }
-                _ => {}
-            }
-        }
     }
 
     /// Turns the common columns of joins into conditions. Returns the columns as `*` shows them.
@@ -224,6 +200,30 @@ impl Joins<'_> {
     }
 }
 
+/// Names the tables that have no name, so that their columns can be told apart. `named`: the number of tables that were
+/// named before.
+pub(super) fn name_tables(tables: &mut TableWithJoins, environment: &Environment<'_>, named: &mut usize) {
+    let joined = tables.joins.iter_mut().map(|join| &mut join.relation);
+    for factor in std::iter::once(&mut tables.relation).chain(joined) {
+        let unnamed = match &*factor {
+            TableFactor::NestedJoin { .. } => false,
+            TableFactor::Derived { alias, .. } => alias.is_none(),
+            TableFactor::Table { alias: None, .. } => {
+                !matches!(environment.table_ref(factor), Some(TableRef::Named { .. }))
+            }
+            _ => false,
+        };
+        match factor {
+            TableFactor::NestedJoin { table_with_joins, .. } => name_tables(table_with_joins, environment, named),
+            TableFactor::Derived { alias, .. } | TableFactor::Table { alias, .. } if unnamed => {
+                *named += 1;
+                *alias = Some(tree::alias(Ident::with_quote('"', format!("table{MARK}{named}"))));
+            }
+            _ => {}
+        }
+    }
+}
+
 /// Returns `a = b AND ...`; TRUE for tables without common columns.
 fn condition(pairs: Vec<(Expr, Expr)>) -> Expr {
     let equal = pairs.into_iter().map(|(left, right)| binary(left, BinaryOperator::Eq, right));
@@ -244,8 +244,8 @@ fn shown(name: &Ident, value: Expr) -> SelectItem {
     }
 }
 
-/// Expands `*`.
-fn show(select: &mut Select, columns: &[Column]) -> Result<(), SqlError> {
+/// Expands `*`, to hidden columns of tables or without them.
+pub(super) fn show(select: &mut Select, columns: &[Column], with_hidden: bool) -> Result<(), SqlError> {
     let mut items = Vec::with_capacity(select.projection.len());
     for item in std::mem::take(&mut select.projection) {
         let SelectItem::Wildcard(options) = &item else {
@@ -261,7 +261,8 @@ fn show(select: &mut Select, columns: &[Column]) -> Result<(), SqlError> {
                 position: None,
             });
         }
-        let shown_columns = columns.iter().filter(|c| !except.iter().any(|name| scope::same(name, &c.name)));
+        let shown_columns = columns.iter().filter(|c| with_hidden || !c.hidden);
+        let shown_columns = shown_columns.filter(|c| !except.iter().any(|name| scope::same(name, &c.name)));
         items.extend(shown_columns.map(|c| shown(&Ident::with_quote('"', &c.name), c.value.clone())));
     }
     select.projection = items;

@@ -25,6 +25,8 @@ pub(super) struct Column {
     pub(super) value: Expr,
     /// Whether several columns were merged into this one.
     pub(super) merged: bool,
+    /// Whether this is a [hidden column](super::hidden) of a table. One that a query around the table selects is not.
+    pub(super) hidden: bool,
 }
 
 impl Column {
@@ -207,10 +209,9 @@ impl Environment<'_> {
             }
             let is_asked =
                 name.is_none_or(|name| tables::visible_name(factor).is_some_and(|visible| visible.value == name.value));
-            // Other queries show no hidden column that they do not name.
-            if is_asked && matches!(factor, TableFactor::Table { .. }) && !self.is_expression(factor) {
-                let columns = self.factor(factor)?.into_iter().flatten().map(|column| column.name);
-                hidden.extend(columns.filter(|name| name.starts_with(HIDDEN_PREFIX)));
+            if is_asked {
+                let columns = self.factor(factor)?.into_iter().flatten();
+                hidden.extend(columns.filter(|column| column.hidden).map(|column| column.name));
             }
         }
         Ok(hidden)
@@ -293,9 +294,11 @@ impl Environment<'_> {
         let named: Vec<String> =
             alias.iter().flat_map(|a| &a.columns).map(|column| column.name.value.clone()).collect();
         let qualifier = qualifier(factor);
+        let is_table = matches!(factor, TableFactor::Table { .. }) && !self.is_expression(factor);
         Ok(names.map(|names| {
             let columns = renamed(names, &named).into_iter().map(|name| Column {
                 value: reference(&qualifier, &name),
+                hidden: is_table && name.starts_with(HIDDEN_PREFIX),
                 name,
                 merged: false,
             });
@@ -471,7 +474,7 @@ pub(super) fn merge(
             J::FullOuter(_) => call("coalesce", vec![l.value.clone(), r.value.clone()]),
             _ => l.value.clone(),
         };
-        columns.push(Column { name: l.name.clone(), value, merged: true });
+        columns.push(Column { name: l.name.clone(), value, merged: true, hidden: l.hidden && r.hidden });
     }
     match shown(operator) {
         Shown::Left => return Ok((pairs, left)),
