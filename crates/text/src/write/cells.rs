@@ -27,6 +27,11 @@ impl Cells {
         &self.bytes[start..self.ends[at]]
     }
 
+    /// Returns the bytes of the last cell; nothing if there is none.
+    pub(super) fn last(&self) -> &[u8] {
+        self.len().checked_sub(1).map_or(b"", |at| self.get(at))
+    }
+
     /// Appends a cell.
     #[inline]
     pub(super) fn push(&mut self, cell: &[u8]) {

@@ -30,12 +30,13 @@ use crate::hive::types::{StringKind, hive_type};
 /// - `skip.header.line.count` lines come first, the column names in the first of them, and empty lines for the footer.
 ///
 /// A value that would end its field or its row early is an error: a separator or line end in a table without escape, a
-/// line end in OpenCSVSerde, a character that `serialization.encoding` does not have.
+/// line end in OpenCSVSerde, a character that `serialization.encoding` does not have. So is a collection that would be
+/// another one after reading: `['']` and `[[]]`, which would be `[]`, and one with a single element that is written as
+/// the null sequence, such as `[NULL]`, which would be NULL.
 ///
-/// Hive text cannot express these values, so they differ after reading: collections with one element that is written as
-/// nothing or as the null sequence (`['']` becomes `[]`, `[NULL]` becomes NULL); text that equals a null sequence if no
-/// escape can help (`''` if the null sequence is empty); NULL in OpenCSVSerde (becomes `''`); timestamps beyond the
-/// year 9999; nanoseconds.
+/// Hive text cannot express these values, so they differ after reading: text that equals a null sequence if no escape
+/// can help (`''` if the null sequence is empty), and empty collections then; NULL in OpenCSVSerde (becomes `''`);
+/// timestamps beyond the year 9999; nanoseconds.
 #[derive(Debug)]
 pub struct HiveTextWriter<W: io::Write> {
     out: W,
@@ -237,6 +238,18 @@ impl<W: io::Write> HiveTextWriter<W> {
         }
     }
 
+    /// Checks that the text of a collection that is neither NULL nor empty reads back as one. `single`: whether it is an
+    /// array of one element, of which nothing would be an empty array.
+    fn reads_back(&self, text: &[u8], single: bool) -> Result<(), TextError> {
+        let what = match text {
+            b"" if single => "an ARRAY whose only element is written as nothing, which would be an empty ARRAY",
+            text if text == self.dialect.null_format.as_slice() => "a value that is written like NULL",
+            _ => return Ok(()),
+        };
+        let error = TextError::new(ErrorKind::BadValue, format!("cannot be written: Hive text has no form for {what}"));
+        Err(error.with_value(text).with_hint("store the table as PARQUET"))
+    }
+
     /// Makes the texts of a column or of the columns nested in it. `level`: index of the separator for an array at this
     /// level.
     fn cells(&self, array: &dyn Array, field: &Field, level: usize, out: &mut Cells) -> Result<(), TextError> {
@@ -261,6 +274,9 @@ impl<W: io::Write> HiveTextWriter<W> {
                             text.extend_from_slice(items.get(at));
                         }
                     });
+                    if array.is_valid(row) && end > start {
+                        self.reads_back(out.last(), end == start + 1)?;
+                    }
                     start = end;
                 }
                 Ok(())
@@ -289,6 +305,9 @@ impl<W: io::Write> HiveTextWriter<W> {
                             text.extend_from_slice(values.get(at));
                         }
                     });
+                    if array.is_valid(row) && end > start {
+                        self.reads_back(out.last(), false)?;
+                    }
                 }
                 Ok(())
             }
@@ -312,6 +331,9 @@ impl<W: io::Write> HiveTextWriter<W> {
                             text.extend_from_slice(cells.get(row));
                         }
                     });
+                    if array.is_valid(row) {
+                        self.reads_back(out.last(), false)?;
+                    }
                 }
                 Ok(())
             }

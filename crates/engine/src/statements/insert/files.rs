@@ -21,6 +21,7 @@ use dipper_exec::stored::{cast, check_width, misfit, twice};
 use dipper_lake::files::define::{self, FORMAT_TEXT};
 use dipper_lake::files::typed;
 use dipper_lake::sink::{MadeDirectories, NewFile, OutputFormat, Place, parquet_codec, publish_drawn, unique_suffix};
+use dipper_sql::charter::casts::FileCast;
 use dipper_sql::charter::session::VarValue;
 use dipper_sql::functions::LostValues;
 use dipper_sql::functions::datetime::Zone;
@@ -76,6 +77,8 @@ struct Target {
     file_schema: SchemaRef,
     /// The source of each column of the table: first the columns in the files, then the partition columns.
     sources: Vec<Source>,
+    /// The cuts of the columns that have lengths, such as `VARCHAR(3)`, in the order of `sources`.
+    cuts: Vec<Option<FileCast>>,
     /// Number of columns that the query must give.
     wanted: usize,
     /// Counts values that do not fit and become NULL; `None`: they are errors.
@@ -175,7 +178,11 @@ impl Target {
                 }
             }
         }
+        let cut =
+            |field: &FieldRef| Some(FileCast::new(field.data_type().clone(), field, None)).filter(FileCast::has_limits);
+        let cuts = file_schema.fields().iter().chain(partitions.columns()).map(cut).collect();
         Ok(Target {
+            cuts,
             partitions,
             format,
             file_schema,
@@ -197,7 +204,11 @@ impl Target {
         for (i, source) in self.sources.iter().enumerate() {
             let field = if i < own { &self.file_schema.fields()[i] } else { &self.partitions.columns()[i - own] };
             let array = match source {
-                Source::Query(at) => cast(batch.column(*at), field, self.lost.as_deref(), self.zone)?,
+                Source::Query(at) => {
+                    let stored = cast(batch.column(*at), field, self.lost.as_deref(), self.zone)?;
+                    // As Hive does: other readers of the file know nothing of the length.
+                    self.cuts[i].as_ref().map_or_else(|| Ok(Arc::clone(&stored)), |cut| cut.cast(&stored))?
+                }
                 Source::Constant(value) => value.to_array_of_size(rows)?,
                 Source::Null => new_null_array(field.data_type(), rows),
             };
