@@ -38,6 +38,15 @@ impl Change for Constants<'_> {
         Ok(())
     }
 
+    fn after_query(&mut self, query: &mut Query) -> Result<(), SqlError> {
+        let (limit, offset) = query.limit_clause.as_ref().map_or((None, None), |clause| match clause {
+            LimitClause::LimitOffset { limit, offset, .. } => (limit.as_ref(), offset.as_ref().map(|o| &o.value)),
+            LimitClause::OffsetCommaLimit { offset, limit } => (Some(limit), Some(offset)),
+        });
+        limit.map_or(Ok(()), |limit| whole_number(limit, "LIMIT"))?;
+        offset.map_or(Ok(()), |offset| whole_number(offset, "OFFSET"))
+    }
+
     fn select(&mut self, select: &mut Select) -> Result<(), SqlError> {
         for NamedWindowDefinition(_, window) in &mut select.named_window {
             if let NamedWindowExpr::WindowSpec(spec) = window {
@@ -181,6 +190,23 @@ impl Constants<'_> {
                 *expr = Expr::value(Value::Number(number.to_string(), false));
             }
         }
+    }
+}
+
+/// Checks that a literal of LIMIT or OFFSET is a whole number. Expressions are left to the planner.
+fn whole_number(expr: &Expr, clause: &str) -> Result<(), SqlError> {
+    let is_whole = match expr {
+        Expr::Nested(inner) => return whole_number(inner, clause),
+        Expr::Value(value) => match &value.value {
+            Value::Number(digits, _) => digits.bytes().all(|b| b.is_ascii_digit()),
+            other => matches!(other, Value::Null | Value::Placeholder(_)),
+        },
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => !matches!(&**expr, Expr::Value(_)),
+        _ => true,
+    };
+    match is_whole {
+        true => Ok(()),
+        false => Err(SqlError::syntax(format!("{clause} takes a whole number from 0, not {expr}"), None)),
     }
 }
 

@@ -16,6 +16,7 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::expr::WindowFunction;
 use datafusion::logical_expr::{Expr, ExprSchemable, WindowFrameBound, WindowFrameUnits};
+use datafusion::physical_planner::is_window_frame_bound_valid;
 
 use super::terms::cast_to;
 use crate::class::DATETIME;
@@ -32,8 +33,8 @@ const DIGITS_OF_128_BITS: usize = DECIMAL128_MAX_PRECISION as usize - 1;
 /// Gives the RANGE frame of a window function bounds of a type that holds them.
 ///
 /// # Errors
-/// `Plan` if the key's type has no distances, if a distance is not written in the form that the type needs, or if a
-/// distance has too many digits.
+/// `Plan` if the key's type has no distances, if a distance is not written in the form that the type needs or has too
+/// many digits, or if the frame ends before it begins.
 pub(super) fn with_exact_bounds(mut function: Box<WindowFunction>, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let frame = &function.params.window_frame;
     let distances = [&frame.start_bound, &frame.end_bound].into_iter().filter_map(distance).map(String::from);
@@ -74,11 +75,16 @@ pub(super) fn with_exact_bounds(mut function: Box<WindowFunction>, schema: &DFSc
         key.expr = cast_to(std::mem::take(&mut key.expr), wide, schema);
     }
     let frame = &mut function.params.window_frame;
+    let written = [words(&frame.start_bound), words(&frame.end_bound)];
     for bound in [&mut frame.start_bound, &mut frame.end_bound] {
         let value = distance(bound).map(&exact.bound).transpose()?.flatten();
         if let (Some(value), WindowFrameBound::Preceding(own) | WindowFrameBound::Following(own)) = (value, bound) {
             *own = value;
         }
+    }
+    if !is_window_frame_bound_valid(frame) {
+        let [start, end] = written;
+        return plan_err!("the frame BETWEEN {start} AND {end} ends before it begins");
     }
     Ok(Transformed::yes(Expr::WindowFunction(function)))
 }
@@ -112,6 +118,21 @@ fn distance(bound: &WindowFrameBound) -> Option<&str> {
         WindowFrameBound::Preceding(ScalarValue::Utf8(Some(text)))
         | WindowFrameBound::Following(ScalarValue::Utf8(Some(text))) => Some(text),
         _ => None,
+    }
+}
+
+/// Returns a bound as a statement has it.
+fn words(bound: &WindowFrameBound) -> String {
+    let distance = |value: &ScalarValue| match value {
+        ScalarValue::Utf8(Some(text)) if text.parse::<f64>().is_err() => format!("INTERVAL {text}"),
+        ScalarValue::Utf8(Some(text)) => text.clone(),
+        other if other.is_null() => "UNBOUNDED".into(),
+        other => other.to_string(),
+    };
+    match bound {
+        WindowFrameBound::Preceding(value) => format!("{} PRECEDING", distance(value)),
+        WindowFrameBound::CurrentRow => "CURRENT ROW".into(),
+        WindowFrameBound::Following(value) => format!("{} FOLLOWING", distance(value)),
     }
 }
 
