@@ -4,7 +4,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::Statistics;
@@ -20,6 +20,7 @@ use dipper_exec::scan::{Conversion, ParquetScanExec, ParquetScanFile, ParquetSca
 use dipper_iceberg::reshape;
 use dipper_node::error::{EngineError, ErrorKind, Result};
 use dipper_node::files::{FileAccess, FileEntry};
+use dipper_sql::charter::DIGITS_KEY;
 use dipper_sql::functions::datetime::Zone;
 use dipper_store::segment::{Fetcher, ForeignFile, ForeignSchema, ObjectReader, Readers, ScanIo};
 use dipper_text::infer::unique;
@@ -92,7 +93,7 @@ impl ParquetTable {
         let names = unique(found.iter().map(|f| f.name().clone()));
         let instants: Vec<&String> =
             names.iter().zip(&found).filter(|(_, f)| is_instant(f)).map(|(name, _)| name).collect();
-        let spelled: Fields = found.iter().map(in_utc).collect();
+        let spelled: Fields = found.iter().map(in_utc).map(with_digits).collect();
         let named = |(field, name): (&FieldRef, &String)| Arc::new(field.as_ref().clone().with_name(name));
         let named = spelled.iter().zip(&names).map(named).collect();
         by_the_clock(context, over(files, spelled, named), |f| instants.contains(&f.name()))
@@ -171,6 +172,27 @@ fn in_utc(field: &FieldRef) -> FieldRef {
         }
         _ => Arc::clone(field),
     }
+}
+
+/// Adds the digits that the unit of a column's times means: those of its type are shown, as of a column that declares
+/// them. Times in microseconds and finer stay open: they show a fraction where they have one.
+fn with_digits(field: FieldRef) -> FieldRef {
+    fn is_coarse(t: &DataType) -> bool {
+        match t {
+            DataType::Timestamp(TimeUnit::Second | TimeUnit::Millisecond, _) | DataType::Time32(_) => true,
+            DataType::List(item)
+            | DataType::LargeList(item)
+            | DataType::FixedSizeList(item, _)
+            | DataType::Map(item, _) => is_coarse(item.data_type()),
+            DataType::Struct(fields) => fields.iter().any(|field| is_coarse(field.data_type())),
+            _ => false,
+        }
+    }
+    if !is_coarse(field.data_type()) {
+        return field;
+    }
+    let digits = [(DIGITS_KEY.to_string(), type_text(&field))];
+    Arc::new(field.as_ref().clone().with_metadata(digits.into()))
 }
 
 /// Returns the number of the object store that holds a file; `None` for local files.
