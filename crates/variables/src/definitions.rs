@@ -152,8 +152,8 @@ const ACTING: &[Definition] = &[
         "sql_mode",
         "ONLY_FULL_GROUP_BY",
         SqlMode,
-        "ANSI_QUOTES, PIPES_AS_CONCAT and NO_BACKSLASH_ESCAPES change how text reads; without ONLY_FULL_GROUP_BY a column \
-         that is no key of GROUP BY is that of any row",
+        "ANSI_QUOTES, PIPES_AS_CONCAT, NO_BACKSLASH_ESCAPES and HIGH_NOT_PRECEDENCE change how text reads; without \
+         ONLY_FULL_GROUP_BY a column that is no key of GROUP BY is that of any row",
     ),
     acts(
         "populate_datacache_mode",

@@ -249,6 +249,25 @@ impl Dialect for DipperDialect {
                 parser.advance_token();
                 Some(parser.parse_subexpr(SIGN).map(|expr| Expr::UnaryOp { op, expr: Box::new(expr) }))
             }
+            // `sqlparser` lets it apply to comparisons as well, as NOT does.
+            Token::ExclamationMark => {
+                parser.advance_token();
+                Some(
+                    parser
+                        .parse_subexpr(SIGN)
+                        .map(|expr| Expr::UnaryOp { op: UnaryOperator::BangNot, expr: Box::new(expr) }),
+                )
+            }
+            // The parentheses are those with which the expression is printed, for a definition that is read later.
+            Token::Word(w)
+                if w.keyword == Keyword::NOT && self.options.high_not_precedence && !is_word(next, "EXISTS") =>
+            {
+                parser.advance_token();
+                Some(parser.parse_subexpr(SIGN).map(|expr| {
+                    let not = Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(expr) };
+                    Expr::Nested(Box::new(not))
+                }))
+            }
             token if is_word(token, "CHAR") && *next == Token::LParen => Some(parse_char(parser)),
             // The key of ENCRYPTKEY.
             token

@@ -30,6 +30,7 @@ mod session;
 mod show;
 mod show_words;
 mod table;
+mod tables;
 mod types;
 mod unescape;
 mod versions;
@@ -71,6 +72,8 @@ pub struct ParseOptions {
     pub pipes_as_concat: bool,
     /// NO_BACKSLASH_ESCAPES: a backslash in a string is an ordinary character.
     pub no_backslash_escapes: bool,
+    /// HIGH_NOT_PRECEDENCE: NOT binds like `!`, as it did in MySQL 4: `NOT a BETWEEN b AND c` is `(NOT a) BETWEEN ..`.
+    pub high_not_precedence: bool,
 }
 
 impl ParseOptions {
@@ -83,6 +86,7 @@ impl ParseOptions {
             ansi_quotes: ansi || has(&["ANSI_QUOTES"]),
             pipes_as_concat: ansi || has(&["PIPES_AS_CONCAT"]),
             no_backslash_escapes: has(&["NO_BACKSLASH_ESCAPES"]),
+            high_not_precedence: has(&["HIGH_NOT_PRECEDENCE"]),
         }
     }
 }
@@ -284,6 +288,7 @@ fn tokenize(dialect: &DipperDialect, source: Source<'_>) -> Result<Tokens, SqlEr
     hints::in_words_of_the_parser(source, &mut tokens, &mut ranges)?;
     share_locks(&mut tokens, &mut ranges);
     named_rows::as_selects(&mut tokens, &mut ranges);
+    tables::as_selects(&mut tokens, &mut ranges);
     lateral::views_before_joins(&mut tokens, &mut ranges);
     bits(&mut tokens);
     tops(&mut tokens);

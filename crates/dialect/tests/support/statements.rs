@@ -19,6 +19,7 @@ pub fn read(bytes: &[u8]) {
         ansi_quotes: choice & 1 != 0,
         pipes_as_concat: choice & 2 != 0,
         no_backslash_escapes: choice & 4 != 0,
+        high_not_precedence: choice & 8 != 0,
     };
     // Types and expressions are read from texts of their own as well: those of catalogs and of Stream Load.
     if let Ok(data_type) = parse_type(text) {

@@ -198,16 +198,10 @@ impl PointStatement {
 
 /// Appends the prefix of the text under which a statement is remembered: everything that affects how its text is read.
 fn key(session_database: Option<&str>, options: &dipper_dialect::parser::ParseOptions, out: &mut String) {
-    out.push(match (options.ansi_quotes, options.no_backslash_escapes, options.pipes_as_concat) {
-        (false, false, false) => '0',
-        (true, false, false) => '1',
-        (false, true, false) => '2',
-        (true, true, false) => '3',
-        (false, false, true) => '4',
-        (true, false, true) => '5',
-        (false, true, true) => '6',
-        (true, true, true) => '7',
-    });
+    let flags =
+        [options.ansi_quotes, options.no_backslash_escapes, options.pipes_as_concat, options.high_not_precedence];
+    let bits = flags.iter().rev().fold(0, |bits, on| bits << 1 | u8::from(*on));
+    out.push(char::from(b'0' + bits));
     out.push_str(session_database.unwrap_or_default());
     out.push('\0');
 }
