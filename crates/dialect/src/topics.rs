@@ -179,6 +179,7 @@ fn topic_of_access(statement: &AccessStatement) -> &'static str {
         AccessStatement::CreateUser(_) => "CREATE USER",
         AccessStatement::AlterUser(_) => "ALTER USER",
         AccessStatement::DropUser { .. } => "DROP USER",
+        AccessStatement::RenameUser(_) => "RENAME USER",
         AccessStatement::CreateRole { .. } => "CREATE ROLE",
         AccessStatement::AlterRole { .. } => "ALTER ROLE",
         AccessStatement::DropRole { .. } => "DROP ROLE",

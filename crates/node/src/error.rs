@@ -317,9 +317,10 @@ impl From<CatalogError> for EngineError {
 /// Converts errors of users and grants, with MySQL's codes for them.
 fn from_access(e: AccessError) -> EngineError {
     let (kind, code, sqlstate) = match &e {
-        AccessError::UserExists { .. } | AccessError::RoleExists { .. } | AccessError::NoUser { .. } => {
-            (ErrorKind::Invalid, 1396, "HY000")
-        }
+        AccessError::UserExists { .. }
+        | AccessError::UserInTheWay { .. }
+        | AccessError::RoleExists { .. }
+        | AccessError::NoUser { .. } => (ErrorKind::Invalid, 1396, "HY000"),
         AccessError::Fixed { .. } => (ErrorKind::Denied, 1396, "HY000"),
         AccessError::GrantToNobody { .. } => (ErrorKind::Invalid, 1410, "42000"),
         AccessError::NoGrant { .. } => (ErrorKind::Invalid, 1141, "42000"),

@@ -253,6 +253,23 @@ pub(super) fn drop_user(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     done(AccessStatement::DropUser { users: users(c)?, if_exists })
 }
 
+/// Reads the rest of RENAME USER.
+pub(super) fn rename_user(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    let mut pairs = Vec::new();
+    loop {
+        let from = user(c)?;
+        c.expect(&["TO"])?;
+        let to = user(c)?;
+        if to == UserName::Current {
+            return Err(c.expected("the new name of the user before this"));
+        }
+        pairs.push((from, to));
+        if !c.accept_token(&Token::Comma) {
+            return done(AccessStatement::RenameUser(pairs));
+        }
+    }
+}
+
 /// Reads the rest of CREATE ROLE.
 pub(super) fn create_role(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let if_not_exists = c.if_not_exists();

@@ -4,7 +4,7 @@ use sqlparser::tokenizer::Token;
 
 use super::cursor::Cursor;
 use crate::error::SqlError;
-use crate::statement::{CatalogAlteration, DatabaseAlteration, Statement};
+use crate::statement::{CatalogAlteration, DatabaseAlteration, Properties, Statement};
 
 /// Reads `[IF NOT EXISTS] name [COMMENT ..] PROPERTIES (..)`, after `CREATE [EXTERNAL] CATALOG`.
 pub(super) fn create(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
@@ -39,6 +39,10 @@ pub(super) fn alter(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
 /// Reads the rest of ALTER DATABASE. A quota becomes a property of that name, with its value as written.
 pub(super) fn alter_database(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let name = c.name()?;
+    let charset = charset(c)?;
+    if !charset.is_empty() {
+        return Ok(Statement::AlterDatabase { name, change: DatabaseAlteration::SetProperties(charset) });
+    }
     let change = if c.accept_word("RENAME") {
         c.accept_word("TO");
         DatabaseAlteration::Rename(c.ident()?)
@@ -57,9 +61,33 @@ pub(super) fn alter_database(c: &mut Cursor<'_>) -> Result<Statement, SqlError> 
         let key = format!("{}_quota", what.to_ascii_lowercase());
         DatabaseAlteration::SetProperties(vec![(key, quota(c, what == "DATA")?)])
     } else {
-        return Err(c.expected("RENAME, SET PROPERTIES or SET ... QUOTA"));
+        return Err(c.expected("RENAME, SET PROPERTIES, SET ... QUOTA or CHARACTER SET"));
     };
     Ok(Statement::AlterDatabase { name, change })
+}
+
+/// Reads `[DEFAULT] CHARACTER SET [=] name` and `COLLATE [=] name` as the properties that CREATE DATABASE makes of them.
+/// Text is always UTF-8: other character sets are refused.
+fn charset(c: &mut Cursor<'_>) -> Result<Properties, SqlError> {
+    let mut properties = Properties::new();
+    loop {
+        c.accept_word("DEFAULT");
+        let key = if c.accept(&["CHARACTER", "SET"]) || c.accept(&["CHAR", "SET"]) || c.accept_word("CHARSET") {
+            "charset"
+        } else if c.accept_word("COLLATE") {
+            "collate"
+        } else {
+            return Ok(properties);
+        };
+        c.accept_token(&Token::Eq);
+        let at = c.index();
+        let value = if c.at_string() { c.string()? } else { c.ident()? };
+        if !value.to_ascii_lowercase().starts_with("utf8") {
+            c.seek(at);
+            return Err(c.unsupported(&format!("{value} is not supported: text is UTF-8 in every database")));
+        }
+        properties.push((key.to_string(), value));
+    }
 }
 
 /// Reads the rest of a statement as a number; a number of bytes may have a unit: `10T` is one token, `10 T` are two.

@@ -454,11 +454,14 @@ fn refresh_of_view(c: &mut Cursor<'_>) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// Reads `RENAME TABLE a TO b[, c TO d]`.
+/// Reads `RENAME TABLE a TO b[, c TO d]`, and RENAME USER.
 pub(super) fn rename(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["RENAME"])?;
+    if c.accept_word("USER") {
+        return access::rename_user(c);
+    }
     if c.accept_any(&["TABLE", "TABLES"]).is_none() {
-        return Err(c.expected("TABLE"));
+        return Err(c.expected("TABLE or USER"));
     }
     let mut pairs = Vec::new();
     loop {

@@ -137,6 +137,8 @@ pub enum AccessStatement {
         /// Whether IF EXISTS was written.
         if_exists: bool,
     },
+    /// `RENAME USER a TO b, ...`.
+    RenameUser(Vec<(UserName, UserName)>),
     /// CREATE ROLE.
     CreateRole {
         /// The roles.

@@ -1,6 +1,7 @@
 //! The statements: [`run`] dispatches each kind to the function that executes it.
 
 mod access;
+mod assigned;
 mod catalogs;
 mod ddl;
 mod describe;
@@ -133,9 +134,10 @@ async fn run_statement(
     }
     match statement {
         Statement::Query(q) => {
-            let (rows, warnings) = match found_rows::is_asked(q) {
-                true => found_rows::select(session, q, &params).await?,
-                false => {
+            let (rows, warnings) = match (found_rows::is_asked(q), assigned::taken_out(q)?) {
+                (_, Some((values, names))) => assigned::select(session, &values, names, params).await?,
+                (true, None) => found_rows::select(session, q, &params).await?,
+                (false, None) => {
                     if let Some(rows) = session.look_up(q, &params).await? {
                         return Ok(Outcome::Rows(rows));
                     }

@@ -82,6 +82,27 @@ pub(super) async fn set(session: &mut Session, assignments: &[Assignment]) -> Re
     Ok(Outcome::ok())
 }
 
+/// Sets user variables, whose names are in lower case.
+///
+/// # Errors
+/// `Resources` if the session would have too many of them, or there is no memory for them. None is set then.
+pub(super) fn keep(session: &mut Session, values: Vec<(String, ScalarValue)>) -> Result<()> {
+    let new: HashMap<&String, &ScalarValue> = values.iter().map(|(name, value)| (name, value)).collect();
+    let kept = session.user_variables.iter().filter(|(name, _)| !new.contains_key(name));
+    let all = kept.chain(new.iter().map(|(name, value)| (*name, *value)));
+    let (count, bytes) = all.fold((0, 0), |(count, bytes), (n, v)| (count + 1, bytes + n.len() + v.size()));
+    if count > USER_VARIABLES_MAX {
+        return Err(too_many(&values[0].0));
+    }
+    session.hold_variables(bytes)?;
+    session.user_variables.extend(values);
+    Ok(())
+}
+
+fn too_many(name: &str) -> EngineError {
+    EngineError::new(ErrorKind::Resources, format!("@{name}: a session may have {USER_VARIABLES_MAX} user variables"))
+}
+
 /// Runs UNSET VARIABLE: sets one variable, or all that this session has set, back to the default.
 pub(super) async fn unset(session: &mut Session, scope: Scope, name: Option<&str>) -> Result<Outcome> {
     let names = match name {
@@ -130,10 +151,7 @@ impl Pending {
                 };
                 let known = session.user_variables.contains_key(&name);
                 if !known && session.user_variables.len() + self.user.len() >= USER_VARIABLES_MAX {
-                    return Err(EngineError::new(
-                        ErrorKind::Resources,
-                        format!("@{name}: a session may have {USER_VARIABLES_MAX} user variables"),
-                    ));
+                    return Err(too_many(&name));
                 }
                 self.user.push((name, value));
                 Ok(())

@@ -180,7 +180,8 @@ impl Rewriter {
         *expr = match taken {
             Expr::Value(value) => literal(value),
             Expr::BinaryOp { op: BinaryOperator::Assignment, .. } => {
-                let what = "@variable := value in a query is not supported: SET @variable = (SELECT ...) sets one";
+                let what =
+                    "@variable := value is for items of a SELECT without FROM: SET @variable = (SELECT ...) sets one";
                 return Err(SqlError::unsupported(what, None));
             }
             Expr::Between { expr, negated, low, high } => {
@@ -261,6 +262,11 @@ impl Rewriter {
             Expr::Collate { expr, .. } => *expr,
             Expr::Prefixed { value, .. } => *value,
             Expr::Interval(interval) => self.interval(interval),
+            Expr::Function(function) if function_name(&function).is_some_and(|name| name == "benchmark") => {
+                let what = "BENCHMARK is not supported: constants are evaluated once; measure the expression over rows, \
+                            as in SELECT count(md5(number)) FROM numbers('number' = '1000000')";
+                return Err(SqlError::unsupported(what, None));
+            }
             Expr::Function(function) => self.function(function),
             Expr::CompoundFieldAccess { root, access_chain } => fields(*root, access_chain),
             // The planner plans the elements of a literal without the parameters of a lambda and without outer queries.

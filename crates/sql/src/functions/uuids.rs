@@ -1,9 +1,12 @@
 //! UUIDs. As a LARGEINT, their 16 bytes begin with the lowest one.
 
 use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, UInt64Array};
+use arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::logical_expr::Volatility;
 use rand::Rng;
@@ -49,9 +52,24 @@ pub const DEFS: &[Def] = &[
         large(a, |i| Ok(Some(values[i])))
     })
     .with_volatility(Volatility::Volatile),
+    def("uuid_short", &[], (0, 0), Ret::By(|_| Ok(DataType::UInt64)), |a| {
+        let first = short(a.rows as u64);
+        Ok(Arc::new(UInt64Array::from_iter_values((0..a.rows as u64).map(|i| first.wrapping_add(i)))))
+    })
+    .with_volatility(Volatility::Volatile),
 ];
 
 const LARGE: Ret = Ret::By(|_| Ok(LARGEINT));
+
+/// Takes `count` numbers for UUID_SHORT, and returns the first. As in MySQL they are the number of the server, which is
+/// 1, the second in which this process took the first of them, and a counter: 8, 32 and 24 bits.
+fn short(count: u64) -> u64 {
+    static NEXT: LazyLock<AtomicU64> = LazyLock::new(|| {
+        let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        AtomicU64::new(1 << 56 | (seconds & 0xffff_ffff) << 24)
+    });
+    NEXT.fetch_add(count, Ordering::Relaxed)
+}
 
 /// The number of characters of a UUID.
 const WITH_HYPHENS: usize = 36;

@@ -48,6 +48,16 @@ pub(super) async fn run(session: &mut Session, statement: &AccessStatement) -> R
             }
             changes
         }
+        AccessStatement::RenameUser(pairs) => {
+            actor.need(Privileges::CREATE_USER)?;
+            let mut changes = Vec::new();
+            for (from, to) in pairs {
+                let ((name, host), (to_name, to_host)) = (actor.resolve(session, from), actor.resolve(session, to));
+                actor.may_manage(&name, &host)?;
+                changes.push(AccessChange::RenameUser { name, host, to_name, to_host });
+            }
+            changes
+        }
         AccessStatement::CreateRole { names, if_not_exists, comment } => {
             actor.need(Privileges::CREATE_USER)?;
             let create = |name: &String| AccessChange::CreateRole {

@@ -107,6 +107,17 @@ pub enum AccessChange {
         #[serde(default)]
         if_exists: bool,
     },
+    /// RENAME USER: an account with another name or pattern of hosts.
+    RenameUser {
+        /// Name.
+        name: String,
+        /// Pattern of hosts.
+        host: String,
+        /// New name.
+        to_name: String,
+        /// New pattern of hosts.
+        to_host: String,
+    },
     /// CREATE ROLE.
     CreateRole {
         /// Name.
@@ -187,6 +198,14 @@ pub enum AccessError {
     UserExists {
         /// The account.
         user: String,
+    },
+    /// RENAME USER to a name that a user has.
+    #[error("Operation RENAME USER failed for {user}: there is a user {to} already")]
+    UserInTheWay {
+        /// The account.
+        user: String,
+        /// The account of the new name.
+        to: String,
     },
     /// A statement about a user that does not exist.
     #[error("Operation {operation} failed for {user}: there is no such user")]
@@ -340,6 +359,30 @@ impl Accounts {
                 if !self.has_name(name) {
                     self.properties.remove(name);
                 }
+                Ok(true)
+            }
+            AccessChange::RenameUser { name, host, to_name, to_host } => {
+                if [ROOT, ADMIN].contains(&name.as_str()) && host == ANY_HOST {
+                    return Err(AccessError::Fixed { operation: "RENAME USER", what: account(name, host) });
+                }
+                check_name("user name", to_name)?;
+                check_host(to_host)?;
+                let Some(mut user) = self.users.remove(&(name.clone(), host.clone())) else {
+                    return Err(AccessError::NoUser { operation: "RENAME USER", user: account(name, host) });
+                };
+                if self.user(to_name, to_host).is_some() {
+                    return Err(AccessError::UserInTheWay { user: account(name, host), to: account(to_name, to_host) });
+                }
+                // Properties are those of all accounts of a name.
+                if !self.has_name(name)
+                    && let Some(properties) = self.properties.remove(name)
+                    && !self.has_name(to_name)
+                {
+                    self.properties.insert(to_name.clone(), properties);
+                }
+                let renamed = Arc::make_mut(&mut user);
+                (renamed.name, renamed.host) = (to_name.clone(), to_host.clone());
+                self.users.insert((to_name.clone(), to_host.clone()), user);
                 Ok(true)
             }
             AccessChange::CreateRole { name, comment, if_not_exists } => {

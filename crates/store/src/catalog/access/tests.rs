@@ -72,6 +72,34 @@ fn users_come_and_go() {
 }
 
 #[test]
+fn a_renamed_user_keeps_what_it_has() {
+    let mut accounts = Accounts::default();
+    apply(&mut accounts, create("u", "%"));
+    apply(&mut accounts, create("v", "%"));
+    let grant = AccessChange::Grant { to: user("u"), scope: Scope::Global, privileges: Privileges::SELECT };
+    assert_eq!(apply(&mut accounts, grant), "true");
+    let properties = [("max_user_connections".to_string(), Some("7".to_string()))].into();
+    assert_eq!(apply(&mut accounts, AccessChange::SetProperties { user: "u".into(), properties }), "true");
+    let before = accounts.user("u", "%").unwrap().clone();
+    let rename = |from: &str, to: &str, host: &str| AccessChange::RenameUser {
+        name: from.into(),
+        host: "%".into(),
+        to_name: to.into(),
+        to_host: host.into(),
+    };
+    assert!(apply(&mut accounts.clone(), rename("u", "v", "%")).contains("there is a user 'v'@'%' already"));
+    assert!(apply(&mut accounts.clone(), rename("x", "y", "%")).contains("there is no such user"));
+    assert!(apply(&mut accounts.clone(), rename("root", "y", "%")).contains("always there"));
+    assert!(apply(&mut accounts.clone(), rename("u", "y", "example.org")).contains("host names"));
+    assert_eq!(apply(&mut accounts, rename("u", "w", "10.%")), "true");
+    assert!(accounts.user("u", "%").is_none());
+    let after = accounts.user("w", "10.%").unwrap();
+    assert_eq!((after.id, &after.grants, &after.password), (before.id, &before.grants, &before.password));
+    assert!(accounts.properties("u").is_none());
+    assert_eq!(accounts.properties("w").unwrap().get("max_user_connections").map(String::as_str), Some("7"));
+}
+
+#[test]
 fn roles_and_grants_add_up() {
     let mut accounts = Accounts::default();
     apply(&mut accounts, create("u", "%"));
