@@ -112,9 +112,10 @@ fn golden_cases_survive() {
     }
     assert!(differ.is_empty(), "{} differ:\n{}", differ.len(), differ.join("\n"));
     // Refusals are rare and say what is wrong.
-    assert!(same > 450, "{same} survive, refused:\n{}", refused.join("\n"));
+    assert!(same > 440, "{same} survive, refused:\n{}", refused.join("\n"));
     for error in &refused {
-        assert!(error.contains("cannot be written: it holds") || error.contains("field delimiter"), "{error}");
+        let reasons = ["cannot be written: it holds", "field delimiter", "Hive text has no form for"];
+        assert!(reasons.iter().any(|reason| error.contains(reason)), "{error}");
     }
 }
 
@@ -191,6 +192,20 @@ fn what_cannot_be_written_is_an_error() {
     ] {
         let error = write(&dialect, &strings(&[value])).unwrap_err();
         assert!(error.replace("; give", ", give").contains(message), "{error}");
+    }
+}
+
+#[test]
+fn collections_that_read_back_as_others_are_errors() {
+    for (data_type, value, message) in [
+        ("array<string>", serde_json::json!([""]), "which would be an empty ARRAY"),
+        ("array<string>", serde_json::json!([null]), "a value that is written like NULL"),
+    ] {
+        let field = parse_type("c", data_type).unwrap();
+        let column = array(&field, &[value]);
+        let batch = RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![column]).unwrap();
+        let error = write(&HiveDialect::default(), &batch).unwrap_err();
+        assert!(error.contains(message), "{error}");
     }
 }
 
