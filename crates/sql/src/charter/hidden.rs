@@ -27,12 +27,17 @@ pub fn may_name_one(text: &str) -> bool {
 /// # Errors
 /// The error of a table that cannot be read.
 pub(super) fn leave_out(query: &mut Query, ansi_quotes: bool, context: &Context<'_>) -> Result<(), SqlError> {
-    let shows = context.variables.system(None, "show_hidden_columns");
-    if shows.is_some_and(|value| !matches!(value, VarValue::Int(0) | VarValue::Null)) {
+    if are_shown(context) {
         return Ok(());
     }
     let environment = Environment::of(query, ansi_quotes, context);
     walk::change(query, &mut Wildcards { environment, named: 0 })
+}
+
+/// Whether the session shows hidden columns.
+pub(super) fn are_shown(context: &Context<'_>) -> bool {
+    let shows = context.variables.system(None, "show_hidden_columns");
+    shows.is_some_and(|value| !matches!(value, VarValue::Int(0) | VarValue::Null))
 }
 
 struct Wildcards<'a> {

@@ -12,7 +12,7 @@ use sqlparser::ast::{
     SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins,
 };
 
-use super::hidden::HIDDEN_PREFIX;
+use super::hidden::{self, HIDDEN_PREFIX};
 use super::names::{own_name, visible};
 use super::session::{Context, Schemas, TableRef};
 use super::tables;
@@ -47,6 +47,8 @@ pub(super) type Columns = Option<Vec<Column>>;
 pub(super) struct Environment<'a> {
     schemas: &'a dyn Schemas,
     ansi_quotes: bool,
+    /// Whether `*` shows hidden columns.
+    shows_hidden: bool,
     /// All names of common table expressions in the statement.
     ctes: HashSet<String>,
     /// The common table expressions that are visible here, innermost last, with their columns.
@@ -70,7 +72,9 @@ impl<'a> Environment<'a> {
     /// Creates the environment of a whole statement.
     pub(super) fn of(query: &Query, ansi_quotes: bool, context: &Context<'a>) -> Environment<'a> {
         let ctes = tables::cte_names(query);
-        Environment { schemas: context.schemas, ansi_quotes, ctes, visible: Vec::new(), frames: Vec::new() }
+        let shows_hidden = hidden::are_shown(context);
+        let (visible, frames) = (Vec::new(), Vec::new());
+        Environment { schemas: context.schemas, ansi_quotes, shows_hidden, ctes, visible, frames }
     }
 }
 
@@ -160,7 +164,8 @@ impl Environment<'_> {
                 SelectItem::Wildcard(options) => {
                     let except = excepted(options);
                     let Some(columns) = self.from(&select.from)? else { return Ok(None) };
-                    let shown = columns.into_iter().filter(|column| !except.iter().any(|name| column.is(name)));
+                    let shown = columns.into_iter().filter(|column| self.shows_hidden || !column.hidden);
+                    let shown = shown.filter(|column| !except.iter().any(|name| column.is(name)));
                     names.extend(shown.map(|column| column.name));
                 }
                 SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(table), options) => {
@@ -227,7 +232,7 @@ impl Environment<'_> {
         }
     }
 
-    /// Returns the columns of the table of FROM with this qualifier.
+    /// Returns the columns that `t.*` shows of the table of FROM with this qualifier.
     fn qualified(&mut self, from: &[TableWithJoins], table: &ObjectName) -> Result<Option<Vec<String>>, SqlError> {
         let Some(name) = table.0.last().and_then(|part| part.as_ident()) else { return Ok(None) };
         let mut open: Vec<&TableFactor> = Vec::new();
@@ -236,7 +241,11 @@ impl Environment<'_> {
             match factor {
                 TableFactor::NestedJoin { table_with_joins, alias: None } => push_factors(table_with_joins, &mut open),
                 _ if tables::visible_name(factor).is_some_and(|visible| visible.value == name.value) => {
-                    return self.factor(factor).map(|columns| columns.map(names_of));
+                    let mut columns = self.factor(factor)?;
+                    if let Some(columns) = &mut columns {
+                        columns.retain(|column| self.shows_hidden || !column.hidden);
+                    }
+                    return Ok(columns.map(names_of));
                 }
                 _ => {}
             }
