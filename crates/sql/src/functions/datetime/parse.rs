@@ -104,7 +104,7 @@ pub fn read(s: &[u8]) -> Option<Written> {
     if let Some(p) = plain_parts(s) {
         return Written::plain(p, s.len() == 10);
     }
-    let (_, run) = digits(s, usize::MAX);
+    let run = s.iter().take_while(|b| b.is_ascii_digit()).count();
     let separated = s.get(run).is_some_and(u8::is_ascii_punctuation) && run <= 4;
     if !separated {
         return read_compact(s, run);
