@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, RecordBatch, StringArray};
-use arrow::compute::{CastOptions, cast_with_options};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, FieldRef, Schema};
 use datafusion::catalog::Session;
 use datafusion::common::{DFSchema, ScalarValue};
@@ -15,6 +14,7 @@ use dipper_node::error::{EngineError, Result};
 use dipper_node::files::partitions::{self, PartitionDir};
 use dipper_node::files::remote::PartitionFiles;
 use dipper_node::files::{FileAccess, FileEntry, walk};
+use dipper_sql::charter::casts::FileCast;
 
 /// The location of a table's files.
 #[derive(Debug, Clone)]
@@ -132,15 +132,16 @@ impl FileSet {
     }
 }
 
-/// Converts raw directory values to the columns' types. A value that cannot be converted becomes NULL, as in Hive.
+/// Converts raw directory values to the columns' types, as CAST does. A value that cannot be converted becomes NULL, as
+/// in Hive.
 pub fn typed(columns: &[FieldRef], values: &[Option<String>]) -> Result<Vec<ScalarValue>> {
     columns
         .iter()
         .zip(values)
         .map(|(column, value)| {
-            let text = StringArray::from(vec![value.as_deref()]);
-            let options = CastOptions { safe: true, ..Default::default() };
-            let array = cast_with_options(&text, column.data_type(), &options)
+            let text: ArrayRef = Arc::new(StringArray::from(vec![value.as_deref()]));
+            let array = FileCast::new(column.data_type().clone(), column, None)
+                .cast(&text)
                 .map_err(|e| EngineError::invalid(format!("partition column {}: {e}", column.name())))?;
             Ok(ScalarValue::try_from_array(&array, 0)?)
         })
