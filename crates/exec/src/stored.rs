@@ -8,7 +8,7 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use dipper_base::types::SqlType;
 use dipper_node::error::{EngineError, ErrorKind, Result};
-use dipper_sql::charter::casts::{cast_values_in, json_values, loses_fields};
+use dipper_sql::charter::casts::{cast_values_in, json_values, loses_fields, texts_of};
 use dipper_sql::charter::{TYPE_KEY, apart, datetime};
 use dipper_sql::functions::datetime::Zone;
 use dipper_sql::functions::{JSON, LostValues, is_bytes};
@@ -48,6 +48,14 @@ pub fn cast(array: &ArrayRef, field: &Field, lost: Option<&LostValues>, session:
         converted.push(stored);
     }
     if let Some((row, part)) = first {
+        let is_time = matches!(part.data_type(), DataType::Time32(_) | DataType::Time64(_));
+        if is_time && matches!(field.data_type(), DataType::Timestamp(..) | DataType::Date32) {
+            let given = texts_of(part, None)?;
+            let given = arrow::util::display::array_value_to_string(&given, row).unwrap_or_default();
+            let what =
+                format!("{}: a TIME has no day; CAST(.. AS DATETIME) gives it today's", incorrect(field, &given));
+            return Err(EngineError::of(ErrorKind::BadValue, Misfit { what }));
+        }
         return Err(misfit(field, &arrow::util::display::array_value_to_string(part, row).unwrap_or_default()));
     }
     if let [only] = converted.as_slice() {
