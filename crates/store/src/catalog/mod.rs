@@ -47,8 +47,8 @@ impl State for CatalogState {
     type Part = ();
     // 2: native tables; 3: users, roles, grants, storage volumes; 4: external catalogs;
     // 5: databases change their names; rules for passwords; 6: volumes have directories of their own; locked accounts
-    // 7: functions
-    const FORMAT: u16 = 7;
+    // 7: functions; 8: users change their names
+    const FORMAT: u16 = 8;
 
     fn apply(&mut self, changes: &Vec<CatalogChange>) -> Result<bool, CatalogError> {
         changes.iter().try_fold(false, |changed, change| Ok(Self::apply(self, change)? | changed))

@@ -367,12 +367,14 @@ impl Accounts {
                 }
                 check_name("user name", to_name)?;
                 check_host(to_host)?;
-                let Some(mut user) = self.users.remove(&(name.clone(), host.clone())) else {
+                let Some(user) = self.users.get(&(name.clone(), host.clone())) else {
                     return Err(AccessError::NoUser { operation: "RENAME USER", user: account(name, host) });
                 };
                 if self.user(to_name, to_host).is_some() {
                     return Err(AccessError::UserInTheWay { user: account(name, host), to: account(to_name, to_host) });
                 }
+                let mut user = Arc::clone(user);
+                self.users.remove(&(name.clone(), host.clone()));
                 // Properties are those of all accounts of a name.
                 if !self.has_name(name)
                     && let Some(properties) = self.properties.remove(name)
