@@ -8,8 +8,8 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use dipper_base::types::SqlType;
 use dipper_node::error::{EngineError, ErrorKind, Result};
-use dipper_sql::charter::casts::{cast_values_in, json_values, loses_fields, texts_of};
-use dipper_sql::charter::{TYPE_KEY, apart, datetime};
+use dipper_sql::charter::casts::{cast_values_in, json_inside, json_values, loses_fields, texts_of};
+use dipper_sql::charter::{DIGITS_KEY, TYPE_KEY, apart, datetime, declared_type};
 use dipper_sql::functions::datetime::Zone;
 use dipper_sql::functions::{JSON, LostValues, is_bytes};
 use dipper_store::table::schema::TableColumn;
@@ -87,6 +87,7 @@ pub fn stored(array: &ArrayRef, field: &Field, session: Option<Zone>) -> Result<
     let is_json = !text && !is_bytes(from) && field.metadata().get(TYPE_KEY).is_some_and(|name| name == JSON);
     let cast = match is_json && !from.is_null() {
         true => json_values(array),
+        false if from.is_nested() && to.is_nested() => json_inside(array, to, declared_type(field).as_ref(), session),
         false => cast_values_in(array, to, session),
     };
     let Ok(cast) = cast else {
@@ -163,11 +164,16 @@ fn lost_parts(before: &ArrayRef, after: &ArrayRef) -> Vec<bool> {
 }
 
 /// Returns the field by which values of a column are converted: `field`, which is that of the batch, and for JSON the
-/// SQL type, because JSON is more than the text that Arrow sees.
+/// SQL type, because JSON is more than the text that Arrow sees, also inside nested values.
 pub fn target(column: &TableColumn, field: &FieldRef) -> FieldRef {
+    let said = |key: &str| {
+        let text = column.data_type.to_string();
+        Arc::new(field.as_ref().clone().with_metadata([(key.to_string(), text)].into()))
+    };
     match column.data_type {
-        SqlType::Json => {
-            Arc::new(field.as_ref().clone().with_metadata([(TYPE_KEY.to_string(), JSON.to_string())].into()))
+        SqlType::Json => said(TYPE_KEY),
+        SqlType::Array(_) | SqlType::Map(..) | SqlType::Struct(_) if column.data_type.to_string().contains(JSON) => {
+            said(DIGITS_KEY)
         }
         _ => Arc::clone(field),
     }

@@ -27,7 +27,8 @@ impl<T: Borrow<DataType>> fmt::Display for Sql<T> {
 }
 
 /// Returns the SQL type of a field as text: the type in its metadata ([`TYPE_KEY`]) in lower case, else the name of the
-/// Arrow type, in which DATETIME has the digits of [`DIGITS_KEY`].
+/// Arrow type, in which DATETIME has the digits of [`DIGITS_KEY`], and texts that are documents by it are JSON or
+/// VARIANT.
 pub fn type_text(field: &Field) -> String {
     match field.metadata().get(TYPE_KEY) {
         Some(text) => text.to_lowercase(),
@@ -38,8 +39,8 @@ pub fn type_text(field: &Field) -> String {
     }
 }
 
-/// Returns the text of an element, key, value or field type inside a nested type. `declared` gives the digits of
-/// DATETIME if the field itself has no [`TYPE_KEY`].
+/// Returns the text of an element, key, value or field type inside a nested type. `declared` gives what Arrow's type
+/// lacks if the field itself has no [`TYPE_KEY`].
 fn part_text(field: &Field, declared: Option<&SqlType>) -> String {
     match declared {
         Some(_) if !field.metadata().contains_key(TYPE_KEY) => arrow_type_text(field.data_type(), declared),
@@ -47,7 +48,8 @@ fn part_text(field: &Field, declared: Option<&SqlType>) -> String {
     }
 }
 
-/// Returns the SQL name of an Arrow type. `declared` gives the digits of DATETIME, also inside nested types.
+/// Returns the SQL name of an Arrow type. `declared` gives the digits of DATETIME, and which texts are documents, also
+/// inside nested types.
 fn arrow_type_text(data_type: &DataType, declared: Option<&SqlType>) -> String {
     match data_type {
         DataType::Timestamp(..) if matches!(declared, Some(SqlType::DateTime(_))) => {
@@ -69,6 +71,11 @@ fn arrow_type_text(data_type: &DataType, declared: Option<&SqlType>) -> String {
         | DataType::Decimal64(p, s)
         | DataType::Decimal128(p, s)
         | DataType::Decimal256(p, s) => format!("decimal({p},{s})"),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+            if matches!(declared, Some(SqlType::Json | SqlType::Variant)) =>
+        {
+            declared.map_or_else(String::new, ToString::to_string)
+        }
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => "string".into(),
         t if *t == address::IPV4 => "ipv4".into(),
         t if *t == address::IPV6 => "ipv6".into(),

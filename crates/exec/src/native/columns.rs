@@ -16,10 +16,16 @@ pub fn by_age(state: &TableState) -> Vec<SegmentRef<'_>> {
     all
 }
 
-/// Adds the declared type to the metadata of a field that holds structs, if there is a DATETIME in it, because Arrow's
-/// type lacks the digits of DATETIME and TIME. Names and comments of struct fields are in Arrow's type already.
+/// Whether a nested type may have parts of which Arrow's type lacks something: the digits of DATETIME and TIME, and
+/// that texts are documents.
+fn says_more(text: &str) -> bool {
+    ["time", "json", "variant"].iter().any(|word| text.contains(word))
+}
+
+/// Adds the declared type to the metadata of a field that holds structs, if it [says more](says_more) than Arrow's type.
+/// Names and comments of struct fields are in Arrow's type already.
 fn with_digits(field: Field, text: String) -> Field {
-    match text.contains("time") {
+    match says_more(&text) {
         true => field.with_metadata([(DIGITS_KEY.to_string(), text)].into()),
         false => field,
     }
@@ -42,8 +48,7 @@ pub fn field(column: &TableColumn) -> Field {
             field.with_metadata([(TYPE_KEY.to_string(), text)].into())
         }
         SqlType::Array(_) | SqlType::Map(..) => match column.data_type.to_string() {
-            // The number of fractional digits of DATETIME and TIME.
-            text if text.contains("time") && !text.contains("struct<") => {
+            text if says_more(&text) && !text.contains("struct<") => {
                 field.with_metadata([(TYPE_KEY.to_string(), text)].into())
             }
             text => with_digits(field, text),

@@ -36,15 +36,17 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 use dipper_base::address::{self, is_address};
+use dipper_base::types::SqlType;
 use dipper_base::{clock, floats};
 
 pub use by_part::loses_fields;
 pub use of_files::FileCast;
 
-use super::declared::{self, digits_of};
+use super::declared::{self, declared_type, digits_of};
 use super::shown::with_texts;
 use super::terms::{binary, cast_to};
-use super::{chain, compare, in_lists, lateral, mixed, nested, once, ranges, subqueries, text, zeros};
+use super::typed::Typed;
+use super::{chain, compare, in_lists, lateral, mixed, nested, once, outer_types, ranges, subqueries, text, zeros};
 use crate::class::{Class, DATETIME, LARGEINT_CLASS, TIME};
 use crate::functions::datetime::parse::{datetime_from_number, parse_time};
 use crate::functions::datetime::zone::Zone;
@@ -136,13 +138,21 @@ impl ScalarUDFImpl for MySqlCast {
         let session = Zone::of_session(&args.config_options)?;
         let digits = args.arg_fields.first().and_then(|field| digits_of(field));
         let makes_text = Class::of(&self.to) == Class::Text;
+        let from = args.arg_fields.first().and_then(|field| declared_type(field));
         let cast = |array: &ArrayRef| {
             let texts = match args.arg_fields.first().filter(|_| makes_text) {
                 Some(field) => with_texts(array, field)?,
                 None => None,
             };
             let array = texts.as_ref().unwrap_or(array);
-            let cast = cast_array(array, &self.to, Some(session), digits)?;
+            let cast = match &from {
+                Some(from) if by_part::is_by_part(array.data_type(), &self.to) => {
+                    let context =
+                        by_part::Context { from: Some(from), session: Some(session), digits, keeps_blanks: true };
+                    by_part::cast(array, &self.to, context)?
+                }
+                _ => cast_array(array, &self.to, Some(session), digits)?,
+            };
             if matches!(Class::of(&self.to), Class::Date | Class::DateTime) {
                 let of = || args.arg_fields.first().map_or("", |field| field.name());
                 LostValues::add_dates(&args.config_options, || format!("{} {}", of(), self.name), array, &cast);
@@ -213,7 +223,27 @@ pub fn cast_values_in(array: &ArrayRef, to: &DataType, session: Option<Zone>) ->
 /// # Errors
 /// `NotImplemented` for BINARY inside of nested values that is not UTF-8.
 pub fn json_values(array: &ArrayRef) -> Result<ArrayRef> {
-    Ok(Arc::new(nested::json(array, None)?))
+    Ok(Arc::new(nested::json(array, None, None)?))
+}
+
+/// Converts nested values as [`cast_values_in`] does, and their parts that are no text to JSON where `declared`, the SQL
+/// type of the result, wants JSON. Texts are not read: they stay what they are until they are checked.
+///
+/// # Errors
+/// Those of [`cast_values_in`] and [`json_values`].
+pub fn json_inside(
+    array: &ArrayRef,
+    to: &DataType,
+    declared: Option<&SqlType>,
+    session: Option<Zone>,
+) -> Result<ArrayRef> {
+    match declared.and_then(|declared| by_part::made_json(array.data_type(), declared)) {
+        Some(declared) => {
+            let context = by_part::Context { from: None, session, digits: None, keeps_blanks: true };
+            by_part::parts(array, to, Some(&declared), context)
+        }
+        None => cast_values_in(array, to, session),
+    }
 }
 
 /// Converts values to text. DATETIME and TIME are printed with `digits` digits after the second; with `None`, a
@@ -278,7 +308,7 @@ fn cast_array(array: &ArrayRef, to: &DataType, session: Option<Zone>, digits: Op
             addresses_of(array.as_fixed_size_binary().iter().map(|v| v.map(mapped)), to)
         }
         _ if by_part::is_by_part(array.data_type(), to) => {
-            by_part::cast(&array, to, by_part::Context { session, digits, keeps_blanks: true })
+            by_part::cast(&array, to, by_part::Context { from: None, session, digits, keeps_blanks: true })
         }
         (Class::Text, Class::Other) => nested::of_texts(array.as_string_view(), to),
         (Class::Text, class) => from_text(array.as_string_view(), class, to, session),
@@ -503,7 +533,7 @@ fn rewrite_plan(plan: LogicalPlan, stage: Stage, config: &ConfigOptions) -> Resu
             rewrite_expressions(plan, stage, config)?.transform_data(subqueries::rewrite)?
         }
         (Stage::BeforeCoercion, plan) => subqueries::rewrite(plan)?,
-        (Stage::AfterCoercion, plan) => Transformed::no(plan),
+        (Stage::AfterCoercion, plan) => outer_types::settle(plan)?,
     };
     let plan = plan.transform_data(|plan| rewrite_expressions(plan, stage, config))?;
     plan.transform_data(|plan| match (stage, plan) {
@@ -660,17 +690,21 @@ fn with_days(mut function: ScalarFunction, schema: &DFSchema) -> (ScalarFunction
 /// Casts a document or a VARIANT to text, a number or a truth value, which it holds in other characters than text
 /// does. Returns the expression itself if it is neither, or the type is another one.
 fn of_json(expr: Expr, to: &DataType, schema: &DFSchema) -> Result<Expr, Expr> {
-    let declared = expr.to_field(schema).ok().and_then(|(_, field)| field.metadata().get(TYPE_KEY).cloned());
     let class = Class::of(to);
-    let is_json = match declared.as_deref() {
-        Some(JSON) => true,
-        // The text of a VARIANT is what a cast to text gives.
-        Some(VARIANT) => class != Class::Text,
-        _ => false,
-    };
     let is_single = matches!(class, Class::Text | Class::Boolean | Class::Date | Class::DateTime) || class.is_number();
-    if !is_json || !(is_single || is_time(to)) {
+    let is_text = expr.get_type(schema).is_ok_and(|t| Class::of(&t) == Class::Text);
+    if !is_text || !(is_single || is_time(to)) {
         return Err(expr);
+    }
+    match declared::declared(&expr, schema).as_deref() {
+        Some(JSON) => {}
+        // The text of a VARIANT is what a cast to text gives.
+        Some(VARIANT) if class == Class::Text => {
+            let text = Expr::Cast(Cast::new(Box::new(expr), to.clone()));
+            return Ok(Typed::declare(text, declared::TEXT));
+        }
+        Some(VARIANT) => {}
+        _ => return Err(expr),
     }
     let content = json_content_udf(match class {
         Class::Text => Content::Text,

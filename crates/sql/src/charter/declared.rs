@@ -1,11 +1,12 @@
-//! Propagation of the part of SQL types that Arrow's lack: the digits of DATETIME(p) and TIME(p), also inside arrays.
+//! Propagation of the part of SQL types that Arrow's lack: the digits of DATETIME(p) and TIME(p), and that a text is
+//! JSON or a VARIANT, also inside arrays, maps and structs.
 //!
 //! A field carries its SQL type in its metadata ([`TYPE_KEY`]), as columns of tables do. DataFusion's aggregates, CASE
 //! and functions drop that. So the last analyzer rule derives it from the operands, and puts it into the schema of each
-//! node and around arguments that are converted to text. Where nothing can be derived, the type stays open: values show
-//! a fraction where they have one.
+//! node and around arguments that are converted to text or to JSON. Where nothing can be derived, the type stays open:
+//! times show a fraction where they have one, and texts are texts.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef};
@@ -17,11 +18,15 @@ use datafusion::logical_expr::{
 };
 use dipper_base::address;
 use dipper_base::types::SqlType;
+use dipper_dialect::explode::JSON_ELEMENTS;
 use dipper_dialect::parser::parse_type;
 
-use super::typed::{CAST_NAME, Typed};
+use super::typed::{CAST_NAME, TYPED_NAME, Typed};
+use super::{one_row, strict};
 use crate::class::Class;
-use crate::functions::{JSON, TAKE_VALUES, VARIANT, datetime, is_bytes};
+use crate::functions::{
+    ANALYZER_KEY, CAST_PARTS, ELEMENT_OF_JSON, JSON, VARIANT, datetime, is_bytes, reads_documents, returns_its_input,
+};
 use crate::metadata::{DIGITS_KEY, TYPE_KEY};
 
 /// DATETIME without digits.
@@ -32,6 +37,9 @@ const TIME_SECONDS: &str = "time";
 
 /// What the names of both types that have digits contain.
 const OF_DIGITS: &str = TIME_SECONDS;
+
+/// The SQL type that says of a text that it is no document, whatever the field says from which it comes.
+pub(super) const TEXT: &str = "string";
 
 /// Whether values of a type are DATETIME or TIME, or contain such values.
 pub(super) fn holds_digits(t: &DataType) -> bool {
@@ -46,17 +54,87 @@ pub(super) fn holds_digits(t: &DataType) -> bool {
     }
 }
 
-/// Returns the SQL type in a field's own metadata, if the field holds DATETIME or TIME. The check matters because
-/// DataFusion hands on the metadata that a field had before a cast to another type.
-pub(super) fn said(field: &Field) -> Option<&str> {
-    let t = field.data_type();
-    let fits = |text: &&str| match t {
+/// Whether values of a type are texts, or contain texts, which can be documents.
+fn holds_text(t: &DataType) -> bool {
+    match t {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
+        DataType::Dictionary(_, value) => holds_text(value),
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            holds_text(item.data_type())
+        }
+        DataType::Map(entries, _) => holds_text(entries.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|f| holds_text(f.data_type())),
+        _ => false,
+    }
+}
+
+/// Whether the SQL type of values may say more than their Arrow type.
+pub(super) fn may_say_more(t: &DataType) -> bool {
+    holds_digits(t) || holds_text(t)
+}
+
+/// Whether an SQL type may say more than its Arrow type; names of fields may look like it.
+fn tells(text: &str) -> bool {
+    [OF_DIGITS, JSON, VARIANT].iter().any(|word| text.contains(word))
+}
+
+/// Whether an SQL type says more than the Arrow type `t`, and is one of values of that type.
+fn fits(text: &str, t: &DataType) -> bool {
+    match t {
         DataType::Timestamp(..) => text.starts_with(SECONDS),
         DataType::Time32(_) | DataType::Time64(_) => text.starts_with(TIME_SECONDS),
-        _ => text.contains(OF_DIGITS),
-    };
-    let told = |key: &str| field.metadata().get(key).map(String::as_str).filter(fits);
-    told(TYPE_KEY).or_else(|| told(DIGITS_KEY)).filter(|_| holds_digits(t))
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Dictionary(..) => {
+            (text == JSON || text == VARIANT) && holds_text(t)
+        }
+        _ if !tells(text) || !may_say_more(t) => false,
+        _ => match parse_type(text) {
+            Ok(declared) => part_fits(&declared, t),
+            // Names of fields need not be words of SQL.
+            Err(_) => has_names(text),
+        },
+    }
+}
+
+/// Whether a part of a nested SQL type is one of values of an Arrow type.
+fn part_fits(declared: &SqlType, t: &DataType) -> bool {
+    match (declared, t) {
+        (SqlType::DateTime(_), t) => matches!(t, DataType::Timestamp(..)),
+        (SqlType::Time(_), t) => matches!(t, DataType::Time32(_) | DataType::Time64(_)),
+        (SqlType::Json | SqlType::Variant, t) => !t.is_nested() && holds_text(t),
+        (
+            SqlType::Array(declared),
+            DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _),
+        ) => part_fits(declared, item.data_type()),
+        (SqlType::Map(key, value), DataType::Map(entries, _)) => match entries.data_type() {
+            DataType::Struct(parts) if parts.len() == 2 => {
+                part_fits(key, parts[0].data_type()) && part_fits(value, parts[1].data_type())
+            }
+            _ => false,
+        },
+        (SqlType::Struct(declared), DataType::Struct(fields)) => {
+            declared.len() == fields.len()
+                && declared.iter().zip(fields).all(|((_, declared, _), field)| part_fits(declared, field.data_type()))
+        }
+        // The types of parts that say no more may be any.
+        (SqlType::Array(_) | SqlType::Map(..) | SqlType::Struct(_), _) => false,
+        _ => true,
+    }
+}
+
+/// Returns the SQL type in a field's own metadata, if it says more than the field's Arrow type. The check matters
+/// because DataFusion hands on the metadata that a field had before a cast to another type.
+pub(super) fn said(field: &Field) -> Option<&str> {
+    let t = field.data_type();
+    let told = |key: &str| field.metadata().get(key).map(String::as_str).filter(|text| fits(text, t));
+    match field.metadata().is_empty() {
+        true => None,
+        false => told(TYPE_KEY).or_else(|| told(DIGITS_KEY)),
+    }
+}
+
+/// Returns the SQL type of a field that says more than Arrow's type.
+pub fn declared_type(field: &Field) -> Option<SqlType> {
+    said(field).and_then(|text| parse_type(text).ok())
 }
 
 /// Whether the type contains fields with names.
@@ -108,15 +186,34 @@ pub fn digits_of(field: &Field) -> Option<u8> {
     all.all(|digits| digits == first).then_some(first)
 }
 
-/// Derives the SQL type of an expression that is DATETIME or TIME, or contains such values.
-fn declared(expr: &Expr, schema: &DFSchema) -> Option<String> {
+/// Whether a field holds DATETIME or TIME values of different digits, such as `struct<a:datetime,b:datetime(3)>`.
+pub(super) fn has_several_digits(field: &Field) -> bool {
+    let Some(text) = said(field) else { return false };
+    let mut all = all_digits(text);
+    let first = all.next();
+    all.any(|digits| Some(digits) != first)
+}
+
+/// Derives the SQL type of an expression that says more than its Arrow type: of DATETIME and TIME, of documents, and of
+/// what contains such values.
+pub(super) fn declared(expr: &Expr, schema: &DFSchema) -> Option<String> {
     let field = expr.to_field(schema).ok()?.1;
-    if !holds_digits(field.data_type()) {
+    if !may_say_more(field.data_type()) {
         return None;
     }
     if let Some(text) = said(&field) {
         return Some(text.to_string());
     }
+    // Functions that name the type of their results, such as casts to text, say that it is no more than that.
+    if matches!(expr, Expr::ScalarFunction(_))
+        && [TYPE_KEY, DIGITS_KEY].iter().any(|key| field.metadata().contains_key(*key))
+    {
+        return None;
+    }
+    derived(expr, &field, schema).filter(|text| fits(text, field.data_type()))
+}
+
+fn derived(expr: &Expr, field: &FieldRef, schema: &DFSchema) -> Option<String> {
     match expr {
         Expr::Alias(alias) => declared(&alias.expr, schema),
         Expr::Cast(Cast { expr, .. }) | Expr::TryCast(TryCast { expr, .. }) => cast(expr, field.data_type(), schema),
@@ -133,23 +230,23 @@ fn declared(expr: &Expr, schema: &DFSchema) -> Option<String> {
             }
         }
         Expr::ScalarFunction(function) => of_function(function, field.data_type(), schema),
-        Expr::AggregateFunction(AggregateFunction { params, .. }) => {
-            of_aggregate(params.args.first()?, field.data_type(), schema)
+        Expr::AggregateFunction(AggregateFunction { func, params }) => {
+            of_aggregate(func.name(), &params.args, field.data_type(), schema)
         }
         Expr::WindowFunction(window) => {
-            let WindowFunction { params, .. } = window.as_ref();
-            of_aggregate(params.args.first()?, field.data_type(), schema)
+            let WindowFunction { fun, params } = window.as_ref();
+            of_aggregate(fun.name(), &params.args, field.data_type(), schema)
         }
         _ => None,
     }
 }
 
-/// Derives the type of a cast to `to`, which is DATETIME or contains it: a date has no digits, and text may have any
-/// number of them.
+/// Derives the type of a cast to `to`: a date has no digits, and text may have any number of them. A cast between the
+/// Arrow types of text keeps documents.
 fn cast(from: &Expr, to: &DataType, schema: &DFSchema) -> Option<String> {
     match from.get_type(schema).ok()? {
         DataType::Date32 | DataType::Date64 => Some(SECONDS.into()),
-        t if holds_digits(&t) => declared(from, schema),
+        t if holds_digits(&t) || holds_text(&t) && holds_text(to) => declared(from, schema),
         t => Some(of_dates(&t, to)?.to_string()),
     }
 }
@@ -261,7 +358,7 @@ fn is_without_values(t: &DataType) -> bool {
 
 /// Whether a function is the one around a cast of a query, or does a cast.
 fn is_cast(name: &str) -> bool {
-    name == CAST_NAME || name == super::typed::TYPED_NAME || name.starts_with("cast_")
+    name == CAST_NAME || name == TYPED_NAME || name.starts_with("cast_")
 }
 
 /// Returns the type that holds the values of fields of these types; `None` if one is not known, or there is none.
@@ -291,6 +388,11 @@ fn wider_type(known: SqlType, other: SqlType) -> Option<SqlType> {
         (SqlType::DateTime(known), SqlType::DateTime(other)) => SqlType::DateTime(known.max(other)),
         (SqlType::Time(known), SqlType::Time(other)) => SqlType::Time(known.max(other)),
         (SqlType::Date, other @ SqlType::DateTime(_)) => other,
+        // The text of a document is one of a VARIANT, too.
+        (SqlType::Json, SqlType::Variant) | (SqlType::Variant, SqlType::Json) => SqlType::Variant,
+        (SqlType::Json | SqlType::Variant, other) | (other, SqlType::Json | SqlType::Variant) if is_text(&other) => {
+            SqlType::String
+        }
         (SqlType::Array(known), SqlType::Array(other)) => SqlType::Array(Box::new(wider_type(*known, *other)?)),
         (SqlType::Map(key, value), SqlType::Map(other_key, other_value)) => {
             SqlType::Map(Box::new(wider_type(*key, *other_key)?), Box::new(wider_type(*value, *other_value)?))
@@ -302,6 +404,7 @@ fn wider_type(known: SqlType, other: SqlType) -> Option<SqlType> {
                 .map(|((name, known, comment), (_, other, _))| Some((name, wider_type(known, other)?, comment)));
             SqlType::Struct(fields.collect::<Option<Vec<_>>>()?)
         }
+        (known, other) if known == other => known,
         (known, other) => match holds(&known) || holds(&other) {
             true => return None,
             false => known,
@@ -309,9 +412,13 @@ fn wider_type(known: SqlType, other: SqlType) -> Option<SqlType> {
     })
 }
 
-/// Whether a type is DATETIME or TIME, or contains one of them.
+fn is_text(t: &SqlType) -> bool {
+    matches!(t, SqlType::String | SqlType::Char(_) | SqlType::Varchar(_) | SqlType::Json | SqlType::Variant)
+}
+
+/// Whether a type says more than its Arrow type, or contains one that does.
 fn holds(t: &SqlType) -> bool {
-    t.to_string().contains(OF_DIGITS)
+    tells(&t.to_string())
 }
 
 fn is_null(expr: &Expr) -> bool {
@@ -326,7 +433,7 @@ fn is_null(expr: &Expr) -> bool {
 pub(super) fn inner(text: &str) -> Option<String> {
     match text.strip_prefix("array<") {
         Some(item) => item.strip_suffix('>').map(str::to_string),
-        None => Some(entry(text)?.1).filter(|value| value.contains(OF_DIGITS)),
+        None => Some(entry(text)?.1).filter(|value| tells(value)),
     }
 }
 
@@ -348,7 +455,7 @@ fn element(mut text: String, from: &DataType, to: &DataType) -> Option<String> {
         text = inner(&text)?;
         from = item.data_type();
     }
-    Some(text).filter(|text| text.contains(OF_DIGITS))
+    Some(text).filter(|text| tells(text))
 }
 
 /// Returns the SQL type of an Arrow type, without digits.
@@ -370,6 +477,15 @@ fn plain_type(t: &DataType) -> SqlType {
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
             SqlType::Array(Box::new(plain_type(item.data_type())))
         }
+        DataType::Map(entries, _) => match entries.data_type() {
+            DataType::Struct(parts) if parts.len() == 2 => {
+                SqlType::Map(Box::new(plain_type(parts[0].data_type())), Box::new(plain_type(parts[1].data_type())))
+            }
+            _ => SqlType::String,
+        },
+        DataType::Struct(fields) => {
+            SqlType::Struct(fields.iter().map(|f| (f.name().clone(), plain_type(f.data_type()), None)).collect())
+        }
         _ => SqlType::String,
     }
 }
@@ -379,9 +495,10 @@ fn plain_type(t: &DataType) -> SqlType {
 fn parts<'a>(values: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Option<Vec<SqlType>> {
     let types = values.map(|value| {
         let t = value.get_type(schema).ok()?;
-        match holds_digits(&t) {
-            true => parse_type(&declared(value, schema)?).ok(),
-            false => Some(plain_type(&t)),
+        match declared(value, schema) {
+            Some(text) => parse_type(&text).ok(),
+            None if holds_digits(&t) => None,
+            None => Some(plain_type(&t)),
         }
     });
     types.collect()
@@ -391,7 +508,7 @@ fn parts<'a>(values: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Optio
 fn member(text: &str, name: &ScalarValue) -> Option<String> {
     let (SqlType::Struct(fields), Some(Some(name))) = (parse_type(text).ok()?, name.try_as_str()) else { return None };
     let (_, found, _) = fields.into_iter().find(|(field, ..)| field.to_lowercase() == name.to_lowercase())?;
-    Some(found.to_string()).filter(|text| text.contains(OF_DIGITS))
+    Some(found.to_string()).filter(|text| tells(text))
 }
 
 /// Returns a number of digits that is given as a constant.
@@ -422,7 +539,19 @@ fn of_function(function: &ScalarFunction, result: &DataType, schema: &DFSchema) 
     let first = args.first();
     let of_first = || declared(first?, schema);
     match (name, args) {
+        // A cast of a query to text makes no document.
+        (CAST_NAME, [Expr::Cast(Cast { field: to, .. }) | Expr::TryCast(TryCast { field: to, .. }), ..])
+            if !to.data_type().is_nested() && holds_text(to.data_type()) =>
+        {
+            None
+        }
         (CAST_NAME, _) => of_first(),
+        // What a set operation does not know when it is planned.
+        (TYPED_NAME, _) => of_first(),
+        (one_row::OR_NULL, _) => of_first(),
+        (one_row::ONLY_ROW, _) => member(&of_first()?, &ScalarValue::from(one_row::VALUE)),
+        (ELEMENT_OF_JSON, _) => of_first().filter(|text| text == VARIANT),
+        (JSON_ELEMENTS, [_, Expr::Literal(ScalarValue::Boolean(Some(true)), _)]) => Some(format!("array<{JSON}>")),
         ("now" | "utc_timestamp", []) => Some(SECONDS.into()),
         ("now" | "utc_timestamp", [Expr::Literal(p, _)]) => Some(datetime_of(given(p)?)),
         ("curtime" | "utc_time", []) => Some(TIME_SECONDS.into()),
@@ -498,8 +627,8 @@ fn of_function(function: &ScalarFunction, result: &DataType, schema: &DFSchema) 
             Some(format!("array<{text}>"))
         }
         (name, [value, ..]) if name.starts_with("cast_") => cast(value, result, schema),
-        ("map_keys", _) => Some(format!("array<{}>", entry(&of_first()?)?.0)).filter(|text| text.contains(OF_DIGITS)),
-        ("map_values", _) => Some(format!("array<{}>", entry(&of_first()?)?.1)).filter(|text| text.contains(OF_DIGITS)),
+        ("map_keys", _) => Some(format!("array<{}>", entry(&of_first()?)?.0)).filter(|text| tells(text)),
+        ("map_values", _) => Some(format!("array<{}>", entry(&of_first()?)?.1)).filter(|text| tells(text)),
         ("map_entries", _) => {
             let (key, value) = entry(&of_first()?)?;
             Some(format!("array<struct<key:{key},value:{value}>>"))
@@ -519,7 +648,11 @@ fn of_function(function: &ScalarFunction, result: &DataType, schema: &DFSchema) 
         ("array_repeat", [value, _]) | ("array_with_constant", [_, value]) => {
             Some(format!("array<{}>", declared(value, schema)?))
         }
-        _ if first?.get_type(schema).ok()? == *result => {
+        // A text of a text is another one.
+        _ if !holds_text(result) || result.is_nested() => {
+            if first?.get_type(schema).ok()? != *result {
+                return None;
+            }
             // Such as the arrays of ARRAY_UNION, whose values are all in the result.
             let alike =
                 args.iter().skip(1).filter(|arg| !is_null(arg) && arg.get_type(schema).is_ok_and(|t| t == *result));
@@ -530,11 +663,18 @@ fn of_function(function: &ScalarFunction, result: &DataType, schema: &DFSchema) 
     }
 }
 
-/// Derives the type of an aggregate or window function over `argument`, whose result is one of its values or an array
-/// of them.
-fn of_aggregate(argument: &Expr, result: &DataType, schema: &DFSchema) -> Option<String> {
+/// Derives the type of an aggregate or window function whose result is one of the values of its first argument, or an
+/// array of them, or a map.
+fn of_aggregate(name: &str, args: &[Expr], result: &DataType, schema: &DFSchema) -> Option<String> {
+    let argument = args.first()?;
     let t = argument.get_type(schema).ok()?;
     match result {
+        DataType::Map(..) if name == "map_agg" => match <[SqlType; 2]>::try_from(parts(args.iter(), schema)?) {
+            Ok([key, value]) => Some(SqlType::Map(Box::new(key), Box::new(value)).to_string()),
+            Err(_) => None,
+        },
+        // Many functions make texts of texts.
+        result if holds_text(result) && !result.is_nested() && !returns_its_input(name) => None,
         result if *result == t => declared(argument, schema),
         DataType::List(item) if *item.data_type() == t => Some(format!("array<{}>", declared(argument, schema)?)),
         _ => None,
@@ -542,37 +682,34 @@ fn of_aggregate(argument: &Expr, result: &DataType, schema: &DFSchema) -> Option
 }
 
 /// Declares the digits of those arguments of a call that hold DATETIME or TIME, because functions convert them to text,
-/// and which arguments are JSON where a function makes JSON of values. Functions of dates and times do not, and get
-/// their columns unchanged.
+/// and of those that are or contain documents where a function makes JSON of values. Functions of dates and times do
+/// not, and get their columns unchanged.
 pub(super) fn arguments(function: ScalarFunction, schema: &DFSchema) -> Transformed<Expr> {
     let name = function.func.name();
     // Formats, and the texts that are read by them, are texts.
     let first_text = match name {
-        CAST_NAME | super::typed::TYPED_NAME => None,
+        CAST_NAME | TYPED_NAME => None,
         "date_format" | "time_format" | "from_unixtime" | "unix_timestamp" | "jodatime_format" | "strftime" => Some(1),
         "str_to_date" | "str_to_datetime" | "str_to_jodatime" | "to_tera_date" | "to_tera_timestamp" => Some(0),
         name if datetime::is_of_points(name) => None,
         _ => Some(0),
     };
-    // A scan evaluates WHERE over columns without metadata, where JSON is text.
-    let takes_json = TAKE_VALUES.contains(&name);
-    let json = |arg: &Expr| {
-        let field = arg.to_field(schema).ok().filter(|_| takes_json)?.1;
-        field.metadata().get(TYPE_KEY).filter(|text| *text == JSON || *text == VARIANT).cloned()
-    };
+    let reads = reads_documents(name) || name == strict::NAME || name.starts_with("cast_");
     let wanted = |arg: &Expr| {
-        let is_said = matches!(arg, Expr::ScalarFunction(f) if f.func.name() == super::typed::TYPED_NAME);
+        let is_said = matches!(arg, Expr::ScalarFunction(f) if f.func.name() == TYPED_NAME);
+        let is_read = || arg.get_type(schema).is_ok_and(|t| holds_digits(&t) || reads && holds_text(&t));
         // Also done for columns whose fields carry the type: the result of an aggregate or a CASE below lacks it at run
-        // time.
-        if is_said { None } else { declared(arg, schema).or_else(|| json(arg)) }
+        // time, and a scan evaluates WHERE over columns without metadata.
+        if is_said || !is_read() { None } else { declared(arg, schema) }
     };
     let Some(first_text) = first_text else { return Transformed::no(Expr::ScalarFunction(function)) };
     let mut texts: Vec<Option<String>> = function.args.iter().map(wanted).collect();
     texts.iter_mut().take(first_text).for_each(|text| *text = None);
     if texts.iter().flatten().any(|text| has_names(text)) {
-        // Only calls that return text are told the types of structs; other functions see the fields as they are.
+        // Only casts and calls that return text are told the types of structs; other functions see the fields as they
+        // are.
         let result = Expr::ScalarFunction(function.clone()).get_type(schema);
-        if !result.is_ok_and(|t| Class::of(&t) == Class::Text) {
+        if name != CAST_PARTS && !result.is_ok_and(|t| Class::of(&t) == Class::Text) {
             texts.iter_mut().for_each(|text| *text = text.take().filter(|text| !has_names(text)));
         }
     }
@@ -600,7 +737,7 @@ pub(super) fn argument_of(call: Expr, schema: &DFSchema) -> Transformed<Expr> {
 /// A planning error if the expression has no type.
 pub(super) fn field_of(expr: &Expr, schema: &DFSchema) -> Result<FieldRef> {
     let (_, field) = expr.to_field(schema)?;
-    if !holds_digits(field.data_type()) || said(&field).is_some() {
+    if !may_say_more(field.data_type()) || said(&field).is_some() {
         return Ok(field);
     }
     Ok(match declared(expr, schema) {
@@ -609,10 +746,11 @@ pub(super) fn field_of(expr: &Expr, schema: &DFSchema) -> Result<FieldRef> {
     })
 }
 
-/// Returns the field with this SQL type in its metadata.
+/// Returns the field with this SQL type in its metadata, and the analyzer that is there.
 pub(super) fn with_text(field: &Field, text: String) -> FieldRef {
     let key = if has_names(&text) { DIGITS_KEY } else { TYPE_KEY };
-    Arc::new(field.clone().with_metadata(HashMap::from([(key.to_string(), text)])))
+    let analyzer = field.metadata().get(ANALYZER_KEY).map(|text| (ANALYZER_KEY.to_string(), text.clone()));
+    Arc::new(field.clone().with_metadata(analyzer.into_iter().chain([(key.to_string(), text)]).collect()))
 }
 
 /// Returns the plan with the SQL types that follow from its expressions and inputs in its schema.
@@ -686,8 +824,11 @@ pub(super) fn schema(plan: LogicalPlan) -> Result<LogicalPlan> {
             LogicalPlan::Join(join)
         }
         LogicalPlan::Union(mut union) => {
-            let inputs: Vec<_> = union.inputs.iter().map(|input| Arc::clone(input.schema())).collect();
-            let widest = |at: usize| common_text(inputs.iter().map(|input| said(input.field(at))));
+            let inputs: Vec<_> = union.inputs.clone();
+            let widest = |at: usize| {
+                let given = inputs.iter().filter(|input| !gives_null(input, at));
+                common_text(given.map(|input| said(input.schema().field(at))))
+            };
             if let Some(schema) = with(&union.schema, |at, _| widest(at)) {
                 union.schema = Arc::new(schema);
             }
@@ -697,9 +838,50 @@ pub(super) fn schema(plan: LogicalPlan) -> Result<LogicalPlan> {
     })
 }
 
+/// Whether a column of a plan is written as NULL, which fits every type.
+fn gives_null(plan: &LogicalPlan, at: usize) -> bool {
+    match plan {
+        LogicalPlan::Projection(projection) => projection.expr.get(at).is_some_and(|expr| {
+            let input = &projection.input;
+            match without_casts(expr) {
+                Expr::Column(column) => {
+                    let at = input.schema().maybe_index_of_column(column);
+                    is_empty(expr, input.schema()) || at.is_some_and(|at| gives_null(input, at))
+                }
+                value => is_null(value) || is_empty(value, input.schema()),
+            }
+        }),
+        LogicalPlan::SubqueryAlias(alias) => gives_null(&alias.input, at),
+        _ => false,
+    }
+}
+
+/// Returns what an expression renames and casts.
+fn without_casts(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Alias(alias) => without_casts(&alias.expr),
+        Expr::Cast(Cast { expr, .. }) | Expr::TryCast(TryCast { expr, .. }) => without_casts(expr),
+        Expr::ScalarFunction(function) if is_cast(function.func.name()) => {
+            function.args.first().map_or(expr, without_casts)
+        }
+        expr => expr,
+    }
+}
+
 /// Returns the schema with the types of expressions in the fields from number `from` on; `None` if nothing is added.
 fn computed(schema: &DFSchema, expressions: &[Expr], input: &DFSchema, from: usize) -> Option<DFSchema> {
-    with(schema, |at, _| declared(expressions.get(at.checked_sub(from)?)?, input))
+    // Each look-up of a column compares names, so most columns of wide inputs are not looked up.
+    let told: HashSet<&str> =
+        input.fields().iter().filter(|field| said(field).is_some()).map(|field| field.name().as_str()).collect();
+    let is_open = |expr: &Expr| match expr {
+        Expr::Column(column) => told.contains(column.name.as_str()),
+        Expr::Alias(alias) if let Expr::Column(column) = alias.expr.as_ref() => told.contains(column.name.as_str()),
+        _ => true,
+    };
+    with(schema, |at, _| {
+        let expr = expressions.get(at.checked_sub(from)?)?;
+        if is_open(expr) { declared(expr, input) } else { None }
+    })
 }
 
 /// Returns the schema with the types of the inputs' fields, where the inputs are concatenated.
@@ -711,10 +893,10 @@ fn inherited(schema: &DFSchema, inputs: &[&Arc<DFSchema>]) -> Option<DFSchema> {
     })
 }
 
-/// Returns the schema with SQL types from `text` for fields that hold DATETIME or TIME and carry none; `None` if
+/// Returns the schema with SQL types from `text` for fields whose types may say more than Arrow's and do not; `None` if
 /// nothing changes.
 fn with(schema: &DFSchema, text: impl Fn(usize, &Field) -> Option<String>) -> Option<DFSchema> {
-    let wants = |field: &Field| holds_digits(field.data_type()) && said(field).is_none();
+    let wants = |field: &Field| may_say_more(field.data_type()) && said(field).is_none();
     if !schema.fields().iter().any(|field| wants(field)) {
         return None;
     }

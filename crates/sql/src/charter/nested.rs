@@ -15,11 +15,12 @@ use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, Fields};
 use arrow::row::{RowConverter, SortField};
 use datafusion::common::{Result, not_impl_datafusion_err};
+use dipper_base::types::SqlType;
 
 use super::casts::{cast_values, texts_of};
 use super::loose;
 use crate::class::Class;
-use crate::functions::{as_list, is_bytes, write_quoted};
+use crate::functions::{as_list, is_bytes, write_document, write_quoted};
 
 /// The style in which values are written.
 #[derive(Clone, Copy, PartialEq)]
@@ -34,6 +35,8 @@ enum Style {
 enum Parts {
     /// Texts of scalar values, and whether they are quoted.
     Plain(StringViewArray, bool),
+    /// Documents.
+    Documents(StringViewArray),
     /// Offsets and items.
     List(Vec<i32>, Box<Column>),
     /// Offsets, keys and values.
@@ -59,19 +62,20 @@ pub(crate) fn is_number(text: &str) -> bool {
 /// # Errors
 /// The error of a scalar inside that has no text, see [`texts_of`].
 pub(super) fn texts(array: &ArrayRef, digits: Option<u8>) -> Result<StringViewArray> {
-    written(array, Style::Shown, digits)
+    written(array, Style::Shown, digits, None)
 }
 
-/// Returns the values, nested or not, as JSON; NULL stays NULL.
+/// Returns the values, nested or not, as JSON; NULL stays NULL. `declared` is their SQL type where it is known: documents
+/// stay documents, other texts become strings.
 ///
 /// # Errors
 /// `NotImplemented` for BINARY values that are not UTF-8; else the error of a scalar that has no text.
-pub(crate) fn json(array: &ArrayRef, digits: Option<u8>) -> Result<StringViewArray> {
-    written(array, Style::Json, digits)
+pub(crate) fn json(array: &ArrayRef, digits: Option<u8>, declared: Option<&SqlType>) -> Result<StringViewArray> {
+    written(array, Style::Json, digits, declared)
 }
 
-fn written(array: &ArrayRef, style: Style, digits: Option<u8>) -> Result<StringViewArray> {
-    let column = Column::new(array, style, digits)?;
+fn written(array: &ArrayRef, style: Style, digits: Option<u8>, declared: Option<&SqlType>) -> Result<StringViewArray> {
+    let column = Column::new(array, style, digits, declared)?;
     let mut builder = StringViewBuilder::with_capacity(array.len());
     let mut text = String::new();
     let nulls = array.logical_nulls();
@@ -137,6 +141,13 @@ pub(super) fn maps(maps: &MapArray, keys: &ArrayRef, values: &ArrayRef, to: &Dat
     let pairs = StructArray::try_new(parts.clone(), columns, None)?;
     let maps = MapArray::try_new(Arc::clone(entries), lengths, pairs, Some(NullBuffer::from(valid)), *sorted)?;
     Ok(Arc::new(maps))
+}
+
+/// Returns the text of a document inside another one. A VARIANT that is no document is a string.
+fn written_document(text: &str) -> String {
+    let mut out = String::new();
+    write_document(&mut out, text);
+    out
 }
 
 /// Prints bytes as clients are shown them inside other values.
@@ -252,26 +263,42 @@ fn fields_of<'a>(value: &'a str, fields: &Fields) -> Option<Vec<Option<&'a str>>
 }
 
 impl Column {
-    fn new(array: &ArrayRef, style: Style, digits: Option<u8>) -> Result<Column> {
-        let nested = |array: &ArrayRef| Column::new(array, style, digits).map(Box::new);
+    fn new(array: &ArrayRef, style: Style, digits: Option<u8>, declared: Option<&SqlType>) -> Result<Column> {
+        let nested = |array: &ArrayRef, declared| Column::new(array, style, digits, declared).map(Box::new);
         let parts = match array.data_type() {
             DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {
                 let lists = as_list("cast", array)?;
-                Parts::List(lists.value_offsets().to_vec(), nested(lists.values())?)
+                let item = if let Some(SqlType::Array(item)) = declared { Some(&**item) } else { None };
+                Parts::List(lists.value_offsets().to_vec(), nested(lists.values(), item)?)
             }
             DataType::Map(..) => {
                 let maps = array.as_map();
-                Parts::Map(maps.value_offsets().to_vec(), nested(maps.keys())?, nested(maps.values())?)
+                // The names in a document are texts.
+                let value = if let Some(SqlType::Map(_, value)) = declared { Some(&**value) } else { None };
+                let (keys, values) = (nested(maps.keys(), None)?, nested(maps.values(), value)?);
+                Parts::Map(maps.value_offsets().to_vec(), keys, values)
             }
             DataType::Struct(fields) => {
-                let columns = fields.iter().zip(array.as_struct().columns());
-                let columns =
-                    columns.map(|(field, column)| Ok((field.name().clone(), Column::new(column, style, digits)?)));
+                let of = |at: usize| match declared {
+                    Some(SqlType::Struct(of)) if of.len() == fields.len() => {
+                        of.get(at).map(|(_, declared, _)| declared)
+                    }
+                    _ => None,
+                };
+                let columns = fields.iter().zip(array.as_struct().columns()).enumerate();
+                let columns = columns.map(|(at, (field, column))| {
+                    Ok((field.name().clone(), Column::new(column, style, digits, of(at))?))
+                });
                 Parts::Struct(columns.collect::<Result<_>>()?)
             }
             DataType::Boolean if style == Style::Json => {
                 let words = array.as_boolean().iter().map(|v| v.map(|v| if v { "true" } else { "false" }));
                 Parts::Plain(words.collect(), false)
+            }
+            plain if Class::of(plain) == Class::Text && matches!(declared, Some(SqlType::Json | SqlType::Variant)) => {
+                let texts = texts_of(array, digits)?;
+                let documents = texts.as_string_view().iter().map(|text| text.map(written_document));
+                Parts::Documents(documents.collect())
             }
             plain if is_bytes(plain) => {
                 let bytes = cast_values(array, &DataType::BinaryView)?;
@@ -312,6 +339,7 @@ impl Column {
         match &self.parts {
             // A value without a text: bytes that are not UTF-8.
             Parts::Plain(texts, _) if texts.is_null(row) => out.push_str("null"),
+            Parts::Documents(texts) => out.push_str(texts.value(row)),
             Parts::Plain(texts, true) => write_quoted(out, texts.value(row)),
             // JSON has no words for numbers that are not finite.
             Parts::Plain(texts, false) if self.style == Style::Json && !is_number(texts.value(row)) => {

@@ -20,8 +20,14 @@ use datafusion::logical_expr::{
 };
 
 /// Names of the columns that a subquery returns in place of its value: the first value, and the number of rows.
-const VALUE: &str = "value";
+pub(super) const VALUE: &str = "value";
 const ROWS: &str = "rows";
+
+/// Name of the function around a subquery that may have no row.
+pub(super) const OR_NULL: &str = "__or_null";
+
+/// Name of the function around a subquery that gives its first value and the number of its rows.
+pub(super) const ONLY_ROW: &str = "__only_row";
 
 /// Makes scalar subqueries among a node's expressions NULL if they have no row, and an error if they have several.
 pub(super) fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
@@ -112,7 +118,7 @@ impl OrNull {
 
 impl ScalarUDFImpl for OrNull {
     fn name(&self) -> &str {
-        "__or_null"
+        OR_NULL
     }
 
     fn signature(&self) -> &Signature {
@@ -149,7 +155,7 @@ impl OnlyRow {
 
 impl ScalarUDFImpl for OnlyRow {
     fn name(&self) -> &str {
-        "__only_row"
+        ONLY_ROW
     }
 
     fn signature(&self) -> &Signature {

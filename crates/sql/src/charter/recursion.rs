@@ -208,7 +208,9 @@ pub(super) fn plan(
     };
     let first = context.plan(tables::derived(query_of(*left), None))?;
     let first = named(first, alias)?;
-    let mut columns = first.schema().fields().iter().map(|field| column(field, said(field))).collect::<Vec<_>>();
+    let known = texts(&[Arc::new(first.clone())])?;
+    let of_first = first.schema().fields().iter().zip(&known);
+    let mut columns = of_first.map(|(field, text)| column(field, text.as_deref())).collect::<Vec<_>>();
     let relation = tables::derived(query_of(*right), None);
     for _ in 0..TYPES_MAX {
         let schema = Arc::new(Schema::new(columns.clone()));
@@ -286,9 +288,11 @@ fn texts(parts: &[Arc<LogicalPlan>]) -> Result<Vec<Option<String>>> {
     });
     let settled = settled.collect::<Result<Vec<_>>>()?;
     let width = parts.first().map_or(0, |part| part.schema().fields().len());
-    let of = |at: usize| match declared::holds_digits(parts[0].schema().field(at).data_type()) {
-        true => declared::common_text(settled.iter().map(|part| declared::said(part.schema().field(at)))),
-        false => {
+    let told = |at: usize| declared::common_text(settled.iter().map(|part| declared::said(part.schema().field(at))));
+    let of = |at: usize| match told(at) {
+        Some(text) => Some(text),
+        None if declared::holds_digits(parts[0].schema().field(at).data_type()) => None,
+        None => {
             let mut all = parts.iter().map(|part| said(part.schema().field(at)));
             let first = all.next().flatten()?;
             all.all(|text| text == Some(first)).then(|| first.to_string())

@@ -33,7 +33,7 @@ use super::casts::by_part;
 use super::once::Form;
 use super::row_comparisons::{comparison, in_list};
 use super::{grouping_keys, having, row_subqueries};
-use crate::functions::{self, CAST_JSON, CAST_VARIANT};
+use crate::functions::{self, CAST_JSON, CAST_PARTS, CAST_VARIANT};
 
 /// Functions whose first argument is a unit without quotes.
 const UNIT_FIRST: &[&str] = &["timestampdiff", "timestampadd"];
@@ -435,12 +435,13 @@ fn cast(
     if ours == Some(SqlType::Variant) {
         return Ok(call(CAST_VARIANT, vec![expr]));
     }
-    // The lengths and digits of parts are not in the Arrow type. A parameter gets its type from a plain cast.
+    // The lengths and digits of parts are not in the Arrow type, and that texts are no documents. A parameter gets its
+    // type from a plain cast.
     if let Some(nested @ (SqlType::Array(_) | SqlType::Map(..) | SqlType::Struct(_))) = &ours
-        && by_part::has_limits(nested)
+        && (by_part::has_limits(nested) || by_part::has_texts(nested))
         && !matches!(&expr, Expr::Value(value) if matches!(value.value, Value::Placeholder(_)))
     {
-        return Ok(call(by_part::NAME, vec![expr, string(nested.to_string())]));
+        return Ok(call(CAST_PARTS, vec![expr, string(nested.to_string())]));
     }
     // LARGEINT truncates fractions, and its Arrow type is this decimal, which rounds them.
     if ours == Some(SqlType::Decimal(39, 0)) {

@@ -11,7 +11,7 @@ use dipper_base::types::SqlType;
 use dipper_dialect::parser::parse_type;
 
 use super::casts::texts_of;
-use super::declared::{digits_of, said};
+use super::declared::{self, said};
 
 /// Converts DATETIME and TIME values whose digits are known into texts with these digits, for writers that know of no
 /// digits.
@@ -34,7 +34,7 @@ pub fn several_digits_shown<'a>(batch: &RecordBatch, fields: impl Iterator<Item 
 
 /// Whether a column holds DATETIME or TIME values of different digits, such as `struct<a:datetime,b:datetime(3)>`.
 pub fn has_several_digits(field: &Field) -> bool {
-    said(field).is_some() && digits_of(field).is_none()
+    declared::has_several_digits(field)
 }
 
 /// Converts TIME values into texts, for writers that know times of day only.

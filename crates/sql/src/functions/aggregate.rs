@@ -69,6 +69,24 @@ pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     Ok(())
 }
 
+/// Whether an aggregate or window function over texts returns one of them, not another text that it makes.
+pub(crate) fn returns_its_input(name: &str) -> bool {
+    matches!(
+        name,
+        "min"
+            | "max"
+            | "min_by"
+            | "max_by"
+            | "any_value"
+            | "first_value"
+            | "last_value"
+            | "nth_value"
+            | "lag"
+            | "lead"
+            | "percentile_disc"
+    )
+}
+
 /// Returns COUNT for `COUNT(DISTINCT ...)` of any type, and of rows of several columns.
 pub(crate) fn count_distinct() -> Arc<AggregateUDF> {
     static FUNCTION: LazyLock<Arc<AggregateUDF>> =

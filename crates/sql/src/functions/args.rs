@@ -22,6 +22,7 @@ use datafusion::common::{Result, exec_err, not_impl_err};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
 
 use dipper_base::address::{self, is_address};
+use dipper_base::types::SqlType;
 use dipper_base::{clock, floats};
 
 use super::bytes::is_bytes;
@@ -32,7 +33,7 @@ use super::func::{DATETIME, JSON, VARIANT};
 use super::growth::Growth;
 use super::lost::LostValues;
 use crate::charter::text::format_datetime_to;
-use crate::charter::{digits_of, with_texts};
+use crate::charter::{declared_type, digits_of, with_texts};
 use crate::class::TIME;
 use crate::metadata::TYPE_KEY;
 use crate::type_text::{Sql, type_text};
@@ -144,6 +145,11 @@ impl<'a> Args<'a> {
     /// shown where there is one.
     pub fn digits(&self, k: usize) -> Option<u8> {
         self.fields.get(k).and_then(|field| digits_of(field))
+    }
+
+    /// Returns the SQL type of argument `k` where it says more than Arrow's type.
+    pub fn declared(&self, k: usize) -> Option<SqlType> {
+        self.fields.get(k).and_then(|field| declared_type(field))
     }
 
     /// Returns the value of a key in the field metadata of argument `k`.

@@ -28,6 +28,10 @@ pub const DATETIME: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 /// The name of the function that extracts a part of a document.
 pub(super) const PART_OF_JSON: &str = "json_extract_string";
 
+/// The name of the function behind `v['name']` of a document. It is a VARIANT if the document is one. (It is not a name
+/// in SQL.)
+pub(crate) const ELEMENT_OF_JSON: &str = "dipper_json_element";
+
 /// The SQL type of text that is JSON.
 pub const JSON: &str = "json";
 
@@ -216,10 +220,12 @@ impl ScalarUDFImpl for Fun {
             _ => {
                 // A part of a document is split into tokens by the analyzer of its column's index.
                 let analyzer = args.arg_fields.first().and_then(|field| field.metadata().get(ANALYZER_KEY));
-                return Ok(Arc::new(match analyzer.filter(|_| self.def.name == PART_OF_JSON) {
-                    Some(text) => field.with_metadata([(ANALYZER_KEY.to_string(), text.clone())].into()),
-                    None => field,
-                }));
+                return Ok(Arc::new(
+                    match analyzer.filter(|_| [PART_OF_JSON, ELEMENT_OF_JSON].contains(&self.def.name)) {
+                        Some(text) => field.with_metadata([(ANALYZER_KEY.to_string(), text.clone())].into()),
+                        None => field,
+                    },
+                ));
             }
         };
         Ok(Arc::new(field.with_metadata([(TYPE_KEY.to_string(), declared.to_string())].into())))

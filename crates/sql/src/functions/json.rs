@@ -8,11 +8,12 @@ use dipper_dialect::explode::JSON_ELEMENTS;
 use serde_json::Value;
 
 use super::args::{Args, Col};
-use super::func::{Def, MANY, PART_OF_JSON, Ret, def};
+use super::func::{Def, ELEMENT_OF_JSON, MANY, PART_OF_JSON, Ret, def};
 use super::json_path::{
     Kind, Leg, compact, document, is_many, kind, members, parse_bare_path, parse_path, select, select_over_arrays,
-    unquote,
+    unquote, write_document,
 };
+use super::nested::{CAST_JSON, CAST_PARTS, CAST_VARIANT, JSON_MEMBERS, TO_JSON};
 use super::search::{text_list, text_lists};
 use super::whole::{LARGEINT, large};
 use crate::charter::nested;
@@ -39,6 +40,7 @@ pub const DEFS: &[Def] = &[
     def("json_array", &["jsonb_array"], (0, MANY), Ret::Json, json_array),
     def("json_object", &["jsonb_object"], (0, MANY), Ret::Json, json_object),
     def("get_json_string", &["get_json_object"], (2, 2), Ret::Text, get_json_string),
+    def(PART_OF_JSON, &["jsonb_extract_string"], (2, 2), Ret::Text, json_extract_string),
     JSON_VALUE,
     AS_TEXT,
     AS_SCALAR,
@@ -247,7 +249,7 @@ fn value_text(v: &str) -> Option<String> {
     }
 }
 
-const JSON_VALUE: Def = def(PART_OF_JSON, &["jsonb_extract_string"], (2, 2), Ret::Text, json_extract_string);
+const JSON_VALUE: Def = def(ELEMENT_OF_JSON, &[], (2, 2), Ret::Text, json_extract_string);
 
 /// What a cast takes from a document.
 #[derive(Debug, Clone, Copy)]
@@ -300,6 +302,12 @@ fn content(a: &Args, of: fn(&str) -> Option<String>) -> Result<ArrayRef> {
         }
         Some(())
     })
+}
+
+/// Returns what a cast of a document to text gives, or to another single value if it `is_scalar`; NULL for none.
+pub(crate) fn content_of(text: &str, is_scalar: bool) -> Option<String> {
+    let of = if is_scalar { scalar_text } else { value_text };
+    document(text).map_or_else(|| Some(text.to_string()), of)
 }
 
 fn scalar_text(value: &str) -> Option<String> {
@@ -532,8 +540,14 @@ fn json_contains_path(a: &Args) -> Result<ArrayRef> {
 
 /// The functions that write [`Values`] into a document. Their arguments of the type JSON are documents, other texts are
 /// characters.
-pub(crate) const TAKE_VALUES: [&str; 6] =
+const TAKE_VALUES: [&str; 6] =
     ["json_array", "json_array_ignore_null", "json_object", "json_set", "json_insert", "json_replace"];
+
+/// Whether a function asks which of its arguments are documents, or contain documents. Other functions see them as
+/// texts.
+pub(crate) fn reads_documents(name: &str) -> bool {
+    TAKE_VALUES.contains(&name) || [TO_JSON, JSON_MEMBERS, CAST_JSON, CAST_VARIANT, CAST_PARTS].contains(&name)
+}
 
 /// A column whose values can be written as JSON.
 pub struct Values {
@@ -559,7 +573,7 @@ impl Values {
         let t = a.data_type(k);
         if t.is_nested() {
             let values = a.raw(k);
-            let text = nested::json(&values.array, a.digits(k))?;
+            let text = nested::json(&values.array, a.digits(k), a.declared(k).as_ref())?;
             return Ok(Values { text: Col { array: text, one: values.one }, form: Form::Written });
         }
         let form = match t {
@@ -585,10 +599,7 @@ impl Values {
             (Some(s), Form::Written) if nested::is_number(s) => out.push_str(s),
             // JSON has no words for numbers that are not finite.
             (Some(_), Form::Written) => out.push_str("null"),
-            (Some(s), Form::Json) => match document(s) {
-                Some(document) => compact(out, document),
-                None => write_quoted(out, s),
-            },
+            (Some(s), Form::Json) => write_document(out, s),
         }
     }
 }

@@ -368,6 +368,14 @@ pub fn compact(out: &mut String, value: &str) {
     dipper_base::json::write_canonical(out, value);
 }
 
+/// Writes a document into another one. A text that is none, as a VARIANT may be, becomes a string.
+pub fn write_document(out: &mut String, text: &str) {
+    match document(text) {
+        Some(document) => compact(out, document),
+        None => super::json::write_quoted(out, text),
+    }
+}
+
 /// Returns the canonical text of a document; `None` if the text is not JSON.
 pub fn canonical(text: &str) -> Option<String> {
     let mut out = String::new();

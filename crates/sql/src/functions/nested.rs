@@ -8,6 +8,7 @@ use arrow::datatypes::{DataType, Fields};
 use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::ReturnFieldArgs;
 use dipper_base::json::write_variant;
+use dipper_base::types::SqlType;
 
 use super::args::{Args, Col, to_text};
 use super::array::{lists, span};
@@ -17,6 +18,9 @@ use super::json::{json_parse, write_quoted};
 use super::json_path::document;
 use crate::charter::nested;
 use crate::type_text::Sql;
+
+/// Name of the function that makes JSON of any value.
+pub const TO_JSON: &str = "to_json";
 
 /// Name of the function that builds a JSON object from an array of names and an array of values. (It is not a name in
 /// SQL.)
@@ -28,13 +32,17 @@ pub const CAST_JSON: &str = "dipper_cast_json";
 /// Name of the function behind CAST(x AS VARIANT). (It is not a name in SQL.)
 pub const CAST_VARIANT: &str = "dipper_cast_variant";
 
+/// Name of the function behind CAST(x AS ARRAY<...>) and its like, where SQL's type says more than Arrow's. (It is not a
+/// name in SQL.)
+pub const CAST_PARTS: &str = "dipper_cast_parts";
+
 /// Name of the function that makes a struct without fields. (It is not a name in SQL.)
 pub const EMPTY_STRUCT: &str = "dipper_empty_struct";
 
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
     def("struct_element", &[], (2, 2), Ret::By(element_type), struct_element),
-    def("to_json", &[], (1, 1), Ret::Json, to_json),
+    def(TO_JSON, &[], (1, 1), Ret::Json, to_json),
     // Text is read as JSON, other values are written as JSON.
     def(CAST_JSON, &[], (1, 1), Ret::Json, |a| match a.data_type(0) {
         t if t.is_string() || is_bytes(t) => json_parse(a, false),
@@ -48,7 +56,7 @@ pub const DEFS: &[Def] = &[
             t if t.is_string() || is_bytes(t) => a.text(0)?,
             _ => {
                 let values = a.raw(0);
-                Col { array: nested::json(&values.array, a.digits(0))?, one: values.one }
+                Col { array: nested::json(&values.array, a.digits(0), a.declared(0).as_ref())?, one: values.one }
             }
         };
         a.texts(|i, out| {
@@ -68,7 +76,7 @@ pub const DEFS: &[Def] = &[
 
 fn to_json(a: &Args) -> Result<ArrayRef> {
     let values = a.raw(0);
-    let texts = nested::json(&values.array, a.digits(0))?;
+    let texts = nested::json(&values.array, a.digits(0), a.declared(0).as_ref())?;
     a.texts(|i, out| {
         let row = if values.one { 0 } else { i };
         out.push_str(texts.is_valid(row).then(|| texts.value(row))?);
@@ -121,7 +129,8 @@ fn struct_element(a: &Args) -> Result<ArrayRef> {
 fn json_members(a: &Args) -> Result<ArrayRef> {
     let (names, values) = (lists(a, 0)?, lists(a, 1)?);
     let texts = to_text(a.name, names.array.values())?;
-    let json = nested::json(values.array.values(), a.digits(1))?;
+    let item = if let Some(SqlType::Array(item)) = a.declared(1) { Some(*item) } else { None };
+    let json = nested::json(values.array.values(), a.digits(1), item.as_ref())?;
     let (mut missing, mut uneven) = (false, false);
     let out = a.texts(|i, out| {
         let (of_names, of_values) = (span(&names, i)?, span(&values, i)?);

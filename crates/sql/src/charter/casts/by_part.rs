@@ -13,25 +13,25 @@ use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 use dipper_base::address::holds_address;
+use dipper_base::json::write_variant;
 use dipper_base::types::SqlType;
 use dipper_dialect::parser::parse_type;
 
 use super::{cast_array, cast_values, differs, plain};
 use crate::charter::datetime::rounded;
-use crate::charter::declared::{digits_of, has_names};
+use crate::charter::declared::{declared_type, digits_of, has_names};
 use crate::charter::nested::{self, holds_map};
 use crate::class::{Class, DATETIME, TIME};
-use crate::functions::canonical;
 use crate::functions::datetime::zone::Zone;
+use crate::functions::{CAST_PARTS, canonical, content_of, document};
 use crate::metadata::{DIGITS_KEY, TYPE_KEY};
 use crate::type_text::Sql;
 
-/// Name of the function behind `CAST(x AS ARRAY<...>)` and its like, where SQL's type says more than Arrow's.
-pub(in crate::charter) const NAME: &str = "dipper_cast_parts";
-
 /// What casts of text need to know besides the types.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Context {
+pub(super) struct Context<'a> {
+    /// The SQL type of the values, where it says more than Arrow's type.
+    pub from: Option<&'a SqlType>,
     /// The session's zone. Without it, a time that is followed by a zone does not convert.
     pub session: Option<Zone>,
     /// The digits of DATETIME values that become text.
@@ -117,17 +117,18 @@ fn is_unlike(from: &DataType, to: &DataType) -> bool {
 /// # Errors
 /// Arrow's error if it has no cast between the types of a part; `Plan` if an array would become a map or a struct, and
 /// the like.
-pub(super) fn cast(array: &ArrayRef, to: &DataType, context: Context) -> Result<ArrayRef> {
+pub(super) fn cast(array: &ArrayRef, to: &DataType, context: Context<'_>) -> Result<ArrayRef> {
     parts(array, to, None, context)
 }
 
 /// Casts values to a nested type, or to a part of one. `sql` is the part's SQL type, if it is known.
-pub(super) fn parts(array: &ArrayRef, to: &DataType, sql: Option<&SqlType>, context: Context) -> Result<ArrayRef> {
+pub(super) fn parts(array: &ArrayRef, to: &DataType, sql: Option<&SqlType>, context: Context<'_>) -> Result<ArrayRef> {
     match (array.data_type(), to) {
         // Arrow would make lists of one map or struct.
         (from, to) if is_unlike(from, to) => plan_err!("cannot cast {} to {}", Sql(from), Sql(to)),
         (DataType::List(from), DataType::List(item)) => {
-            let context = Context { digits: digits_of(from).or(context.digits), ..context };
+            let of = if let Some(SqlType::Array(of)) = context.from { Some(&**of) } else { None };
+            let context = Context { from: of, digits: digits_of(from).or(context.digits), ..context };
             let sql = if let Some(SqlType::Array(item)) = sql { Some(item.as_ref()) } else { None };
             let (_, offsets, values, nulls) = array.as_list::<i32>().clone().into_parts();
             let values = parts(&values, item.data_type(), sql, context)?;
@@ -139,9 +140,13 @@ pub(super) fn parts(array: &ArrayRef, to: &DataType, sql: Option<&SqlType>, cont
                 Some(SqlType::Map(key, value)) => (Some(key.as_ref()), Some(value.as_ref())),
                 _ => (None, None),
             };
+            let of = match context.from {
+                Some(SqlType::Map(key, value)) => (Some(&**key), Some(&**value)),
+                _ => (None, None),
+            };
             let maps = array.as_map();
-            let keys = parts(maps.keys(), fields[0].data_type(), key, context)?;
-            let values = parts(maps.values(), fields[1].data_type(), value, context)?;
+            let keys = parts(maps.keys(), fields[0].data_type(), key, Context { from: of.0, ..context })?;
+            let values = parts(maps.values(), fields[1].data_type(), value, Context { from: of.1, ..context })?;
             nested::maps(maps, &keys, &values, to)
         }
         (DataType::Struct(from), DataType::Struct(fields)) => {
@@ -153,7 +158,11 @@ pub(super) fn parts(array: &ArrayRef, to: &DataType, sql: Option<&SqlType>, cont
             }
             let columns = fields.iter().zip(places).enumerate().map(|(at, (field, place))| {
                 let Some(place) = place else { return Ok(new_null_array(field.data_type(), whole.len())) };
-                let context = Context { digits: digits_of(&from[place]).or(context.digits), ..context };
+                let of = match context.from {
+                    Some(SqlType::Struct(of)) if of.len() == from.len() => Some(&of[place].1),
+                    _ => None,
+                };
+                let context = Context { from: of, digits: digits_of(&from[place]).or(context.digits), ..context };
                 let sql = sql.and_then(|fields| fields.get(at)).map(|(_, sql, _)| sql);
                 parts(whole.column(place), field.data_type(), sql, context)
             });
@@ -177,7 +186,15 @@ pub(super) fn parts(array: &ArrayRef, to: &DataType, sql: Option<&SqlType>, cont
 }
 
 /// Casts parts that are not nested.
-fn part(array: &ArrayRef, to: &DataType, sql: Option<&SqlType>, context: Context) -> Result<ArrayRef> {
+fn part(array: &ArrayRef, to: &DataType, sql: Option<&SqlType>, context: Context<'_>) -> Result<ArrayRef> {
+    let contents;
+    let array = match contents_of(array, to, sql, context.from)? {
+        Some(found) => {
+            contents = found;
+            &contents
+        }
+        None => array,
+    };
     let plainly = |to: &DataType| match array.data_type() {
         from if from == to => Ok(Arc::clone(array)),
         from if differs(from, to) => cast_array(array, to, context.session, context.digits),
@@ -196,9 +213,53 @@ fn part(array: &ArrayRef, to: &DataType, sql: Option<&SqlType>, context: Context
             let texts = texts.as_string_view().iter().map(|text| text.and_then(canonical));
             Ok(Arc::new(texts.collect::<StringViewArray>()))
         }
-        Some(SqlType::Json) if !array.data_type().is_null() => Ok(Arc::new(nested::json(array, context.digits)?)),
+        Some(SqlType::Json) if !array.data_type().is_null() => {
+            Ok(Arc::new(nested::json(array, context.digits, context.from)?))
+        }
+        Some(SqlType::Variant) if !array.data_type().is_null() => variants(array, context),
         _ => plainly(to),
     }
+}
+
+/// Returns what documents contain, where something else is made of them: text, or the text of another single value. The
+/// text of a VARIANT is what it contains.
+fn contents_of(
+    array: &ArrayRef,
+    to: &DataType,
+    sql: Option<&SqlType>,
+    from: Option<&SqlType>,
+) -> Result<Option<ArrayRef>> {
+    let makes_text = Class::of(to) == Class::Text;
+    let is_wanted = match from {
+        Some(SqlType::Json) => !matches!(sql, Some(SqlType::Json | SqlType::Variant)),
+        Some(SqlType::Variant) => !makes_text,
+        _ => false,
+    };
+    if !is_wanted || to.is_nested() || Class::of(array.data_type()) != Class::Text {
+        return Ok(None);
+    }
+    let texts = plain(array)?;
+    let contents = texts.as_string_view().iter().map(|text| content_of(text?, !makes_text));
+    Ok(Some(Arc::new(contents.collect::<StringViewArray>())))
+}
+
+/// Makes VARIANTs. Text that is no document is a string, which is shown by its characters.
+fn variants(array: &ArrayRef, context: Context<'_>) -> Result<ArrayRef> {
+    let texts = match Class::of(array.data_type()) {
+        Class::Text => plain(array)?.as_string_view().clone(),
+        _ => nested::json(array, context.digits, context.from)?,
+    };
+    let variant = |text: &str| {
+        document(text).map_or_else(
+            || text.to_string(),
+            |document| {
+                let mut out = String::new();
+                write_variant(&mut out, document);
+                out
+            },
+        )
+    };
+    Ok(Arc::new(texts.iter().map(|text| text.map(variant)).collect::<StringViewArray>()))
 }
 
 /// Cuts texts (`Utf8View`) to `most` characters, and then, unless they are kept, blanks at their ends.
@@ -223,7 +284,46 @@ pub(in crate::charter) fn has_limits(t: &SqlType) -> bool {
         SqlType::Struct(fields) => fields.iter().any(|(_, t, _)| has_limits(t)),
         SqlType::Char(most) | SqlType::Varchar(most) => most.is_some(),
         SqlType::DateTime(digits) | SqlType::Time(digits) => *digits < 6,
-        SqlType::Json => true,
+        SqlType::Json | SqlType::Variant => true,
+        _ => false,
+    }
+}
+
+/// Returns the SQL type with no more than the JSON that is made of parts that are no text; `None` if there is none.
+pub(super) fn made_json(from: &DataType, declared: &SqlType) -> Option<SqlType> {
+    let plain = || Box::new(SqlType::String);
+    Some(match (from, declared) {
+        (DataType::List(from), SqlType::Array(item)) => SqlType::Array(Box::new(made_json(from.data_type(), item)?)),
+        (DataType::Map(from, _), SqlType::Map(_, value)) => match from.data_type() {
+            DataType::Struct(from) if from.len() == 2 => {
+                SqlType::Map(plain(), Box::new(made_json(from[1].data_type(), value)?))
+            }
+            _ => return None,
+        },
+        (DataType::Struct(from), SqlType::Struct(fields)) => {
+            let named: Fields = fields.iter().map(|(name, ..)| Field::new(name, DataType::Null, true)).collect();
+            let made = |(place, (_, declared, _)): (Option<usize>, &(String, SqlType, Option<String>))| {
+                made_json(from[place?].data_type(), declared)
+            };
+            let made: Vec<Option<SqlType>> = places(from, &named).into_iter().zip(fields).map(made).collect();
+            if made.iter().all(Option::is_none) {
+                return None;
+            }
+            let fields = fields.iter().zip(made);
+            SqlType::Struct(fields.map(|((name, ..), t)| (name.clone(), t.unwrap_or(*plain()), None)).collect())
+        }
+        (from, SqlType::Json) if !from.is_null() && Class::of(from) != Class::Text => SqlType::Json,
+        _ => return None,
+    })
+}
+
+/// Whether a nested SQL type has texts inside. A cast makes them of documents, which no Arrow type tells from texts.
+pub(in crate::charter) fn has_texts(t: &SqlType) -> bool {
+    match t {
+        SqlType::Array(item) => has_texts(item),
+        SqlType::Map(key, value) => has_texts(key) || has_texts(value),
+        SqlType::Struct(fields) => fields.iter().any(|(_, t, _)| has_texts(t)),
+        SqlType::String | SqlType::Varchar(_) | SqlType::Char(_) => true,
         _ => false,
     }
 }
@@ -248,7 +348,7 @@ fn named(text: Option<&str>) -> Result<SqlType> {
 
 impl ScalarUDFImpl for CastParts {
     fn name(&self) -> &str {
-        NAME
+        CAST_PARTS
     }
 
     fn signature(&self) -> &Signature {
@@ -272,7 +372,9 @@ impl ScalarUDFImpl for CastParts {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let from = args.arg_fields.first().and_then(|field| declared_type(field));
         let context = Context {
+            from: from.as_ref(),
             session: Some(Zone::of_session(&args.config_options)?),
             digits: args.arg_fields.first().and_then(|field| digits_of(field)),
             keeps_blanks: true,

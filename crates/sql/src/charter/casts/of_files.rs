@@ -50,7 +50,7 @@ impl FileCast {
     /// # Errors
     /// Arrow's error if there is no cast between the types.
     pub fn cast(&self, array: &ArrayRef) -> Result<ArrayRef> {
-        let context = Context { session: self.session, digits: None, keeps_blanks: false };
+        let context = Context { from: None, session: self.session, digits: None, keeps_blanks: false };
         let cast = parts(array, &self.to, self.sql.as_ref(), context)?;
         assert_eq!(cast.len(), array.len(), "a conversion keeps the rows");
         // Cut texts are views.
