@@ -123,10 +123,10 @@ pub(super) fn maps(maps: &MapArray, keys: &ArrayRef, values: &ArrayRef, to: &Dat
     };
     let mut picked: Vec<u64> = Vec::with_capacity(keys.len());
     let mut lengths = Vec::with_capacity(maps.len());
-    for row in 0..maps.len() {
+    for (row, is_valid) in valid.iter().enumerate() {
         let before = picked.len();
         match &compared {
-            _ if !valid[row] => {}
+            _ if !is_valid => {}
             Some(compared) if span(row).len() > 1 => {
                 let mut seen = HashSet::with_capacity(span(row).len());
                 picked.extend(span(row).rev().filter(|at| seen.insert(compared.row(*at))).map(|at| at as u64));

@@ -132,7 +132,7 @@ impl Picking {
             own.having.clone_from(&select.having);
         }
         let (items, having) = (select.projection.clone(), select.having.clone());
-        (whole == *query).then(|| Picking { narrow, items, order, skip, fetch, terms, is_distinct, keys, having })
+        (whole == *query).then_some(Picking { narrow, items, order, skip, fetch, terms, is_distinct, keys, having })
     }
 
     /// Builds the plan of the query from that of [`narrow`](Self::narrow). `None` if the planner has to see the items
@@ -344,7 +344,6 @@ struct Key {
 /// Resolves an order whose keys are all columns of FROM, or all columns of the result: to the places of the keys among
 /// the columns of FROM, and among those of the result. `None` for others. `columns` has the place of each column of the
 /// result in FROM, if it is one.
-#[expect(clippy::type_complexity, reason = "two lists of one kind")]
 fn sorted_by(
     order: &[OrderByExpr],
     items: &[SelectItem],
