@@ -47,8 +47,10 @@ pub(crate) struct QueryContext {
     /// The limits of the statement: memory, and statements of the user at once.
     pub(crate) quota: Arc<Quota>,
     pub(crate) connection_id: u32,
-    /// The number of views that are being expanded around this query.
-    pub(crate) view_depth: usize,
+    /// Databases and names of the views that are being expanded around this query, outermost first.
+    pub(crate) views: Vec<(String, String)>,
+    /// Database and name of the view that the statement makes, whose query may not read it.
+    pub(crate) made_view: Option<(String, String)>,
     /// Snapshots of native tables: all mentions of a table in one statement see the same.
     pub(crate) snapshots: Arc<Snapshots>,
     /// The table that the session's transaction has written to, with its rows.
@@ -105,6 +107,11 @@ impl QueryContext {
         if roles.is_empty() { "NONE".to_string() } else { roles.join(", ") }
     }
 
+    /// Whether the query is part of a view.
+    pub(crate) fn is_in_view(&self) -> bool {
+        !self.views.is_empty()
+    }
+
     /// Returns this context without the session's temporary tables.
     pub(crate) fn without_temporaries(&self) -> Self {
         QueryContext { catalog: Arc::clone(&self.permanent), ..self.clone() }
@@ -135,7 +142,8 @@ impl QueryContext {
     }
 
     /// The context for the query of a view: with the view's database and sql_mode, without temporary tables.
-    pub(crate) fn for_view(&self, view: &View) -> Result<Self> {
+    pub(crate) fn for_view(&self, database: &str, name: &str, view: &View) -> Result<Self> {
+        let outer = self.views.iter().cloned();
         let mut variables = self.variables.clone();
         variables.set("sql_mode", &view.sql_mode)?;
         Ok(QueryContext {
@@ -151,7 +159,8 @@ impl QueryContext {
             rights: Arc::clone(&self.rights),
             quota: Arc::clone(&self.quota),
             connection_id: self.connection_id,
-            view_depth: self.view_depth + 1,
+            views: outer.chain([(database.to_string(), name.to_string())]).collect(),
+            made_view: self.made_view.clone(),
             snapshots: Arc::clone(&self.snapshots),
             own: self.own.clone(),
             changed: None,

@@ -17,6 +17,7 @@ use dipper_text::hive::hive_type;
 
 use super::export::refuse_duplicates;
 use super::{own_name, partitions, qualified, table_properties};
+use crate::context::QueryContext;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::local_path;
 use crate::files::stores::{is_remote, store_properties};
@@ -342,7 +343,7 @@ pub(super) async fn create_view(session: &mut Session, create: &CreateView, ddl:
         comment: create.comment.clone(),
         ..view_of(session, &create.query, ddl)
     };
-    check_view(session, &create.query, &view.columns).await?;
+    check_view(session, (&database, &name), &create.query, &view.columns).await?;
     match create.kind {
         ViewKind::Plain => {}
         ViewKind::Materialized => {
@@ -378,8 +379,14 @@ fn view_of(session: &Session, query: &QueryText, ddl: &str) -> View {
     }
 }
 
-/// Checks that a view can be read before it is created. Without `names` the view has the column names of the query.
-async fn check_view(session: &Session, query: &QueryText, names: &[ViewColumn]) -> Result<()> {
+/// Checks that the view of this database and name can be read before it is made. Without `names` the view has the column
+/// names of the query.
+async fn check_view(
+    session: &Session,
+    (database, name): (&str, &str),
+    query: &QueryText,
+    names: &[ViewColumn],
+) -> Result<()> {
     if !crate::catalogs::is_internal(session.catalog()) {
         return Err(EngineError::unsupported(format!(
             "a view is made while catalog '{}' is selected, in which it looks up its names; SWITCH {} first",
@@ -387,7 +394,9 @@ async fn check_view(session: &Session, query: &QueryText, names: &[ViewColumn]) 
         )));
     }
     // The view must not use temporary tables, because other sessions that read it do not see them.
-    let context = Arc::new(session.query_context().await?.without_temporaries());
+    let context = session.query_context().await?.without_temporaries();
+    let made_view = Some((database.to_string(), name.to_string()));
+    let context = Arc::new(QueryContext { made_view, ..context });
     let planned = query::plan_elsewhere(&context, query).await?;
     let given = planned.columns();
     if names.is_empty() {
@@ -417,7 +426,7 @@ pub(super) async fn alter_view(session: &mut Session, name: &Name, change: &View
         ViewChange::Comment(comment) => View { comment: Some(comment.clone()), ..before.clone() },
         ViewChange::Query { columns, comment, query } => {
             let columns = if columns.is_empty() { before.columns.clone() } else { view_columns(columns) };
-            check_view(session, query, &columns).await?;
+            check_view(session, (&database, &view), query, &columns).await?;
             let comment = comment.clone().or_else(|| before.comment.clone());
             View { columns, comment, ..view_of(session, query, ddl) }
         }

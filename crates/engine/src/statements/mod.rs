@@ -375,7 +375,7 @@ async fn describe_planned(session: &mut Session, source: &str, parsed: &Parsed) 
     match &parsed.statement {
         Statement::Query(q) => {
             let context = session.query_context_for(q).await?;
-            let query = q.clone();
+            let query = assigned::taken_out(q)?.map_or_else(|| q.clone(), |(values, _)| values);
             let threads = session.engine.short().clone();
             let placeholders = parsed.placeholders;
             let columns = on_cpu(&threads, async move {

@@ -310,7 +310,7 @@ async fn named(
                     let external = match catalogs::is_internal(&catalog) {
                         true => Ok(None),
                         // The rights of the creator of a view were checked.
-                        false if context.view_depth > 0 => catalogs::named(&context.catalog, &catalog).map(Some),
+                        false if context.is_in_view() => catalogs::named(&context.catalog, &catalog).map(Some),
                         false => catalogs::seen(&context.catalog, &context.rights, &catalog).map(Some),
                     };
                     match external {
@@ -336,7 +336,7 @@ async fn named(
         Place::External { catalog: external, database: Some(database) } => {
             // A user who may read a table may read its metadata.
             let read = About::of(&table).map_or(table.as_str(), |(base, _)| base);
-            if context.view_depth == 0
+            if !context.is_in_view()
                 && let Err(e) = access::check(
                     &context.rights,
                     &context.catalog,
@@ -370,7 +370,7 @@ fn only_native(name: &Name) -> EngineError {
 /// Refuses files and addresses to users without the right to them. In views nothing is checked, because the rights of
 /// the creator were.
 fn outside(context: &QueryContext, what: &str) -> Result<()> {
-    if context.view_depth > 0 {
+    if context.is_in_view() {
         return Ok(());
     }
     access::check_outside(&context.rights, what)
@@ -378,7 +378,7 @@ fn outside(context: &QueryContext, what: &str) -> Result<()> {
 
 /// Refuses a table to users who may not read it, before they learn whether it exists.
 fn may_read(context: &QueryContext, database: &str, table: &str) -> Result<()> {
-    if context.view_depth > 0 || crate::info_schema::is_virtual(&context.catalog, database) {
+    if context.is_in_view() || crate::info_schema::is_virtual(&context.catalog, database) {
         return Ok(());
     }
     let object = Object::Table(database.to_string(), table.to_string());

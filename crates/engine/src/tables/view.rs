@@ -14,8 +14,11 @@ use crate::context::QueryContext;
 use crate::error::{EngineError, Result};
 use crate::query::plan;
 
-/// Views nested deeper than this are taken for a cycle.
+/// The most views that may be nested: each takes a part of the thread's stack.
 const DEPTH_MAX: usize = 32;
+
+/// `ER_VIEW_RECURSIVE`.
+const RECURSIVE: u16 = 1462;
 
 /// Makes a table of a view: its query is planned under the sql_mode and database with which the view was created.
 pub(super) async fn provider(
@@ -24,12 +27,18 @@ pub(super) async fn provider(
     name: &str,
     view: &View,
 ) -> Result<Arc<dyn TableProvider>> {
-    if context.view_depth >= DEPTH_MAX {
+    if context.views.iter().chain(&context.made_view).any(|(of, outer)| of == database && outer == name) {
+        return Err(EngineError {
+            code: RECURSIVE,
+            ..EngineError::invalid(format!("view '{database}.{name}' would read itself"))
+        });
+    }
+    if context.views.len() >= DEPTH_MAX {
         return Err(EngineError::invalid(format!(
-            "view '{database}.{name}' refers to itself, or views are nested more than {DEPTH_MAX} deep"
+            "view '{database}.{name}' cannot be read: views are nested more than {DEPTH_MAX} deep"
         )));
     }
-    let inner = Arc::new(context.for_view(view)?);
+    let inner = Arc::new(context.for_view(database, name, view)?);
     let parsed = dipper_dialect::parser::parse(&view.sql, &inner.variables.parse_options())?;
     let Some(Statement::Query(query)) = parsed.into_iter().next().map(|p| p.statement) else {
         return Err(EngineError::invalid(format!("view '{database}.{name}' holds no query: {}", view.sql)));
