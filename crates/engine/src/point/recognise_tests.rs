@@ -126,22 +126,26 @@ type Row = [Option<i64>; 3];
 /// Returns the truth of a condition for a row, as SQL has it: true, false or unknown.
 fn truth(expr: &Expr, row: &Row, slots: &[Option<i64>]) -> Option<bool> {
     let equal = |left: Option<i64>, right: Option<i64>| Some(left? == right?);
-    let both = |left: Option<bool>, right: Option<bool>| match (left, right) {
-        (Some(false), _) | (_, Some(false)) => Some(false),
-        (Some(true), Some(true)) => Some(true),
-        _ => None,
+    let all = |values: &[Option<bool>]| match values {
+        values if values.contains(&Some(false)) => Some(false),
+        values if values.contains(&None) => None,
+        _ => Some(true),
     };
-    let either = |left: Option<bool>, right: Option<bool>| both(left.map(|v| !v), right.map(|v| !v)).map(|v| !v);
+    let any = |values: &[Option<bool>]| match values {
+        values if values.contains(&Some(true)) => Some(true),
+        values if values.contains(&None) => None,
+        _ => Some(false),
+    };
     let same = |left: &[Option<i64>], right: &[Option<i64>]| {
-        left.iter().zip(right).fold(Some(true), |so_far, (l, r)| both(so_far, equal(*l, *r)))
+        all(&left.iter().zip(right).map(|(l, r)| equal(*l, *r)).collect::<Vec<_>>())
     };
     match expr {
         Expr::Nested(inner) => truth(inner, row, slots),
         Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
-            both(truth(left, row, slots), truth(right, row, slots))
+            all(&[truth(left, row, slots), truth(right, row, slots)])
         }
         Expr::BinaryOp { left, op: BinaryOperator::Or, right } => {
-            either(truth(left, row, slots), truth(right, row, slots))
+            any(&[truth(left, row, slots), truth(right, row, slots)])
         }
         Expr::BinaryOp { left, op, right } => {
             let (left, right) = (values(left, row, slots), values(right, row, slots));
@@ -154,9 +158,8 @@ fn truth(expr: &Expr, row: &Row, slots: &[Option<i64>]) -> Option<bool> {
         }
         Expr::InList { expr, list, negated } => {
             let left = values(expr, row, slots);
-            let any =
-                list.iter().fold(Some(false), |so_far, item| either(so_far, same(&left, &values(item, row, slots))));
-            any.map(|any| any != *negated)
+            let found: Vec<_> = list.iter().map(|item| same(&left, &values(item, row, slots))).collect();
+            any(&found).map(|any| any != *negated)
         }
         Expr::IsNull(inner) => Some(values(inner, row, slots)[0].is_none()),
         other => panic!("{other}"),
