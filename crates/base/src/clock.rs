@@ -119,7 +119,7 @@ pub fn write(out: &mut String, micros: i64, digits: Option<u8>) {
     }
 }
 
-/// Returns the text of a TIME, see [`write`].
+/// Returns the text of a TIME, see [`write()`].
 pub fn text(micros: i64, digits: Option<u8>) -> String {
     let mut out = String::new();
     write(&mut out, micros, digits);
