@@ -1,9 +1,11 @@
-//! Common table expressions that have one result for all places where they are read.
+//! Common table expressions, and other plans, that have one result for all places where they are read.
 //!
 //! DataFusion copies the plan of a common table expression to each place, and each copy runs. If the rows are random, or
 //! LIMIT chooses some of many, the copies have different rows: `WITH c AS (SELECT uuid() u) SELECT a.u = b.u FROM c a, c
 //! b` would be false. So the copies of such plans get a node above them, and the first node that is asked runs its copy
 //! for all.
+//!
+//! So is the plan that an optimizer rule copies, whatever its rows are ([`shared`]).
 //!
 //! 1. The charter gives such an expression a name of its own ([`is_shared`]). [`share`] finds the copies by that name, and
 //!    puts [`Shared`] nodes into them.
@@ -12,6 +14,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
@@ -80,8 +83,7 @@ pub fn share(plan: LogicalPlan) -> Result<LogicalPlan> {
 /// Whether a name stands for an expression whose copies share their rows, and this copy has no [`Shared`] node yet. The
 /// plan of a view within the plan has them.
 fn is_to_share(alias: &SubqueryAlias) -> bool {
-    let has_node = matches!(alias.input.as_ref(), LogicalPlan::Extension(node) if node.node.as_any().is::<Shared>());
-    is_shared(alias.alias.table()) && !has_node
+    is_shared(alias.alias.table()) && !is_shared_node(&alias.input)
 }
 
 /// Whether the rows of a plan are random, or some of several that could be chosen.
@@ -96,10 +98,30 @@ fn is_chosen(plan: &LogicalPlan) -> Result<bool> {
     Ok(chosen && !outer)
 }
 
-/// A copy of a common table expression whose rows are those of all copies.
+/// Returns a plan that gives the rows of `plan`, and in all its copies the same rows; `None` if `plan` gives other rows
+/// for each row of an outer query.
+pub(crate) fn shared(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
+    static NAMES: AtomicU64 = AtomicU64::new(0);
+    let mut differs = false;
+    plan.apply_with_subqueries(|node| {
+        differs |= node.expressions().iter().any(Expr::contains_outer);
+        Ok(if differs { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    // No common table expression has a name like this.
+    let name = || format!("copied {}", NAMES.fetch_add(1, Ordering::Relaxed));
+    let node = (!differs).then(|| Shared { name: name(), input: plan.clone() });
+    Ok(node.map(|node| LogicalPlan::Extension(Extension { node: Arc::new(node) })))
+}
+
+/// Whether a node gives the same rows in all its copies.
+pub(crate) fn is_shared_node(node: &LogicalPlan) -> bool {
+    matches!(node, LogicalPlan::Extension(node) if node.node.as_any().is::<Shared>())
+}
+
+/// A copy of a plan whose rows are those of all copies.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Hash)]
 struct Shared {
-    /// The name of the expression, which no other one has.
+    /// The name of the plan, which no other one has.
     name: String,
     input: LogicalPlan,
 }

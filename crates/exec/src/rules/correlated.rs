@@ -6,7 +6,7 @@
 //! outer values at once (Neumann and Kemper, "Unnesting Arbitrary Queries", 2015):
 //!
 //! 1. The *domain*: the distinct values of the outer columns that the subquery mentions. The plan that produces them
-//!    runs a second time, so it has to produce the same values again.
+//!    runs a second time if it produces the same values again, or else once for both places.
 //! 2. The subquery, with the domain joined where it first depends on it. Each operator above keeps the domain's
 //!    columns: GROUP BY has them among its keys, LIMIT counts rows for each of their values.
 //! 3. An aggregate without keys has a row for every value of the domain, even where there was nothing to aggregate.
@@ -34,6 +34,7 @@ use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use crate::rules::repeatable::is_repeatable;
+use crate::shared::shared;
 
 /// Optimizer rule that joins the subqueries of a SELECT list or condition that still depend on its rows. If one
 /// subquery of a node cannot be joined, the node stays as it is.
@@ -46,10 +47,26 @@ pub fn join_subqueries(plan: LogicalPlan, config: &dyn OptimizerConfig) -> Resul
     if !plan.expressions().iter().any(|e| e.exists(|e| Ok(is_correlated(e))).unwrap_or(false)) {
         return Ok(Transformed::no(plan));
     }
+    if let Some(joined) = join_all(&plan, input, config)? {
+        return Ok(Transformed::yes(joined));
+    }
+    if is_repeatable(input)? {
+        return Ok(Transformed::no(plan));
+    }
+    // A plan that runs twice would give other rows the second time, so it runs once for both places.
+    let joined = match shared(input)? {
+        Some(input) => join_all(&plan, &input, config)?,
+        None => None,
+    };
+    Ok(joined.map_or_else(|| Transformed::no(plan), Transformed::yes))
+}
+
+/// Joins the subqueries of a node to the rows of `input`; `None` if one of them cannot be joined.
+fn join_all(plan: &LogicalPlan, input: &LogicalPlan, config: &dyn OptimizerConfig) -> Result<Option<LogicalPlan>> {
     let shown = input.schema().columns();
-    let mut joined = input.as_ref().clone();
+    let mut joined = input.clone();
     let mut complete = true;
-    let names = NamePreserver::new(&plan);
+    let names = NamePreserver::new(plan);
     let exprs = plan.expressions().into_iter().map(|expr| {
         let name = names.save(&expr);
         let expr = expr.transform_down(|e| {
@@ -78,7 +95,7 @@ pub fn join_subqueries(plan: LogicalPlan, config: &dyn OptimizerConfig) -> Resul
     });
     let exprs: Vec<Expr> = exprs.collect::<Result<_>>()?;
     if !complete {
-        return Ok(Transformed::no(plan));
+        return Ok(None);
     }
     let builder = LogicalPlanBuilder::from(joined);
     let plan = match plan {
@@ -88,7 +105,7 @@ pub fn join_subqueries(plan: LogicalPlan, config: &dyn OptimizerConfig) -> Resul
             .try_fold(builder, |builder, condition| builder.filter(condition))?
             .project(shown.into_iter().map(Expr::Column))?,
     };
-    Ok(Transformed::yes(plan.build()?))
+    Ok(Some(plan.build()?))
 }
 
 /// One of DataFusion's rules for subqueries, made to leave a plan as it is for [`join_subqueries`] where it fails, for

@@ -16,6 +16,7 @@ mod null_joins;
 mod orders;
 mod outer_joins;
 pub(crate) mod passing;
+mod projections;
 mod pull_up;
 pub mod pushdown;
 pub mod recursion;

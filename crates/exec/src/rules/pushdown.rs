@@ -37,6 +37,7 @@ use crate::rules::build_sides::ForgetOrdersOfBuildSides;
 use crate::rules::grouping::ForgetBelowGroupingSets;
 use crate::rules::orders::SortWhatIsUnsorted;
 use crate::rules::outer_joins::ForgetAboveOuterJoins;
+use crate::rules::projections::PushProjections;
 use crate::rules::recursion::CountSteps;
 use crate::rules::top_rows::{EnsureOrders, LimitBelowWindows};
 
@@ -44,7 +45,8 @@ type Plan = Arc<dyn ExecutionPlan>;
 type Filter = Arc<dyn PhysicalExpr>;
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
-/// Returns DataFusion's rules with [`PushFilters`] and [`EnsureOrders`] in place of its own.
+/// Returns DataFusion's rules with [`PushFilters`] and [`EnsureOrders`] in place of its own, and with [`PushProjections`]
+/// and [`LimitBelowWindows`] around its own.
 /// [`ForgetBelowGroupingSets`] and [`ForgetAboveOuterJoins`] run first, [`GroupByRadix`] and
 /// [`ForgetOrdersOfBuildSides`] before orders and partitions are ensured; [`CountSteps`], [`FewGroupsAtOnce`] and
 /// [`SortWhatIsUnsorted`] run right before plans are checked, in this order.
@@ -55,6 +57,7 @@ pub fn rules() -> Vec<Rule> {
             "FilterPushdown(Post)" => Arc::new(PushFilters { phase: FilterPushdownPhase::Post }),
             "EnsureRequirements" => Arc::new(EnsureOrders),
             "LimitPushPastWindows" => Arc::new(LimitBelowWindows(rule)),
+            "ProjectionPushdown" => Arc::new(PushProjections(rule)),
             _ => rule,
         }
     };

@@ -5,6 +5,7 @@ use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 
 use crate::native::SEGMENT_COLUMN;
+use crate::shared::is_shared_node;
 
 /// Aggregates whose value does not depend on the order of their input rows, for all argument types.
 const OF_ALL_ORDERS: [&str; 17] = [
@@ -28,10 +29,14 @@ const OF_ALL_ORDERS: [&str; 17] = [
 ];
 
 /// Returns whether a plan gives the same rows each time it runs: it has no random values, chooses no rows among equals,
-/// and has no sums of floating-point numbers, whose last digits depend on the order of the rows.
+/// and has no sums of floating-point numbers, whose last digits depend on the order of the rows. A plan whose copies
+/// share their rows gives the same rows.
 pub fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
     let mut repeatable = true;
     plan.apply_with_subqueries(|node| {
+        if is_shared_node(node) {
+            return Ok(TreeNodeRecursion::Jump);
+        }
         repeatable = !node.expressions().iter().any(Expr::is_volatile)
             && match node {
                 LogicalPlan::Limit(_) | LogicalPlan::Window(_) => false,

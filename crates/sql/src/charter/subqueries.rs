@@ -58,7 +58,8 @@ impl Wanted {
 /// Rewrites the subqueries among a node's expressions.
 ///
 /// # Errors
-/// `NotImplemented` if a subquery depends on a query that is not the one directly around it.
+/// `NotImplemented` if a subquery depends on a query that is not the one directly around it, or has an aggregate of
+/// columns of that query only.
 pub(super) fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let plan = match plan {
         LogicalPlan::Join(join) => join_conditions::rewrite(join)?,
@@ -71,6 +72,7 @@ pub(super) fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 
 fn rewrite_unquantified(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     depend_on_one_level(&plan)?;
+    aggregates_of_own_rows(&plan)?;
     match plan {
         LogicalPlan::Filter(filter) if has(&filter.predicate, |e| matches!(e, Expr::InSubquery(_))) => {
             let schema = Arc::clone(filter.input.schema());
@@ -342,6 +344,19 @@ fn depend_on_one_level(plan: &LogicalPlan) -> Result<()> {
         })
     })?;
     Ok(())
+}
+
+/// Refuses an aggregate over columns of the query around only, as in `(SELECT count(a.k) FROM b)` within a query of `a`.
+/// It is an aggregate of that query, over the rows of `a`, although it is written in the subquery.
+fn aggregates_of_own_rows(plan: &LogicalPlan) -> Result<()> {
+    let LogicalPlan::Aggregate(aggregate) = plan else { return Ok(()) };
+    let of_others = |e: &Expr| matches!(e, Expr::AggregateFunction(_)) && e.contains_outer() && !e.any_column_refs();
+    match aggregate.aggr_expr.iter().any(|e| has(e, of_others)) {
+        true => not_impl_err!(
+            "an aggregate of columns of the query around a subquery, which is one of that query; write it there"
+        ),
+        false => Ok(()),
+    }
 }
 
 fn two_levels_below<T>(column: &Column) -> Result<T> {
