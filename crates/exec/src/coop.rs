@@ -42,7 +42,7 @@ use tokio::task::block_in_place;
 use crate::rules::reports::with_reports;
 use crate::rules::reread::with_left_reread;
 
-/// Puts [`CooperativeExec`] above joins and UNNEST, and [`WhileItRuns`] around the conditions of joins. Lets nested
+/// Puts [`CooperativeExec`] above joins and UNNEST, up to [`YIELDING_MAX`] from below, and [`WhileItRuns`] around the conditions of joins. Lets nested
 /// loop joins [read](crate::rules::reread) their left side again, and makes hash joins [report](crate::rules::reports)
 /// for partitions that nobody polls.
 #[derive(Debug)]
@@ -62,15 +62,12 @@ impl PhysicalOptimizerRule for GiveWay {
                     _ => node,
                 };
             let node = with_left_reread(&node)?;
-            let multiplies = node.is::<CrossJoinExec>()
-                || node.is::<NestedLoopJoinExec>()
-                || node.is::<HashJoinExec>()
-                || node.is::<SortMergeJoinExec>()
-                || node.is::<UnnestExec>();
-            Ok(match multiplies {
-                true => Transformed::yes(Arc::new(CooperativeExec::new(with_reports(node))) as Arc<dyn ExecutionPlan>),
-                false => Transformed::no(node),
-            })
+            if !multiplies(&node) {
+                return Ok(Transformed::no(node));
+            }
+            let yields = yielding(&node) < YIELDING_MAX;
+            let node = with_reports(node);
+            Ok(Transformed::yes(if yields { Arc::new(CooperativeExec::new(node)) } else { node }))
         })
         .data()
     }
@@ -82,6 +79,30 @@ impl PhysicalOptimizerRule for GiveWay {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// The most operators that yield, one below the other. Each takes a unit of tokio's budget for a turn of a task, 128 in
+/// all, before it asks the one below. Once the budget is used up above the leaves, no turn gets further.
+const YIELDING_MAX: usize = 64;
+
+/// Returns whether an operator may produce many more batches than it reads.
+fn multiplies(node: &Arc<dyn ExecutionPlan>) -> bool {
+    node.is::<CrossJoinExec>()
+        || node.is::<NestedLoopJoinExec>()
+        || node.is::<HashJoinExec>()
+        || node.is::<SortMergeJoinExec>()
+        || node.is::<UnnestExec>()
+}
+
+/// Returns the number of operators that yield on the path down with the most of them.
+fn yielding(plan: &Arc<dyn ExecutionPlan>) -> usize {
+    let (mut most, mut open) = (0, vec![(plan, 0)]);
+    while let Some((node, above)) = open.pop() {
+        let here = above + usize::from(node.is::<CooperativeExec>());
+        most = most.max(here);
+        open.extend(node.children().into_iter().map(|child| (child, here)));
+    }
+    most
 }
 
 fn watched(filter: &JoinFilter) -> JoinFilter {

@@ -468,6 +468,7 @@ const CODES: &[(&str, u16, &str)] = &[
     ("Column in HAVING must be in GROUP BY", NOT_GROUPED, "42000"),
     ("Column in ORDER BY must be in GROUP BY", NOT_GROUPED, "42000"),
     ("HAVING clause references", NOT_GROUPED, "42000"),
+    ("For SELECT DISTINCT, ORDER BY expressions", 3065, "HY000"),
     ("Cannot find column with position", 1054, "42S22"),
     ("Order by column out of bounds", 1054, "42S22"),
     ("Invalid qualifier", 1051, "42S02"),
@@ -529,6 +530,11 @@ fn with_code(message: &str, kind: ErrorKind) -> EngineError {
     });
     let message = match code {
         1111 => format!("Invalid use of group function: {message}"),
+        3065 => {
+            "SELECT DISTINCT has an ORDER BY by what its select list does not have: write the whole expression in the \
+                 select list, too"
+                .to_string()
+        }
         3593 => {
             "a window function stands where none can be: use it in the select list or in ORDER BY, and filter by it in \
                  a query around"

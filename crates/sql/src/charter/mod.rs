@@ -18,6 +18,7 @@ pub mod aggregates;
 mod alias_columns;
 pub mod alias_functions;
 pub mod apart;
+mod call_clauses;
 mod cases;
 pub mod casts;
 mod chain;
@@ -31,6 +32,7 @@ mod constants;
 pub mod datetime;
 pub(crate) mod declared;
 mod derived;
+mod distinct_orders;
 mod grouping_keys;
 mod having;
 pub mod hidden;
@@ -248,9 +250,11 @@ fn is_dual(table: &TableRef) -> bool {
 /// - 1235 for INTERSECT ALL, EXCEPT ALL, TABLESAMPLE, a GROUP BY modifier other than ROLLUP or CUBE, a subquery that
 ///   takes a lambda's parameter, and columns of a join that have to be known but are not.
 /// - 3573, 3574 if the parts of a recursive common table expression are not those of a recursion.
-/// - A syntax error if a named window is not defined, or part of a window is given twice.
+/// - A syntax error if the call of a scalar function has OVER, FILTER, DISTINCT or ORDER BY, a named window is not
+///   defined, or part of a window is given twice.
 pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepared, SqlError> {
     nesting::check(&query.ast)?;
+    call_clauses::check(&query.ast)?;
     let mut ast = query.ast.clone();
     shadowing::rename(&mut ast);
     windows::resolve(&mut ast)?;
@@ -285,6 +289,7 @@ pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepare
         // A column `k` of the select list has become the item `any_value(k) AS k`, and ORDER BY may mean the column.
         order_aliases::rename(&mut ast);
     }
+    distinct_orders::by_place(&mut ast);
     values::with_queries(&mut ast);
     let is_strict = matches!(context.variables.system(None, "enable_strict_cast"), Some(VarValue::Int(1)));
     rewrite::rewrite(&mut ast, is_strict)?;

@@ -9,14 +9,14 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Field, FieldRef, Schema};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result, ScalarValue, TableReference, plan_err};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::planner::RelationPlannerContext;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, LogicalPlan, LogicalPlanBuilder, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, TableSource, Volatility, lit,
+    ScalarUDFImpl, Signature, TableSource, Volatility, cast, lit,
 };
 use dipper_dialect::error::SqlError;
 use dipper_dialect::tree;
@@ -37,8 +37,12 @@ const WHOLE: &str = "recursion";
 const WORKING: &str = "working";
 
 /// How often the types of columns may grow until they hold what the recursive part makes of them. Each step of decimals
-/// adds a digit, up to 38.
+/// may add a digit behind the point, up to [`SCALE_MAX`].
 const TYPES_MAX: usize = 48;
+
+/// The most digits behind the point that decimals get by growing. Each division adds some, and 38 of them would leave no
+/// room for digits before the point.
+const SCALE_MAX: i8 = 18;
 
 /// Makes a relation of the UNION of a recursive common table expression. `alias`: its name and columns.
 ///
@@ -229,7 +233,8 @@ pub(super) fn plan(
         let common = parts[0].schema().fields().iter().zip(&columns).zip(&texts);
         let found: Vec<FieldRef> = common
             .map(|((field, known), text)| {
-                column(&Field::new(known.name(), field.data_type().clone(), true), text.as_deref())
+                let data_type = grown(field.data_type(), known.data_type());
+                column(&Field::new(known.name(), data_type, true), text.as_deref())
             })
             .collect();
         if found != columns {
@@ -245,6 +250,20 @@ pub(super) fn plan(
     plan_err!(
         "the types of the columns of the recursive common table expression '{shown}' grow with each step: CAST them to one type in its recursive part"
     )
+}
+
+/// Returns the type of a column of type `known` that has to hold values of type `wanted`: for decimals one that leaves
+/// room for the digits of all steps.
+fn grown(wanted: &DataType, known: &DataType) -> DataType {
+    let DataType::Decimal128(_, scale) = wanted else { return wanted.clone() };
+    let known_scale = match known {
+        DataType::Decimal128(_, scale) => *scale,
+        _ => 0,
+    };
+    match wanted == known {
+        true => wanted.clone(),
+        false => DataType::Decimal128(DECIMAL128_MAX_PRECISION, (*scale).min(known_scale.max(SCALE_MAX))),
+    }
 }
 
 /// Gives the columns of the first part the names in the alias, and takes the qualifiers off.
@@ -311,11 +330,17 @@ fn reads(plan: &LogicalPlan, source: &Arc<dyn TableSource>) -> Result<bool> {
     Ok(found)
 }
 
-/// Gives a part the fields of the recursion: DataFusion refuses parts that differ in metadata.
+/// Gives a part the fields of the recursion: DataFusion refuses parts that differ in metadata. Decimals with more digits
+/// behind the point are rounded.
 fn declaring(part: &Arc<LogicalPlan>, columns: &[FieldRef], texts: &[Option<String>]) -> Result<LogicalPlan> {
     let udf = Arc::new(ScalarUDF::new_from_impl(Declared { signature: Signature::any(2, Volatility::Immutable) }));
     let items = part.schema().iter().zip(columns).zip(texts).map(|(((table, field), column), text)| {
-        let args = vec![Expr::from((table, field)), lit(text.as_deref().unwrap_or_default())];
+        let value = Expr::from((table, field));
+        let value = match field.data_type() == column.data_type() {
+            true => value,
+            false => cast(value, column.data_type().clone()),
+        };
+        let args = vec![value, lit(text.as_deref().unwrap_or_default())];
         Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(&udf), args)).alias(column.name())
     });
     let items: Vec<Expr> = items.collect();

@@ -323,7 +323,8 @@ fn weighted_percentile(rows: &Rows<'_>) -> Result<ScalarValue> {
     }
     let mut points: Vec<(f64, f64)> =
         values.iter().copied().zip(weights.iter().copied()).filter(|(_, weight)| *weight > 0.0).collect();
-    points.sort_unstable_by(|(x, _), (y, _)| x.total_cmp(y));
+    // Equal values also have an order, so that the result does not depend on that of the rows.
+    points.sort_unstable_by(|(x, v), (y, w)| x.total_cmp(y).then(v.total_cmp(w)));
     let place = share * points.iter().map(|(_, weight)| weight).sum::<f64>();
     let (mut before, mut last): (f64, Option<(f64, f64)>) = (0.0, None);
     for (value, weight) in points {

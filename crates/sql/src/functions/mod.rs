@@ -125,7 +125,7 @@ pub(crate) use lambda::Closed;
 pub use lambda_kind::LambdaKind;
 pub use listed::{Listed, listed};
 pub use lost::LostValues;
-pub(crate) use names::{is_aggregate, is_volatile, own_name};
+pub(crate) use names::{is_aggregate, is_scalar, is_volatile, own_name};
 pub(crate) use nested::{CAST_JSON, CAST_PARTS, CAST_VARIANT};
 pub use rewrite::{rewrite_call, rewrite_calls};
 pub(crate) use sketch::bitmap_contains_udf;

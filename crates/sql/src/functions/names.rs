@@ -59,6 +59,11 @@ pub(crate) fn is_volatile(called: &str) -> bool {
     SCALARS.get(called).is_some_and(|function| function.signature().volatility == Volatility::Volatile)
 }
 
+/// Whether this is the name of a scalar function. Some aggregates have the name of one, too.
+pub(crate) fn is_scalar(called: &str) -> bool {
+    SCALARS.contains_key(called)
+}
+
 /// Whether this is the name of an aggregate.
 pub(crate) fn is_aggregate(called: &str) -> bool {
     AGGREGATES.contains(called) || foreach::of_arrays(called).is_some_and(|name| AGGREGATES.contains(name))

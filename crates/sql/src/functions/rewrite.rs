@@ -584,14 +584,19 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
             list.duplicate_treatment = Some(DuplicateTreatment::Distinct);
             rename(function, name.trim_start_matches("multi_distinct_"));
         }
-        "collect_list" | "group_array" | "collect_set" | "group_uniq_array"
-            if list.args.len() == 1 && function.filter.is_none() =>
-        {
+        "collect_list" | "group_array" | "collect_set" | "group_uniq_array" if list.args.len() == 1 => {
             if matches!(name.as_str(), "collect_set" | "group_uniq_array") {
                 list.duplicate_treatment = Some(DuplicateTreatment::Distinct);
             }
-            let argument = arg_mut(list, 0)?.clone();
-            function.filter = Some(Box::new(Expr::IsNotNull(Box::new(argument))));
+            let known = Expr::IsNotNull(Box::new(arg_mut(list, 0)?.clone()));
+            function.filter = Some(Box::new(match function.filter.take() {
+                Some(filter) => Expr::BinaryOp {
+                    left: Box::new(Expr::Nested(filter)),
+                    op: BinaryOperator::And,
+                    right: Box::new(known),
+                },
+                None => known,
+            }));
             rename(function, "array_agg");
         }
         "count_if" if list.args.len() == 1 => {
