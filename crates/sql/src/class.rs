@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, FieldRef, Fields, TimeUnit};
+use arrow::datatypes::{
+    DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Field, FieldRef, Fields, TimeUnit,
+};
 use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
 
 use dipper_base::address::{IPV6, is_address};
@@ -154,6 +156,11 @@ pub(crate) fn charter_type<'a>(types: impl Iterator<Item = &'a DataType> + Clone
     if [text, point, time, boolean || number].iter().filter(|kind| **kind).count() > 1 {
         return Some(DataType::Utf8View);
     }
+    // DataFusion's choice for a DATE and a DATETIME counts nanoseconds, which end in the year 2262.
+    let mut known = types.clone().filter(|t| !t.is_null());
+    if point && known.next().is_some_and(|first| known.any(|t| t != first)) {
+        return Some(DATETIME);
+    }
     // Files of others have TIME in other units.
     if time && types.clone().any(|t| !t.is_null() && *t != TIME) {
         return Some(TIME);
@@ -165,7 +172,34 @@ pub(crate) fn charter_type<'a>(types: impl Iterator<Item = &'a DataType> + Clone
         let numbers = types.map(|t| if *t == DataType::Boolean { DataType::Int8 } else { t.clone() });
         return type_union_resolution(&numbers.collect::<Vec<_>>());
     }
-    None
+    wide_decimal(types)
+}
+
+/// Returns the decimal type that holds the values of all these types of decimals and integers, where 38 digits are too
+/// few: DataFusion would choose a type of 38 digits, to which some values cannot be cast. `None` where 38 digits are
+/// enough, and for other types.
+pub(crate) fn wide_decimal<'a>(types: impl Iterator<Item = &'a DataType>) -> Option<DataType> {
+    let (mut before, mut behind, mut decimal) = (0, 0, false);
+    for t in types {
+        let (digits, scale) = match Class::of(t) {
+            Class::Null => continue,
+            Class::Int(8) => (3, 0),
+            Class::Int(16) => (5, 0),
+            Class::Int(32) => (10, 0),
+            Class::Int(_) => (19, 0),
+            Class::UInt64 => (20, 0),
+            Class::Decimal(digits, scale, _) => {
+                decimal = true;
+                (i16::from(digits), i16::from(scale))
+            }
+            _ => return None,
+        };
+        before = before.max(digits - scale);
+        behind = behind.max(scale);
+    }
+    let digits = before + behind;
+    (decimal && digits > i16::from(DECIMAL128_MAX_PRECISION))
+        .then(|| DataType::Decimal256(digits.min(i16::from(DECIMAL256_MAX_PRECISION)) as u8, behind as i8))
 }
 
 /// Returns the type to which DataFusion casts an argument of type `from` that becomes `common`. DataFusion refuses a call

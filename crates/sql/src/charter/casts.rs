@@ -47,7 +47,7 @@ use super::shown::with_texts;
 use super::terms::{binary, cast_to};
 use super::typed::Typed;
 use super::{chain, compare, in_lists, lateral, mixed, nested, once, outer_types, ranges, subqueries, text, zeros};
-use crate::class::{Class, DATETIME, LARGEINT_CLASS, TIME};
+use crate::class::{Class, DATETIME, LARGEINT_CLASS, TIME, wide_decimal};
 use crate::functions::datetime::parse::{datetime_from_number, parse_time};
 use crate::functions::datetime::zone::Zone;
 use crate::functions::datetime::{self, DAY_MICROS};
@@ -778,10 +778,11 @@ fn in_list(list: InList, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Class::Float => classes.iter().any(|c| matches!(c, Class::Decimal(..))),
         _ => classes.contains(&Class::Float),
     };
+    let wide = wide_decimal(types.iter().flatten().chain([&t])).is_some();
     if types.len() != classes.len()
         || class == Class::Other && !is_address(&t)
         || !classes.iter().any(differ)
-        || classes.iter().all(|c| c.is_number() || *c == Class::Null) && class.is_number() && !mixed
+        || classes.iter().all(|c| c.is_number() || *c == Class::Null) && class.is_number() && !mixed && !wide
     {
         return Ok(Transformed::no(rebuilt(*expr, list)));
     }

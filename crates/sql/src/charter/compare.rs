@@ -16,7 +16,7 @@ use dipper_base::clock;
 
 use super::terms::{binary, cast_to, int_literal};
 use super::text;
-use crate::class::{Class, DATETIME, TIME};
+use crate::class::{Class, DATETIME, TIME, wide_decimal};
 use crate::functions::datetime::Zone;
 use crate::functions::datetime::parse::parse_time;
 use crate::functions::is_bytes;
@@ -71,6 +71,7 @@ pub(crate) fn comparison_type(a: &DataType, b: &DataType) -> Option<DataType> {
         (Class::Time, Class::Time) if a != b => Some(TIME),
         (Class::Text, Class::Boolean) | (Class::Boolean, Class::Text) => Some(DataType::Boolean),
         (Class::Float, Class::Decimal(..)) | (Class::Decimal(..), Class::Float) => Some(DataType::Float64),
+        (Class::Decimal(..), _) | (_, Class::Decimal(..)) if a != b => wide_decimal([a, b].into_iter()),
         (Class::Text, _) if is_address(b) => Some(b.clone()),
         (_, Class::Text) if is_address(a) => Some(a.clone()),
         _ if is_address(a) && is_address(b) && a != b => Some(address::IPV6),
@@ -181,6 +182,11 @@ pub(super) fn sides(
         }
         (Class::Date | Class::DateTime, c) if c.is_number() => (left, cast_to(right, date_type(l), schema)),
         (c, Class::Date | Class::DateTime) if c.is_number() => (cast_to(left, date_type(r), schema), right),
+        (Class::Decimal(..), _) | (_, Class::Decimal(..))
+            if let Some(wide) = wide_decimal([&literal_type(&left, lt), &literal_type(&right, rt)].into_iter()) =>
+        {
+            (cast_to(left, wide.clone(), schema), cast_to(right, wide, schema))
+        }
         (Class::Text, _) if is_address(rt) => (cast_to(left, rt.clone(), schema), right),
         (_, Class::Text) if is_address(lt) => (left, cast_to(right, lt.clone(), schema)),
         _ if is_address(lt) && is_address(rt) && lt != rt => {
@@ -198,6 +204,14 @@ pub(super) fn sides(
         (Class::Date, Class::DateTime) => date_datetime(left, right, schema),
         (Class::DateTime, Class::Date) => swap(date_datetime(right, left, schema)),
         _ => (left, right),
+    }
+}
+
+/// Returns the decimal type with the digits of an integer literal; for other expressions their type `t`.
+fn literal_type(expr: &Expr, t: &DataType) -> DataType {
+    match int_literal(expr) {
+        Some(n) => DataType::Decimal128(n.unsigned_abs().checked_ilog10().map_or(1, |digits| digits as u8 + 1), 0),
+        None => t.clone(),
     }
 }
 

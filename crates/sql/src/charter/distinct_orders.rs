@@ -5,7 +5,7 @@
 
 use dipper_dialect::error::SqlError;
 use dipper_dialect::walk::{self, Change, Look};
-use sqlparser::ast::{Distinct, Expr, Ident, OrderByKind, Query, SelectItem, SetExpr, Value};
+use sqlparser::ast::{Distinct, Expr, Ident, ObjectNamePart, OrderByKind, Query, SelectItem, SetExpr, Value};
 
 /// Replaces such expressions by numbers of items, in a query and in all within it.
 pub(super) fn by_place(query: &mut Query) {
@@ -40,9 +40,19 @@ fn of_one(query: &mut Query) {
         if matches!(wanted, Expr::Value(_)) || names_item(&wanted, &items) {
             continue;
         }
-        if let Some(at) = items.iter().position(|(item, _)| *item == wanted) {
+        let of_one_table = matches!(select.from.as_slice(), [only] if only.joins.is_empty());
+        let is_wanted = |item: &Expr| *item == wanted || of_one_table && is_column(item, &wanted);
+        if let Some(at) = items.iter().position(|(item, _)| is_wanted(item)) {
             by.expr = Expr::value(Value::Number((at + 1).to_string(), false));
         }
+    }
+}
+
+/// Returns whether a bare name is the column that the other expression names with its table, where there is one table.
+fn is_column(bare: &Expr, qualified: &Expr) -> bool {
+    match (bare, qualified) {
+        (Expr::Identifier(name), Expr::CompoundIdentifier(parts)) => parts.last() == Some(name),
+        _ => false,
     }
 }
 
@@ -64,17 +74,21 @@ fn names_item(expr: &Expr, items: &[(Expr, Option<&Ident>)]) -> bool {
     names.1
 }
 
-/// Returns an expression without the parentheses around it, and with its functions' names in lower case.
+/// Returns an expression without the parentheses around it, and with all names in lower case and without quotes.
 fn comparable(expr: &Expr) -> Expr {
-    struct Lower;
-    impl Change for Lower {
+    struct Plain;
+    impl Change for Plain {
         fn expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
-            if let Expr::Function(function) = expr {
-                for part in &mut function.name.0 {
-                    if let sqlparser::ast::ObjectNamePart::Identifier(name) = part {
-                        name.value.make_ascii_lowercase();
+            let plain = |name: &mut Ident| *name = Ident::new(name.value.to_lowercase());
+            match expr {
+                Expr::Identifier(name) => plain(name),
+                Expr::CompoundIdentifier(parts) => parts.iter_mut().for_each(plain),
+                Expr::Function(function) => function.name.0.iter_mut().for_each(|part| {
+                    if let ObjectNamePart::Identifier(name) = part {
+                        plain(name);
                     }
-                }
+                }),
+                _ => {}
             }
             Ok(())
         }
@@ -85,6 +99,6 @@ fn comparable(expr: &Expr) -> Expr {
     }
     let mut expr = expr.clone();
     // Renaming cannot fail.
-    let _ = walk::change_expr(&mut expr, &mut Lower);
+    let _ = walk::change_expr(&mut expr, &mut Plain);
     expr
 }

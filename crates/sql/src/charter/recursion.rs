@@ -9,7 +9,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Field, FieldRef, Schema};
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Field, FieldRef, Schema};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result, ScalarValue, TableReference, plan_err};
 use datafusion::logical_expr::expr::ScalarFunction;
@@ -255,14 +255,18 @@ pub(super) fn plan(
 /// Returns the type of a column of type `known` that has to hold values of type `wanted`: for decimals one that leaves
 /// room for the digits of all steps.
 fn grown(wanted: &DataType, known: &DataType) -> DataType {
-    let DataType::Decimal128(_, scale) = wanted else { return wanted.clone() };
-    let known_scale = match known {
-        DataType::Decimal128(_, scale) => *scale,
-        _ => 0,
-    };
-    match wanted == known {
-        true => wanted.clone(),
-        false => DataType::Decimal128(DECIMAL128_MAX_PRECISION, (*scale).min(known_scale.max(SCALE_MAX))),
+    let scale = |least: i8, scale: i8| scale.min(least.max(SCALE_MAX));
+    match (wanted, known) {
+        _ if wanted == known => wanted.clone(),
+        (DataType::Decimal256(_, s), DataType::Decimal256(_, least)) if *s > 0 => {
+            DataType::Decimal256(DECIMAL256_MAX_PRECISION, scale(*least, *s))
+        }
+        (DataType::Decimal128(_, s), DataType::Decimal128(_, least))
+        | (DataType::Decimal256(_, s), DataType::Decimal128(_, least)) => {
+            DataType::Decimal128(DECIMAL128_MAX_PRECISION, scale(*least, *s))
+        }
+        (DataType::Decimal128(_, s), _) => DataType::Decimal128(DECIMAL128_MAX_PRECISION, scale(0, *s)),
+        _ => wanted.clone(),
     }
 }
 

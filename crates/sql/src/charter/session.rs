@@ -51,6 +51,9 @@ pub enum VarValue {
     },
 }
 
+/// Each double below this one stands for one whole number only.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
 impl VarValue {
     /// Returns the literal that stands for the value in a statement.
     pub(super) fn to_ast(&self) -> ast::Expr {
@@ -73,9 +76,9 @@ impl VarValue {
             VarValue::Int(n) => number(n.to_string()),
             VarValue::UInt(n) => number(n.to_string()),
             // Without an exponent the planner reads a decimal, which is what clients mean that send DOUBLE for all
-            // numbers. Numbers that no decimal of 38 digits holds stay doubles.
-            VarValue::Double(n) if n.fract() == 0.0 && n.abs() < 1e38 => number(format!("{n}.")),
-            VarValue::Double(n) if (1e-20..1e38).contains(&n.abs()) => number(n.to_string()),
+            // numbers. Numbers that may stand for several whole ones, and very small ones, stay doubles.
+            VarValue::Double(n) if n.fract() == 0.0 && n.abs() < EXACT => number(format!("{n}.")),
+            VarValue::Double(n) if n.fract() != 0.0 && n.abs() >= 1e-20 => number(n.to_string()),
             VarValue::Double(n) => cast(n.to_string(), ast::DataType::Double(ast::ExactNumberInfo::None)),
             VarValue::Decimal(text) => number(text.clone()),
             VarValue::String(text) => ast::Expr::value(ast::Value::SingleQuotedString(text.clone())),

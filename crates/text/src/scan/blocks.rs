@@ -304,17 +304,24 @@ fn records(
     if grammar.objects && (cut || ended_at.is_some_and(|end: usize| reader.buffer[end - 1] != b'}')) {
         tally.doubt();
     }
-    // Accounts for an empty field behind the last one.
+    // The end of a record that began in an earlier block.
     let delimiter = scan.shape.as_ref().map(|shape| shape.delimiter);
-    let trailing = ended_at.is_some_and(|end| Some(reader.buffer[end - 1]) == delimiter) as u64;
-    let before = simd::Counts { delimiters: before as u64, trailing, lines: 0 };
+    let mut rest = match ended_at {
+        Some(end) => simd::Counts {
+            lines: 1,
+            head: before as u64,
+            head_trails: Some(reader.buffer[end - 1]) == delimiter,
+            ..simd::Counts::default()
+        },
+        None => simd::Counts { tail: before as u64, ..simd::Counts::default() },
+    };
     if state.cr && first < at_to && reader.buffer[first] == b'\n' {
         first += 1;
         state.cr = false;
     }
     if first >= at_to {
         // No record starts in this block.
-        tally.count(0, &[before]);
+        tally.count(block, 0, rest);
         if quoting {
             queue.files[file].chain.end_of(block, state);
             promise.kept = true;
@@ -336,7 +343,8 @@ fn records(
             // A record that begins here and continues behind the block counts here.
             let unfinished = end_state.place != Place::Record;
             let rows = counts.lines + unfinished as u64;
-            tally.count(rows, &[before, counts]);
+            rest.join(&counts, shape.width);
+            tally.count(block, rows, rest);
             queue.pool.give_back(reader.buffer);
             return Ok(Part::Count(file, Counted { rows }));
         }

@@ -9,12 +9,13 @@
 //! Local files are mapped if they are in the page cache, or read, whichever is faster ([`Ways`]).
 //!
 //! Records that cannot be read are not rows, and a count that included them would be a number that no other query
-//! gives. Faults that are cheap to see are detected while counting: in CSV, whether there are as many delimiters as the
-//! columns of all records have between them; in JSON, whether each line begins with `{` and ends with `}`. A file that
+//! gives. Faults that are cheap to see are detected while counting: in CSV, whether each record has as many delimiters as
+//! there are columns, less one; in JSON, whether each line begins with `{` and ends with `}`. A file that
 //! fails this test is [checked](verify) record by record, and a bad record gives the error that reading it gives. The
 //! contents of fields are not checked.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use super::blocks::outside_behind;
@@ -24,7 +25,7 @@ use super::machine::{Place, State};
 use super::queue::{Scan, ScanQueue};
 use crate::error::{ErrorKind, TextError};
 use crate::mapped::Seen;
-use crate::simd::{Carry, Counts, Simd};
+use crate::simd::{Carry, Counts, Simd, is_even};
 use crate::source::{FileSource, Source, read_full};
 
 /// Number of blocks that are counted at once: mapping a window costs as much as reading some 10 KiB.
@@ -108,7 +109,7 @@ pub(super) fn is_plain(grammar: &Grammar) -> bool {
 
 /// Whether quotes, but nothing else, can hide a line end.
 pub(super) fn is_quoted(grammar: &Grammar) -> bool {
-    grammar.quote.is_some() && grammar.escape.is_none() && grammar.comment.is_none() && grammar.shape().is_some()
+    grammar.quote.is_some() && grammar.escape.is_none() && grammar.comment.is_none() && grammar.has_shape()
 }
 
 /// Counts the line ends of bytes that come piece by piece.
@@ -193,27 +194,28 @@ pub(super) fn records(queue: &ScanQueue, file: usize, start: u64, from: u64, to:
     Ok(first + queue.ways.take(file, (at, len), look, read, io)?)
 }
 
-/// Counts over a whole file that tell whether all of its records can be rows.
+/// What the blocks of a file have counted, to tell whether all of its records can be rows.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    rows: AtomicU64,
-    delimiters: AtomicU64,
-    trailing: AtomicU64,
-    /// Number of blocks whose delimiters were counted, and of those whose records were checked one by one.
-    counted: AtomicU64,
+    /// The blocks that the masks resolved completely.
+    counted: Mutex<Vec<CountedBlock>>,
+    /// Number of blocks whose records were checked one by one.
     looked_at: AtomicU64,
     doubt: AtomicBool,
 }
 
+/// Number and counts of a block.
+#[derive(Debug)]
+struct CountedBlock {
+    block: u64,
+    rows: u64,
+    counts: Counts,
+}
+
 impl Tally {
-    /// Records a block that the masks resolved completely.
-    pub(super) fn count(&self, rows: u64, found: &[Counts]) {
-        self.rows.fetch_add(rows, Ordering::Relaxed);
-        for found in found {
-            self.delimiters.fetch_add(found.delimiters, Ordering::Relaxed);
-            self.trailing.fetch_add(found.trailing, Ordering::Relaxed);
-        }
-        self.counted.fetch_add(1, Ordering::Relaxed);
+    /// Records a block that the masks resolved completely, with the number of its records.
+    pub(super) fn count(&self, block: u64, rows: u64, counts: Counts) {
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner).push(CountedBlock { block, rows, counts });
     }
 
     /// Records a block whose records were checked one by one.
@@ -228,15 +230,23 @@ impl Tally {
 
     /// Whether the counts fit together; called once every block was read.
     fn is_sound(&self, scan: &Scan) -> bool {
-        let get = |n: &AtomicU64| n.load(Ordering::Acquire);
-        let (rows, delimiters) = (get(&self.rows), get(&self.delimiters));
-        let columns = scan.options.schema.fields().len() as u64;
-        let fits = |between: u64| rows.checked_mul(between) == Some(delimiters);
-        // An empty field behind the last column does not count.
-        let ended = fits(columns) && get(&self.trailing) == rows;
-        let counted = get(&self.counted) == 0 || fits(columns.saturating_sub(1)) || ended;
-        let mixed = get(&self.counted) > 0 && get(&self.looked_at) > 0;
-        !self.doubt.load(Ordering::Acquire) && (!scan.grammar.strict || (counted && !mixed))
+        if self.doubt.load(Ordering::Acquire) {
+            return false;
+        }
+        let Some(shape) = scan.shape.as_ref().filter(|_| scan.grammar.strict) else { return !scan.grammar.strict };
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        if counted.is_empty() || self.looked_at.load(Ordering::Acquire) > 0 {
+            return counted.is_empty();
+        }
+        counted.sort_unstable_by_key(|block| block.block);
+        let (mut all, mut rows) = (Counts::RECORD, 0);
+        for block in counted.iter() {
+            all.join(&block.counts, shape.width);
+            rows += block.rows;
+        }
+        // The last record of a file may have no line end.
+        let is_open = rows > all.lines - Counts::RECORD.lines;
+        !all.uneven && (!is_open || is_even(all.tail, false, shape.width))
     }
 }
 
@@ -326,7 +336,7 @@ pub(super) fn quoted(
     let starts = |state: State| (state.place == Place::Record) as u64;
     // The record behind the last byte belongs to the next block.
     let rows = starts(begins) + side.counts.lines - starts(end);
-    queue.files[file].tally.count(rows, &[side.counts]);
+    queue.files[file].tally.count(block, rows, side.counts);
     Ok(Quoted::Rows(rows))
 }
 

@@ -161,8 +161,9 @@ impl Grammar {
         })
     }
 
-    /// Returns the shape for the SIMD index; `None` if delimiter or line end have several bytes.
-    pub(crate) fn shape(&self) -> Option<Shape> {
+    /// Returns the shape for the SIMD index; `None` if delimiter or line end have several bytes. `columns`: the fields of
+    /// each record.
+    pub(crate) fn shape(&self, columns: usize) -> Option<Shape> {
         let line_end = match &self.ends {
             Ends::Feed | Ends::Any => b'\n',
             Ends::Byte(b) => *b,
@@ -184,6 +185,7 @@ impl Grammar {
             comment: self.comment,
             skip_empty: self.skip_empty,
             objects: self.objects,
+            width: if self.strict { columns as u64 } else { 0 },
         })
     }
 
@@ -198,12 +200,17 @@ impl Grammar {
         }
     }
 
+    /// Whether there is a shape for the SIMD index.
+    pub(crate) fn has_shape(&self) -> bool {
+        self.shape(0).is_some()
+    }
+
     /// Whether a worker can begin in the middle of a file. With quotes, their state is resolved between workers by
     /// masks, which need delimiters and line ends of one byte; without quotes, a line end must be one byte, so that it
     /// cannot be cut in half.
     pub(crate) fn splittable(&self) -> bool {
         let byte_ends = !matches!(self.ends, Ends::Bytes(_));
-        byte_ends && (self.quote.is_none() || self.shape().is_some())
+        byte_ends && (self.quote.is_none() || self.has_shape())
     }
 }
 

@@ -112,7 +112,7 @@ impl Scan {
         let is_text = |t: &DataType| matches!(t, DataType::Utf8View) || t.is_nested();
         let text = options.projection.iter().any(|c| is_text(fields[*c].data_type())) || filtered;
         Ok(Arc::new(Scan {
-            shape: grammar.shape(),
+            shape: grammar.shape(fields.len()),
             splitter,
             simd,
             converters,

@@ -1,6 +1,6 @@
 //! Arithmetic on masks, shared by all instruction sets.
 
-use super::{Counts, Found, Index, Shape, Side};
+use super::{Counts, Found, Index, Shape, Side, is_even};
 
 /// The primitives of an instruction set, on 64 bytes.
 ///
@@ -66,10 +66,42 @@ struct Masks {
 
 impl Counts {
     #[inline(always)]
-    fn add(&mut self, found: &Masks) {
-        self.lines += found.lines.count_ones() as u64;
-        self.delimiters += found.delimiters.count_ones() as u64;
-        self.trailing += found.trailing.count_ones() as u64;
+    fn add(&mut self, found: &Masks, width: u64) {
+        let ends = found.lines.count_ones() as u64;
+        if width > 0 {
+            self.check(found, ends, width);
+        }
+        self.lines += ends;
+    }
+
+    /// Checks the number of fields of the lines that end within 64 bytes.
+    #[inline(always)]
+    fn check(&mut self, found: &Masks, ends: u64, width: u64) {
+        let (mut lines, mut delimiters) = (found.lines, found.delimiters);
+        if ends <= 1 && self.lines > 0 {
+            // Without a branch on whether there is a line end, which cannot be predicted.
+            let before = (delimiters & lines.wrapping_sub(1)).count_ones() as u64;
+            let all = delimiters.count_ones() as u64;
+            let odd = !is_even(self.tail + before, found.trailing != 0, width);
+            self.uneven |= odd & (ends == 1);
+            self.tail = if ends == 1 { all - before } else { self.tail + all };
+            return;
+        }
+        let mut ended = self.lines;
+        while lines != 0 {
+            let up_to = lines ^ (lines - 1);
+            let all = self.tail + (delimiters & up_to).count_ones() as u64;
+            let trails = found.trailing & up_to & lines != 0;
+            match ended {
+                0 => (self.head, self.head_trails) = (all, trails),
+                _ => self.uneven |= !is_even(all, trails, width),
+            }
+            ended += 1;
+            self.tail = 0;
+            delimiters &= !up_to;
+            lines &= lines - 1;
+        }
+        self.tail += delimiters.count_ones() as u64;
     }
 }
 
@@ -351,7 +383,7 @@ pub(super) unsafe fn count<I: Isa, const Q: bool, const E: bool, const CR: bool>
             // SAFETY: `n` bytes are readable from `at`; features by the caller.
             unsafe { last_word::<I, Q, E, CR>(block.as_ptr().add(at), n, shape, carry) }
         };
-        counts.add(&found);
+        counts.add(&found, shape.width);
         irregular |= found.irregular;
         if shape.skip_empty || shape.comment.is_some() {
             irregular |= found.odd_starts;
@@ -416,7 +448,7 @@ pub(super) unsafe fn sides<I: Isa, const E: bool, const CR: bool>(
         let mut irregular = [false; 2];
         for (i, found) in found.iter().enumerate() {
             let Some(found) = found else { continue };
-            sides[i].counts.add(found);
+            sides[i].counts.add(found, shape.width);
             sides[i].odd |= found.odd_starts != 0;
             irregular[i] = found.irregular != 0;
         }
@@ -466,7 +498,7 @@ unsafe fn one<I: Isa, const E: bool, const CR: bool>(
                 last_word::<I, true, E, CR>(bytes.add(at), n, shape, &mut carry)
             }
         };
-        side.counts.add(&found);
+        side.counts.add(&found, shape.width);
         irregular |= found.irregular;
         odd |= found.odd_starts;
         at += 64;

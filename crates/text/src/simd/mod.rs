@@ -42,6 +42,8 @@ pub(crate) struct Shape {
     pub skip_empty: bool,
     /// A line that does not begin with `{` and end with `}` is irregular.
     pub objects: bool,
+    /// The number of fields of every record, to find out while counting whether all have it; 0: records may differ.
+    pub width: u64,
 }
 
 /// Positions of everything that structures some records, in bytes from the start of the block.
@@ -83,10 +85,42 @@ pub(crate) enum Found {
 pub(crate) struct Counts {
     /// Line ends.
     pub lines: u64,
-    /// Delimiters.
-    pub delimiters: u64,
-    /// Line ends directly behind a delimiter.
-    pub trailing: u64,
+    /// Delimiters before the first line end. Only maintained if the shape has a width, as what follows.
+    pub head: u64,
+    /// Whether the first line end is directly behind a delimiter.
+    pub head_trails: bool,
+    /// Delimiters behind the last line end, or all of them if there is none.
+    pub tail: u64,
+    /// Whether a line between two line ends does not have the shape's number of fields.
+    pub uneven: bool,
+}
+
+impl Counts {
+    /// Counts of no bytes at the start of a record.
+    pub(crate) const RECORD: Counts = Counts { lines: 1, head: 0, head_trails: false, tail: 0, uneven: false };
+
+    /// Adds the counts of the bytes that follow.
+    pub(crate) fn join(&mut self, next: &Counts, width: u64) {
+        if next.lines == 0 {
+            self.tail += next.tail;
+            return;
+        }
+        let delimiters = self.tail + next.head;
+        match self.lines {
+            0 => (self.head, self.head_trails) = (delimiters, next.head_trails),
+            _ => self.uneven |= !is_even(delimiters, next.head_trails, width),
+        }
+        self.uneven |= next.uneven;
+        self.lines += next.lines;
+        self.tail = next.tail;
+    }
+}
+
+/// Whether a line of this many delimiters has `width` fields. An empty field behind the last one does not count.
+/// `trails`: the last delimiter stands at the end of the line.
+#[inline(always)]
+pub(crate) fn is_even(delimiters: u64, trails: bool, width: u64) -> bool {
+    delimiters + 1 == width || (trails && delimiters == width)
 }
 
 /// Structure of some bytes under one assumption: that they begin outside quotes, or inside.

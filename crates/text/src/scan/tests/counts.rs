@@ -61,6 +61,43 @@ fn csv_records_that_are_no_rows_are_not_counted() {
             }
         }
     }
+    // A field too many in one record, and one too few in another, wherever they stand.
+    for quote in [Some(b'"'), None] {
+        let options = csv(CsvDialect { header: false, quote, ..CsvDialect::default() }, strings(2));
+        for (long, short) in [("1,2,3\n", "4\n"), ("1,2,3,4\n", "4\n5\n"), ("1,2,\n", "4\n"), ("4\n", "1,2,3\n")] {
+            for between in [0, 1, 5, 40] {
+                for ahead in [0, 3, 30] {
+                    let text = format!("{}{long}{}{short}", "1,2\n".repeat(ahead), "a,b\n".repeat(between));
+                    same(&options, &text);
+                    same(&options, text.trim_end());
+                    same(&options, &format!("{text}{}", "x,y\n".repeat(20)));
+                }
+            }
+        }
+        let mut random = 88_172_645_463_325_252_u64;
+        for _ in 0..300 {
+            let mut text = String::new();
+            for _ in 0..40 {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                let line = match random % 24 {
+                    0 => "1\n",
+                    1 => "1,2,3\n",
+                    2 => "long text, and more\n",
+                    3 => "1,2,\n",
+                    4 if quote.is_some() => "\"a,\nb\",2\n",
+                    5 => "1,2\r\n",
+                    _ => "1,2\n",
+                };
+                text.push_str(line);
+                if random % 211 < 160 && text.len() < 100 {
+                    text = text.replace("1\n", "1,\n");
+                }
+            }
+            same(&options, &text);
+        }
+    }
     for delimiter in ["||", ";"] {
         let dialect = CsvDialect { header: false, delimiter: delimiter.into(), ..CsvDialect::default() };
         let options = csv(dialect, strings(2));
