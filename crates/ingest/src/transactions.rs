@@ -166,7 +166,7 @@ async fn begun(
     let label = request::label(&name.label).map_err(|e| EngineError::of(ErrorKind::Invalid, e))?;
     let (database, id) = target(loads, host, name).await?;
     let table = loads.tables.get(id).await?;
-    let base = table.refresh().await.map_err(EngineError::from)?;
+    let base = table.follow().await.map_err(EngineError::from)?;
     let txn = table.begin();
     if loads.transactions.open.lock().len() >= OPEN_MAX {
         let message = format!("{OPEN_MAX} transactions are open; commit or roll back some of them");

@@ -15,7 +15,8 @@
 //! The transaction itself sees its writes ([`Uncommitted::seen`]), on top of the table's state at its first write. Of
 //! rows with equal keys those of the later part win. If the transaction has read rows that it replaces (UPDATE, DELETE,
 //! partial updates), its commit is refused if others have changed one of these rows since then: the first to commit
-//! wins, and the other is told to repeat its transaction (1213).
+//! wins, and the other is told to repeat its transaction (1213). Merges of this process that move the rows do not count:
+//! the commit follows the rows ([`Followed`]).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +29,7 @@ use dipper_store::catalog::TableId;
 use dipper_store::chain::TxnId;
 use dipper_store::labels::Held;
 use dipper_store::table::schema::{ColumnId, Model, TableSchema};
-use dipper_store::table::{Deletes, Reads, Rowset, Table, TableState};
+use dipper_store::table::{Deletes, Followed, Reads, Rowset, Table, TableState};
 use parking_lot::Mutex;
 
 use crate::answer::LoadAnswer;
@@ -108,7 +109,7 @@ pub struct Uncommitted {
     /// The taken label, if a client could know it.
     held: Option<Held>,
     /// The table's state when the transaction first wrote.
-    base: Arc<TableState>,
+    base: Followed,
     parts: Vec<Part>,
     values: Option<Values>,
     /// Rows of DUPLICATE and AGGREGATE tables that the transaction deletes, among older rows and its own.
@@ -126,11 +127,11 @@ pub struct Uncommitted {
 }
 
 impl Uncommitted {
-    /// Begins to write to a table. `held` is the label, taken for `txn`.
+    /// Begins to write to a table, whose newest state is `base`. `held` is the label, taken for `txn`.
     pub fn new(
         loads: &Arc<Loads>,
         table: Table,
-        base: Arc<TableState>,
+        base: Followed,
         txn: TxnId,
         (label, held): (String, Option<Held>),
         record: Option<Running>,
@@ -287,15 +288,15 @@ impl Uncommitted {
         let parts = self.parts.iter().map(|part| part.rowset.clone());
         let label = self.held.is_some().then(|| self.label.clone());
         let condition = self.parts.first().and_then(|part| part.rowset.condition);
-        Rowset { label, condition, ..together(self.base.schema(), self.txn, parts) }
+        Rowset { label, condition, ..together(self.base.state().schema(), self.txn, parts) }
     }
 
     /// Returns the rows that the rowset deletes or replaces, among those of the first state and its own.
     async fn replaced(&self, rowset: &Rowset) -> Result<Deletes> {
-        if self.base.schema().model != Model::Unique {
+        if self.base.state().schema().model != Model::Unique {
             return Ok(self.deletes.clone());
         }
-        self.loads.tables.replaced(&self.table, Brought::of(rowset), Arc::clone(&self.base), 0).await
+        self.loads.tables.replaced(&self.table, Brought::of(rowset), Arc::clone(self.base.state()), 0).await
     }
 
     /// Returns the table's state as the transaction sees it: the state when it first wrote, with its own writes.
@@ -310,8 +311,8 @@ impl Uncommitted {
         let rowset = self.rowset();
         let deletes = self.replaced(&rowset).await?;
         let newest = self.table.snapshot();
-        let state =
-            self.base.with_uncommitted(&rowset, deletes, &newest).map_err(dipper_store::table::TableError::from)?;
+        let base = self.base.state();
+        let state = base.with_uncommitted(&rowset, deletes, &newest).map_err(dipper_store::table::TableError::from)?;
         Ok(Arc::clone(self.seen.insert(Arc::new(state))))
     }
 
@@ -338,16 +339,19 @@ impl Uncommitted {
         Ok(())
     }
 
-    /// Returns the rowset to commit or prepare: all parts, and the check of the rows that they replace.
-    async fn finished(&mut self) -> Result<Rowset> {
+    /// Returns the rowset to commit or prepare: all parts, and the check of the rows that they replace. The second
+    /// result is these rows, among those of the first state, if the transaction has read them.
+    async fn finished(&mut self) -> Result<(Rowset, Option<Deletes>)> {
         self.flush().await?;
         let mut rowset = self.rowset();
-        if self.reads {
-            let replaced = self.replaced(&rowset).await?;
-            let old = replaced.iter().filter(|(segment, _)| segment.object.txn != self.txn);
-            rowset.reads = Some(Reads { seq: self.base.seq(), rows: old.map(|(_, rows)| rows.0.len()).sum() });
+        if !self.reads {
+            return Ok((rowset, None));
         }
-        Ok(rowset)
+        let mut read = self.replaced(&rowset).await?;
+        read.retain(|segment, _| segment.object.txn != self.txn);
+        let rows = read.values().map(|rows| rows.0.len()).sum();
+        rowset.reads = Some(Reads { seq: self.base.state().seq(), rows });
+        Ok((rowset, Some(read)))
     }
 
     /// Makes all writes visible, as one version. Returns the number of rows written.
@@ -357,8 +361,8 @@ impl Uncommitted {
     /// [`ErrorKind::Unknown`] and [`ErrorKind::Storage`] leave the outcome open. After any error the transaction is
     /// over.
     pub async fn commit(mut self) -> Result<u64> {
-        let rowset = match self.finished().await {
-            Ok(rowset) => rowset,
+        let (rowset, read) = match self.finished().await {
+            Ok(finished) => finished,
             Err(e) => return Err(self.failed(e)),
         };
         if rowset.objects.is_empty() && self.deletes.is_empty() && self.held.is_none() {
@@ -367,9 +371,11 @@ impl Uncommitted {
         }
         // From here on the table may name the objects.
         let parts = std::mem::take(&mut self.parts);
-        let published = match self.deletes.is_empty() {
-            true => self.loads.tables.publish(&self.table, rowset).await.map(drop),
-            false => self.delete_and_publish(rowset).await,
+        let tables = &self.loads.tables;
+        let published = match &read {
+            _ if !self.deletes.is_empty() => self.delete_and_publish(rowset).await,
+            Some(read) => tables.publish_following(&self.table, rowset, &self.base, read).await.map(drop),
+            None => tables.publish(&self.table, rowset).await.map(drop),
         };
         match published {
             Ok(()) => {
@@ -390,17 +396,20 @@ impl Uncommitted {
         }
     }
 
-    /// Commits writes to a table without unique keys that also delete rows: the commit fails with `Conflict` unless all
-    /// of these rows are still where they were found.
+    /// Commits writes to a table without unique keys that also delete rows. The rows are looked up where merges have
+    /// moved them; the commit fails with `Conflict` if one of them is not to be found, or is part of a row into which
+    /// rows of others were merged.
     async fn delete_and_publish(&self, rowset: Rowset) -> Result<()> {
-        let txn = self.txn;
+        let (own, old): (Deletes, Deletes) =
+            self.deletes.clone().into_iter().partition(|(segment, _)| segment.object.txn == self.txn);
         let resolve = |state: Arc<TableState>, _| {
-            let moved = self.deletes.keys().find(|id| id.object.txn != txn && state.segment(**id).is_none());
-            let found = match moved {
-                None => Ok(self.deletes.clone()),
-                Some(_) => Err(conflict("rows that it deletes were moved or removed by others")),
-            };
-            std::future::ready(found)
+            let found = self.base.rows(&old, &state).map(|mut found| {
+                found.extend(own.clone());
+                found
+            });
+            let gone =
+                || conflict("rows that it deletes were removed or added to by others, or moved by another server");
+            std::future::ready(found.ok_or_else(gone))
         };
         Ok(self.table.publish_replacing(rowset, resolve).await.map(drop)?)
     }
@@ -410,8 +419,8 @@ impl Uncommitted {
     /// # Errors
     /// The errors of the store. The transaction is over then.
     pub async fn prepare(mut self) -> Result<u64> {
-        let rowset = match self.finished().await {
-            Ok(rowset) => rowset,
+        let (rowset, _) = match self.finished().await {
+            Ok(finished) => finished,
             Err(e) => return Err(self.failed(e)),
         };
         let parts = std::mem::take(&mut self.parts);

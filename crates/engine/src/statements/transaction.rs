@@ -243,7 +243,7 @@ pub(in crate::statements) async fn enter(session: &mut Session, database: &str, 
         }
     }
     let handle = session.engine.native.get(table.id).await?;
-    let base = handle.refresh().await?;
+    let base = handle.follow().await?;
     let txn = handle.begin();
     let named = session.transaction.label.clone();
     let held = match &named {

@@ -10,7 +10,7 @@ use dipper_store::mow;
 use dipper_store::segment::{Fetcher, PageCache, Readers};
 use dipper_store::table::data::DataObject;
 use dipper_store::table::schema::{ColumnId, Model};
-use dipper_store::table::{Deletes, Rowset, Table, TableState};
+use dipper_store::table::{Deletes, Followed, Rowset, Table, TableState};
 use object_store::{Extensions, ObjectStore};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -165,6 +165,23 @@ impl NativeTables {
         }
         let own = Brought::of(&rowset);
         Ok(table.publish_replacing(rowset, |state, after| self.replaced(table, own.clone(), state, after)).await?)
+    }
+
+    /// Commits the load of a transaction into a UNIQUE table. `read` are the rows of the followed state that the load
+    /// replaces.
+    ///
+    /// # Errors
+    /// The errors of [`Table::publish_following`].
+    pub async fn publish_following(
+        &self,
+        table: &Table,
+        rowset: Rowset,
+        followed: &Followed,
+        read: &Deletes,
+    ) -> Result<Arc<TableState>> {
+        let own = Brought::of(&rowset);
+        let resolve = |state, after| self.replaced(table, own.clone(), state, after);
+        Ok(table.publish_following(rowset, followed, read, resolve).await?)
     }
 
     /// Returns the rows that a load replaces, among those that were added after a commit.

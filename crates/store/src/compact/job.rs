@@ -20,7 +20,7 @@ use crate::merge::{RowMap, merge};
 use crate::segment::{GroupScan, ObjectBuilder, ObjectReader, PageCache, Scan, SegmentError, WriteOptions};
 use crate::table::data::{DataObject, ObjectId, Rows, SegmentId};
 use crate::table::schema::{DELETE_SIGN, TableSchema};
-use crate::table::{Deletes, Table, TableState};
+use crate::table::{Deletes, Table, TableError, TableState};
 use crate::upload::Upload;
 
 /// Range of rows of a batch; the lower bound holds however little memory there is.
@@ -30,6 +30,8 @@ const BATCH_ROWS: Range<usize> = 256..8192;
 pub(super) const SLICE_ROWS: usize = if cfg!(test) { 7 } else { 20_000 };
 /// Approximate bytes in memory for each byte of a column in a segment.
 const UNPACKED: u64 = 4;
+/// Approximate memory of what is known of a merge's input, besides the row map.
+const INPUT_BYTES: u64 = 256;
 
 /// Counts of what compactions did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -107,14 +109,16 @@ struct Merged {
     tombstones: Deletes,
 }
 
+#[derive(Clone)]
 struct MergedTablet {
     inputs: Vec<Source>,
-    map: RowMap,
+    map: Arc<RowMap>,
     /// Output segments with their numbers of rows, in order.
     outputs: Vec<(SegmentId, u32)>,
 }
 
 /// An input segment.
+#[derive(Clone)]
 struct Source {
     id: SegmentId,
     /// Deleted rows in the state that was read.
@@ -134,9 +138,22 @@ async fn commit(table: &Table, txn: TxnId, merged: Merged) -> Result<Done, Compa
         rows: tablets.iter().map(|t| u64::from(t.map.rows())).sum(),
         bytes: object.as_ref().map_or(0, |o| o.bytes),
     };
+    let kept = tablets.clone();
+    let moving = table.moving(
+        inputs.iter().map(|(id, _)| *id),
+        tablets.iter().map(|t| t.map.bytes()).sum::<u64>() + inputs.len() as u64 * INPUT_BYTES,
+        Box::new(move |rows| carry(&mut kept.clone(), rows).ok()),
+    );
     let carry = |added: Deletes| std::future::ready(carry(&mut tablets, added));
-    table.compact(txn, inputs, object.into_iter().map(Arc::new).collect(), tombstones, carry).await?;
-    Ok(done)
+    match table.compact(txn, inputs, object.into_iter().map(Arc::new).collect(), tombstones, carry).await {
+        Ok(_) => Ok(done),
+        Err(e) => {
+            if matches!(e, TableError::Refused(_) | TableError::Resolve(_)) {
+                moving.refused();
+            }
+            Err(e.into())
+        }
+    }
 }
 
 /// Maps deleted rows of the inputs to rows of the outputs.
@@ -240,7 +257,7 @@ impl Job {
                 out(&self.handle, builder.end_segment()?)?;
                 any = true;
             }
-            tablets.push(MergedTablet { inputs, map: merge.row_map(), outputs });
+            tablets.push(MergedTablet { inputs, map: Arc::new(merge.row_map()), outputs });
         }
         let mut object = None;
         if any {

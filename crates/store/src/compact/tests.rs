@@ -18,7 +18,7 @@ use crate::merge::{merge, merge_sorted_batch};
 use crate::segment::{ObjectBuilder, ObjectReader, PageCache, ROW_ADDRESS, Scan, WriteOptions, encode_segment};
 use crate::table::data::{ObjectId, Rows, Tablet};
 use crate::table::schema::*;
-use crate::table::{Deletes, Replace, Rowset, SegmentRef};
+use crate::table::{Deletes, Followed, Reads, Replace, Rowset, SegmentRef, TableChange};
 
 const BUCKETS: i32 = 3;
 
@@ -505,5 +505,245 @@ async fn who_loses_removes_its_object() {
     assert_eq!(objects().await, there);
     for table in [&f.table, &other] {
         assert_eq!(f.contents(table).await, expected.contents());
+    }
+}
+
+/// Merges that are asked for, and no others.
+fn by_hand() -> Compactor {
+    Compactor::start(Options { interval: Duration::from_secs(3600), ..eager() })
+}
+
+impl Fixture {
+    /// Returns the live rows of a state whose keys are among `keys`, by where they are.
+    async fn rows_of(&self, state: &TableState, keys: &BTreeSet<i32>) -> BTreeMap<SegmentId, Vec<(u32, Row)>> {
+        let mut found = BTreeMap::new();
+        for s in state.segments() {
+            let is_live = |i: u32| s.deleted.is_none_or(|d| !d.contains(i));
+            let rows = (0..).zip(Self::read(&self.table, s).await);
+            let rows: Vec<_> = rows.filter(|(i, r)| is_live(*i) && keys.contains(&r.key)).collect();
+            if !rows.is_empty() {
+                found.insert(s.id, rows);
+            }
+        }
+        found
+    }
+
+    async fn marked(&self, state: &TableState, keys: &BTreeSet<i32>) -> Deletes {
+        let rows = self.rows_of(state, keys).await;
+        rows.into_iter().map(|(id, rows)| (id, Rows(rows.into_iter().map(|(row, _)| row).collect()))).collect()
+    }
+
+    /// Deletes rows of a followed state, as the commit of a transaction does.
+    async fn delete_followed(&self, followed: &Followed, marked: &Deletes) -> Result<(), TableError> {
+        let resolve = |state: Arc<TableState>, _| {
+            std::future::ready(followed.rows(marked, &state).ok_or(Refused::NotCreated).map_err(TableError::from))
+        };
+        self.table.delete(vec![], resolve).await.map(drop)
+    }
+}
+
+/// Rows that a transaction has named are found again behind any number of merges, and only these.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn rows_are_followed_over_merges() {
+    for (seed, kind) in (0..12).flat_map(|seed| [(seed, Kind::Duplicate), (seed, Kind::Aggregate)]) {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let f = Fixture::new(kind).await;
+        let mut options = Options { interval: Duration::from_secs(3600), ..eager() };
+        options.policy.full_rows = rng.random_range(20..400);
+        options.runs_max = rng.random_range(2..10);
+        let compactor = Compactor::start(options);
+        let mut expected = Expected::default();
+        for _ in 0..6 {
+            let new = random_rows(&mut rng, kind, 60);
+            expected.load(kind, &new);
+            f.load(new).await;
+        }
+        let mut transactions = Vec::new();
+        for mine in [BTreeSet::from([3, 4, 5, 20]), (40..50).collect()] {
+            let followed = f.table.follow().await.unwrap();
+            let rows = f.rows_of(followed.state(), &mine).await;
+            let marked = f.marked(followed.state(), &mine).await;
+            transactions.push((mine, followed, rows, marked));
+            compactor.compact_now(&f.table, None, false).await.unwrap();
+        }
+        for _ in 0..12 {
+            match rng.random_range(0..4) {
+                0 => drop(compactor.compact_now(&f.table, None, rng.random()).await.unwrap()),
+                1 => {
+                    let others: BTreeSet<i32> = (0..3).map(|_| rng.random_range(6..20)).collect();
+                    expected.delete(&others);
+                    f.delete(&others).await;
+                }
+                _ => {
+                    let mut new = random_rows(&mut rng, kind, 60);
+                    // Rows that are added to those of the transaction would become one with them.
+                    let is_named = |key| transactions.iter().any(|(mine, ..)| mine.contains(&key));
+                    new.retain(|r| kind == Kind::Duplicate || !is_named(r.key));
+                    if !new.is_empty() {
+                        expected.load(kind, &new);
+                        f.load(new).await;
+                    }
+                }
+            }
+        }
+        // Deletes some of the rows, too; of an AGGREGATE table all of a key.
+        let gone = BTreeSet::from([20]);
+        expected.delete(&gone);
+        f.delete(&gone).await;
+        compactor.compact_now(&f.table, None, true).await.unwrap();
+        for (mine, followed, rows, marked) in transactions {
+            f.delete_followed(&followed, &marked).await.unwrap();
+            for (_, row) in rows.into_values().flatten().filter(|(_, row)| !gone.contains(&row.key)) {
+                if let Some(at) = expected.rows.iter().position(|r| *r == row) {
+                    expected.rows.swap_remove(at);
+                }
+            }
+            expected.by_key.retain(|key, _| !mine.contains(key));
+            assert_eq!(f.contents(&f.table).await, expected.contents(), "seed {seed}, {kind:?}");
+        }
+    }
+}
+
+/// A merge that reads before the transaction begins and is committed afterwards moves its rows as well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn rows_are_followed_over_a_merge_that_is_under_way() {
+    let mut rng = StdRng::seed_from_u64(11);
+    let f = Fixture::new(Kind::Duplicate).await;
+    let mut expected = Expected::default();
+    for _ in 0..4 {
+        let new = random_rows(&mut rng, f.kind, 100);
+        expected.load(f.kind, &new);
+        f.load(new).await;
+    }
+    let mine: BTreeSet<i32> = (0..40).collect();
+    let before = f.store.list(None).try_collect::<Vec<_>>().await.unwrap().len();
+    let merge = std::cell::OnceCell::new();
+    let transaction = std::cell::OnceCell::new();
+    // While the rows of a DELETE are looked for, the merge writes its object and waits with its commit.
+    let resolve = |_, _| async {
+        let (table, state) = (f.table.clone(), f.table.snapshot());
+        let picks = (0..BUCKETS).map(|bucket| {
+            let own = state.segments().filter(|s| s.segment.tablet == tablet(bucket)).map(|s| s.id);
+            Pick { tablet: tablet(bucket), windows: vec![own.collect()], bytes: 0 }
+        });
+        let picks = picks.collect();
+        let task = tokio::spawn(async move { job::run(&table, state, picks, &eager(), Arc::default()).await });
+        merge.set(task).unwrap();
+        while f.store.list(None).try_collect::<Vec<_>>().await.unwrap().len() == before {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let followed = f.table.follow().await.unwrap();
+        let marked = f.marked(followed.state(), &mine).await;
+        assert!(transaction.set((followed, marked)).is_ok());
+        Ok::<_, TableError>(Deletes::new())
+    };
+    f.table.delete(vec![], resolve).await.unwrap();
+    merge.into_inner().unwrap().await.unwrap().unwrap();
+    let (followed, marked) = transaction.into_inner().unwrap();
+    assert!(marked.keys().all(|id| f.table.snapshot().segment(*id).is_none()), "the rows were moved");
+    f.delete_followed(&followed, &marked).await.unwrap();
+    expected.delete(&mine);
+    assert_eq!(f.contents(&f.table).await, expected.contents());
+}
+
+/// Rows are not followed where others removed them or added to them, nor over merges of other processes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_that_others_changed_are_not_followed() {
+    let row = |key| Row { key, value: 1, text: None, sequence: None, sign: 0 };
+    for kind in [Kind::Duplicate, Kind::Aggregate] {
+        let f = Fixture::new(kind).await;
+        let compactor = by_hand();
+        f.load(vec![row(0), row(3)]).await;
+        f.load(vec![row(0), row(6)]).await;
+        let followed = f.table.follow().await.unwrap();
+        let marked = f.marked(followed.state(), &BTreeSet::from([0])).await;
+        // Another session adds a row of the key.
+        f.load(vec![row(0)]).await;
+        compactor.compact_now(&f.table, None, true).await.unwrap();
+        let deleted = f.delete_followed(&followed, &marked).await;
+        match kind {
+            Kind::Aggregate => drop(deleted.unwrap_err()),
+            _ => deleted.unwrap(),
+        }
+        let zero = Row { value: if kind == Kind::Aggregate { 3 } else { 1 }, ..row(0) };
+        assert_eq!(f.contents(&f.table).await, [zero, row(3), row(6)], "{kind:?}");
+
+        let followed = f.table.follow().await.unwrap();
+        let marked = f.marked(followed.state(), &BTreeSet::from([3])).await;
+        f.load(vec![row(9)]).await;
+        let other = Table::open(Arc::clone(&f.store), TableId(1)).await.unwrap();
+        compactor.compact_now(&other, None, true).await.unwrap();
+        f.table.refresh().await.unwrap();
+        f.delete_followed(&followed, &marked).await.unwrap_err();
+
+        let followed = f.table.follow().await.unwrap();
+        let marked = f.marked(followed.state(), &BTreeSet::from([3])).await;
+        f.load(vec![row(12)]).await;
+        compactor.compact_now(&f.table, None, true).await.unwrap();
+        f.table.commit(TableChange::Truncate { partitions: None, at_ms: 0 }).await.unwrap();
+        f.delete_followed(&followed, &marked).await.unwrap_err();
+        assert_eq!(f.contents(&f.table).await, []);
+    }
+}
+
+/// A merge with rows that others have added does not look like a change of the rows that a transaction has read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_that_were_read_are_followed() {
+    let row = |key, value| Row { key, value, text: None, sequence: None, sign: 0 };
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    enum Other {
+        Adds,
+        Replaces,
+        Deletes,
+    }
+    for (other, merges) in [Other::Adds, Other::Replaces, Other::Deletes].into_iter().flat_map(|o| [(o, 1), (o, 2)]) {
+        let f = Fixture::new(Kind::Unique).await;
+        let compactor = by_hand();
+        f.load(vec![row(0, 1), row(3, 1)]).await;
+        f.load(vec![row(6, 1)]).await;
+        let followed = f.table.follow().await.unwrap();
+        let read = f.marked(followed.state(), &BTreeSet::from([0, 6])).await;
+        for _ in 0..merges {
+            match other {
+                Other::Adds => f.load(vec![row(9, 1)]).await,
+                Other::Replaces => f.load(vec![row(6, 2)]).await,
+                Other::Deletes => f.delete(&BTreeSet::from([6])).await,
+            }
+            f.load(vec![row(12, 1)]).await;
+            compactor.compact_now(&f.table, None, true).await.unwrap();
+        }
+        let schema = Arc::clone(f.table.snapshot().schema());
+        let options = Arc::new(WriteOptions::try_new(Arc::clone(&schema)).unwrap());
+        let txn = f.table.begin();
+        let mut builder = ObjectBuilder::new(options.clone(), ObjectId { txn, index: 0 });
+        let new = batch(&schema, &[row(0, 5), row(6, 5)]);
+        let mut data = builder.append(encode_segment(&options, tablet(0), &[new]).unwrap()).unwrap();
+        let (end, object, stats) = builder.finish().unwrap();
+        data.extend(end);
+        f.store.put(&f.table.data_path(object.id), data.into_iter().collect()).await.unwrap();
+        let rowset = Rowset {
+            txn,
+            objects: vec![Arc::new(object)],
+            stats,
+            replaces: Replace::None,
+            label: None,
+            auto_increment: None,
+            reads: Some(Reads { seq: followed.state().seq(), rows: 2 }),
+            condition: None,
+        };
+        let resolve = |state: Arc<TableState>, _| {
+            let f = &f;
+            async move { Ok::<_, TableError>(f.marked(&state, &BTreeSet::from([0, 6])).await) }
+        };
+        let plain = f.table.publish_replacing(rowset.clone(), resolve).await;
+        assert!(matches!(plain, Err(TableError::Refused(Refused::RowsChanged { .. }))), "{plain:?}");
+        match (other, f.table.publish_following(rowset, &followed, &read, resolve).await) {
+            (Other::Adds, Ok(_)) => {
+                let all = [row(0, 5), row(3, 1), row(6, 5), row(9, 1), row(12, 1)];
+                assert_eq!(f.contents(&f.table).await, all);
+            }
+            (Other::Replaces | Other::Deletes, Err(TableError::Refused(Refused::RowsChanged { .. }))) => {}
+            (_, published) => panic!("{other:?}: {published:?}"),
+        }
     }
 }

@@ -4,8 +4,7 @@ use roaring::RoaringBitmap;
 
 /// Maps each row of each run to the row of the output that it became or was merged into.
 ///
-/// Each run keeps its order, so two sets are enough: the rows that begin an output row, and these output rows. Memory:
-/// at worst about two bytes per row, next to nothing if runs do not interleave.
+/// Each run keeps its order, so two sets are enough: the rows that begin an output row, and these output rows. Memory: at
 /// worst about two bytes a row, next to nothing where runs do not interleave.
 #[derive(Debug, Clone, Default)]
 pub struct RowMap {
@@ -52,6 +51,11 @@ impl RowMap {
             run.heads.insert(row);
         }
         run.rows = row + 1;
+    }
+
+    /// Returns the approximate memory of the map.
+    pub fn bytes(&self) -> u64 {
+        self.runs.iter().map(|run| (run.heads.serialized_size() + run.outputs.serialized_size()) as u64).sum()
     }
 
     pub(super) fn advance(&mut self, outputs: u32) {

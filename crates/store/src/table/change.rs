@@ -18,6 +18,13 @@ use crate::chain::{Shared, TxnId};
 /// Rows to delete, by segment.
 pub type Deletes = BTreeMap<SegmentId, Rows>;
 
+/// Adds rows to others.
+pub(crate) fn union(into: &mut Deletes, more: Deletes) {
+    for (id, rows) in more {
+        into.entry(id).or_default().0 |= rows.0;
+    }
+}
+
 /// The rows that a load replaces as a whole.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

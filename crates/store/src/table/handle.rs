@@ -12,9 +12,10 @@ use object_store::ObjectStore;
 use object_store::path::Path;
 use roaring::RoaringBitmap;
 
-use super::change::{Deletes, Input, Replace, Replaced, Rowset, TableChange};
+use super::change::{Deletes, Input, Replace, Replaced, Rowset, TableChange, union};
 use super::data::{DataObject, ObjectId, Rows, SegmentId, Tablet};
 use super::error::{Refused, TableError};
+use super::moves::{Carry, Followed, Moves, Moving};
 use super::pace::{Merging, Pace};
 use super::schema::{Partition, PartitionId, TableSchema};
 use super::state::TableState;
@@ -41,6 +42,7 @@ struct Inner {
     /// Held while a change is computed on the newest state.
     settling: tokio::sync::Mutex<Option<Ahead>>,
     pace: Arc<Pace>,
+    moves: Arc<Moves>,
 }
 
 /// The state after a load that is on its way into the chain. The next load is computed on it and so waits for no
@@ -105,8 +107,8 @@ impl Table {
         options: Options,
     ) -> Result<Self, TableError> {
         let chain = Chain::open(Arc::clone(&store), table_path(id), options).await?;
-        let (settling, pace) = Default::default();
-        Ok(Self { inner: Arc::new(Inner { id, store, chain, settling, pace }) })
+        let (settling, pace, moves) = Default::default();
+        Ok(Self { inner: Arc::new(Inner { id, store, chain, settling, pace, moves }) })
     }
 
     /// Returns the table's id.
@@ -145,6 +147,22 @@ impl Table {
     /// [`TableError::Chain`] if the store fails or holds damaged or newer objects.
     pub async fn refresh(&self) -> Result<Arc<TableState>, TableError> {
         Ok(self.inner.chain.refresh().await?)
+    }
+
+    /// Returns the newest state there is, whose rows can be found in later states wherever merges of this process move
+    /// them: the state that a transaction reads and names rows of.
+    ///
+    /// # Errors
+    /// The errors of [`refresh`](Self::refresh).
+    pub async fn follow(&self) -> Result<Followed, TableError> {
+        // First, so that no merge comes between it and the state.
+        let following = self.inner.moves.follow();
+        Ok(Followed { state: self.refresh().await?, following })
+    }
+
+    /// Notes where rows go by a merge that is committed next. `bytes` is the memory that `carry` takes.
+    pub(crate) fn moving(&self, inputs: impl IntoIterator<Item = SegmentId>, bytes: u64, carry: Box<Carry>) -> Moving {
+        self.inner.moves.moving(inputs, bytes, carry)
     }
 
     /// Returns the time since the store was last asked for newer versions. [`snapshot`](Self::snapshot) contains
@@ -229,7 +247,46 @@ impl Table {
         self.keep_pace(&rowset).await;
         let txn = rowset.txn;
         let scope = Scope::of(&rowset);
-        let build = |replaced| TableChange::Load { rowset: rowset.clone(), replaced: Some(replaced), at_ms: now_ms() };
+        let build = |_: &TableState, replaced| TableChange::Load {
+            rowset: rowset.clone(),
+            replaced: Some(replaced),
+            at_ms: now_ms(),
+        };
+        self.settle(txn, scope, segment_of(&rowset), resolve, build, |_, _| {}).await
+    }
+
+    /// Commits a load into a UNIQUE table like [`publish_replacing`](Self::publish_replacing), for a transaction whose
+    /// [`Rowset::reads`] are of the `followed` state and count the rows `read`.
+    ///
+    /// A merge gives these rows the age of the newest rows that it merged them with, which others may have added
+    /// since. The load is refused only if one of the rows themselves was changed.
+    ///
+    /// # Errors
+    /// The errors of [`publish_replacing`](Self::publish_replacing).
+    pub async fn publish_following<F, Fut, E>(
+        &self,
+        rowset: Rowset,
+        followed: &Followed,
+        read: &Deletes,
+        resolve: F,
+    ) -> Result<Arc<TableState>, TableError>
+    where
+        F: FnMut(Arc<TableState>, u64) -> Fut,
+        Fut: Future<Output = Result<Deletes, E>>,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let txn = rowset.txn;
+        let scope = Scope::of(&rowset);
+        let build = |state: &TableState, replaced: Replaced| {
+            let mut rowset = rowset.clone();
+            if let Some(reads) = &mut rowset.reads
+                && followed.rows(read, state).is_some_and(|read| are_among(state, txn, &replaced.deletes, &read))
+            {
+                // The rows are those of this state, too. From here on the change itself says if it still holds.
+                reads.seq = state.seq();
+            }
+            TableChange::Load { rowset, replaced: Some(replaced), at_ms: now_ms() }
+        };
         self.settle(txn, scope, segment_of(&rowset), resolve, build, |_, _| {}).await
     }
 
@@ -269,7 +326,8 @@ impl Table {
         let state = if state.prepared().contains_key(&txn) { state } else { self.refresh().await? };
         let prepared = state.prepared().get(&txn).ok_or(Refused::NotPrepared { txn })?;
         let scope = Scope::of(&prepared.rowset);
-        let build = |replaced| TableChange::CommitPrepared { txn, replaced: Some(replaced), at_ms: now_ms() };
+        let build =
+            |_: &TableState, replaced| TableChange::CommitPrepared { txn, replaced: Some(replaced), at_ms: now_ms() };
         self.settle(self.begin(), scope, None, resolve, build, |_, _| {}).await
     }
 
@@ -315,7 +373,11 @@ impl Table {
         E: Into<Box<dyn Error + Send + Sync>>,
     {
         let scope = Scope::of_delete();
-        let build = |replaced| TableChange::Delete { partitions: partitions.clone(), replaced, at_ms: now_ms() };
+        let build = |_: &TableState, replaced| TableChange::Delete {
+            partitions: partitions.clone(),
+            replaced,
+            at_ms: now_ms(),
+        };
         let mut deleted = 0;
         let note = |state: &TableState, deletes: &Deletes| {
             deleted = deletes.iter().map(|(id, rows)| alive(state, *id, &rows.0)).sum();
@@ -421,7 +483,7 @@ impl Table {
         scope: Scope,
         segment: Option<SegmentId>,
         mut resolve: F,
-        build: impl Fn(Replaced) -> TableChange,
+        build: impl Fn(&TableState, Replaced) -> TableChange,
         mut note: impl FnMut(&TableState, &Deletes),
     ) -> Result<Arc<TableState>, TableError>
     where
@@ -443,7 +505,7 @@ impl Table {
             let new = resolve(Arc::clone(&state), settling.base).await.map_err(|e| TableError::Resolve(e.into()))?;
             let replaced = settling.on(&state, &scope, new, after);
             note(&state, &replaced.deletes);
-            let change = build(replaced);
+            let change = build(&state, replaced);
             let next = segment.and_then(|load| {
                 let mut next = state.as_ref().clone();
                 next.apply(&change).ok().map(|_| Ahead { state: Arc::new(next), load })
@@ -589,10 +651,19 @@ fn segment_of(rowset: &Rowset) -> Option<SegmentId> {
     Some(SegmentId { object: object.id, ordinal: 0 })
 }
 
-pub(crate) fn union(into: &mut Deletes, more: Deletes) {
-    for (id, rows) in more {
-        into.entry(id).or_default().0 |= rows.0;
-    }
+/// Returns whether the live rows of older segments that a load of `txn` deletes are all among `read`.
+fn are_among(state: &TableState, txn: TxnId, deletes: &Deletes, read: &Deletes) -> bool {
+    let old = deletes.iter().filter(|(id, _)| id.object.txn != txn);
+    old.into_iter().all(|(id, rows)| {
+        let mut rest = rows.0.clone();
+        if let Some(dead) = state.segment(*id).and_then(|s| s.deleted) {
+            rest -= &**dead;
+        }
+        if let Some(read) = read.get(id) {
+            rest -= &read.0;
+        }
+        rest.is_empty()
+    })
 }
 
 fn alive(state: &TableState, id: SegmentId, rows: &RoaringBitmap) -> u64 {

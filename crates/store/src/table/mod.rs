@@ -7,12 +7,13 @@
 //! - `schema.rs`, `data.rs`: definitions, objects, segments · `segments.rs`: the list of all segments, shared by states
 //! - `state.rs`: the state · `change.rs`: changes and how they are applied · `stats.rs`, `order.rs`: column statistics
 //! - `handle.rs`: loading, merge-on-write, compaction as seen by the chain · `vacuum.rs`: deletes objects without use
-//! - `pace.rs`: makes loads wait for merges that they would outrun
+//! - `moves.rs`: finds rows again that merges moved · `pace.rs`: makes loads wait for merges that they would outrun
 
 mod change;
 pub mod data;
 mod error;
 mod handle;
+mod moves;
 pub(crate) mod order;
 mod pace;
 pub mod schema;
@@ -21,11 +22,14 @@ mod state;
 mod stats;
 mod vacuum;
 
+#[cfg(test)]
+pub(crate) use change::union;
 pub use change::{Deletes, Input, Reads, Replace, Replaced, Rowset, TableChange};
 pub use error::{Refused, TableError};
 #[cfg(test)]
-pub(crate) use handle::{Carrying, Scope, Settling, union};
+pub(crate) use handle::{Carrying, Scope, Settling};
 pub use handle::{LOAD_TIME_MAX, Table, table_path};
+pub use moves::Followed;
 pub use order::compare_text;
 pub use segments::SegmentRef;
 pub use state::{OUTCOMES_KEPT_MS, Prepared, READING_WINDOW_MS, TableState};
