@@ -121,7 +121,7 @@ fn create_database(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
             properties.push(("comment".into(), comment));
         } else if c.accept_word("LOCATION") {
             properties.push(("location".into(), c.string()?));
-        } else {
+        } else if !catalogs::no_encryption(c)? {
             break;
         }
     }
