@@ -12,6 +12,7 @@ use crate::statement::{
 
 pub(super) fn alter(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["ALTER"])?;
+    super::ddl::rights_of_view(c)?;
     if c.accept_word("VIEW") {
         let name = c.name()?;
         for (words, message) in [
@@ -35,7 +36,9 @@ pub(super) fn alter(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
             let columns = super::ddl::view_columns(c)?;
             let comment = c.comment()?;
             c.expect(&["AS"])?;
-            ViewChange::Query { columns, comment, query: c.query()? }
+            let query = c.query()?;
+            super::ddl::check_option(c)?;
+            ViewChange::Query { columns, comment, query }
         };
         return Ok(Statement::AlterView { name, change });
     }

@@ -189,6 +189,10 @@ pub(super) fn statement(c: &mut Cursor<'_>) -> Option<Result<Statement, SqlError
     if verb == "CREATE" {
         c.accept(&["OR", "REPLACE"]);
     }
+    if matches!(verb, "CREATE" | "ALTER") && definer(c).is_err() {
+        c.seek(start);
+        return None;
+    }
     // `EVENT`, `FILE` and similar words may also be names of tables: CREATE TABLE and DROP TABLE have their own first
     // words.
     let kind = KINDS.iter().find(|words| c.peek_words(words) && !is_replace_into(c, verb) && !is_role(c, words));
@@ -216,6 +220,16 @@ pub(super) fn statement(c: &mut Cursor<'_>) -> Option<Result<Statement, SqlError
         _ => "",
     };
     Some(Err(c.unsupported(&format!("{verb} {name} is not supported{cure}"))))
+}
+
+/// Reads MySQL's `DEFINER = user` before the kind of an object, if it is next.
+fn definer(c: &mut Cursor<'_>) -> Result<(), SqlError> {
+    if c.peek_words(&["DEFINER"]) && *c.token(c.index() + 1) == Token::Eq {
+        c.advance();
+        c.advance();
+        super::show::user(c)?;
+    }
+    Ok(())
 }
 
 /// A function that makes rows, whose words may also name a table: `CREATE TABLE function (...)`.
