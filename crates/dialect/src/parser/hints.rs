@@ -205,6 +205,9 @@ fn unknown(tokens: &[TokenWithSpan], at: usize) -> Option<&'static str> {
     if word(0, "NULL") && word(1, "AWARE") && word(2, "LEFT") {
         return Some("NULL AWARE LEFT ANTI JOIN is not supported; WHERE a NOT IN (SELECT b ...)");
     }
+    if word(0, "PROCEDURE") && word(1, "ANALYSE") && is(2, Token::LParen) {
+        return Some("PROCEDURE ANALYSE is not supported; SHOW COLUMN STATS t has the smallest and largest values");
+    }
     if word(0, "ASSERT_ROWS") && is(1, Token::LParen) {
         return Some("ASSERT_ROWS is not supported; a subquery in an expression fails if it has several rows");
     }

@@ -571,6 +571,9 @@ pub(super) fn explain(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         let statement = words::statement(c)?;
         return Ok(Statement::Explain { analyze, verbose, format, statement: Box::new(statement) });
     }
+    if c.peek_words(&["FOR", "CONNECTION"]) {
+        return Err(c.unsupported(super::refused::CONNECTION));
+    }
     if analyze || format.is_some() {
         return Err(c.expected("a query"));
     }
