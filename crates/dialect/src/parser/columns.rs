@@ -169,8 +169,14 @@ fn index_tail(c: &mut Cursor<'_>, unique: bool) -> Result<IndexDef, SqlError> {
     index_options(c, IndexDef { name, unique, columns, using, properties: Vec::new(), comment: None })
 }
 
-fn using(c: &mut Cursor<'_>) -> Result<Option<String>, SqlError> {
-    Ok(if c.accept_word("USING") { Some(c.ident()?.to_ascii_uppercase()) } else { None })
+/// Reads `USING kind`, if it is next; the kind in upper case.
+pub(super) fn using(c: &mut Cursor<'_>) -> Result<Option<String>, SqlError> {
+    if !c.accept_word("USING") {
+        return Ok(None);
+    }
+    let kind = c.ident()?.to_ascii_uppercase();
+    // StarRocks' spelling.
+    Ok(Some(if kind == "NGRAMBF" { "NGRAM_BF".to_string() } else { kind }))
 }
 
 /// Reads the clauses after the columns of an index.

@@ -98,7 +98,7 @@ pub(super) fn check_option(c: &mut Cursor<'_>) -> Result<(), SqlError> {
 fn create_index(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let if_not_exists = c.if_not_exists();
     let name = Some(c.ident()?);
-    let using = if c.accept_word("USING") { Some(c.ident()?.to_ascii_uppercase()) } else { None };
+    let using = columns::using(c)?;
     c.expect(&["ON"])?;
     let table = c.name()?;
     let columns = columns::key_parts(c)?;
