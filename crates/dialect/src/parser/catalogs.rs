@@ -69,7 +69,7 @@ pub(super) fn alter_database(c: &mut Cursor<'_>) -> Result<Statement, SqlError> 
 
 /// Reads `[DEFAULT] CHARACTER SET [=] name` and `COLLATE [=] name` as the properties that CREATE DATABASE makes of them.
 /// Text is always UTF-8: other character sets are refused.
-fn charset(c: &mut Cursor<'_>) -> Result<Properties, SqlError> {
+pub(super) fn charset(c: &mut Cursor<'_>) -> Result<Properties, SqlError> {
     let mut properties = Properties::new();
     loop {
         let default = c.accept_word("DEFAULT");
@@ -108,7 +108,7 @@ pub(super) fn no_encryption(c: &mut Cursor<'_>) -> Result<bool, SqlError> {
             return Ok(true);
         }
         c.seek(at);
-        return Err(c.unsupported("ENCRYPTION of a database is not supported; encrypt the disk or the bucket"));
+        return Err(c.unsupported("ENCRYPTION is not supported; encrypt the disk or the bucket"));
     }
     if c.accept(&["READ", "ONLY"]) {
         c.accept_token(&Token::Eq);

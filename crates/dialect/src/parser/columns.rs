@@ -139,7 +139,7 @@ fn primary(c: &mut Cursor<'_>, body: &mut Body, at: usize, columns: Vec<String>)
 
 /// Whether the word is a column's name, not a keyword: then a word follows that begins no clause of an index, and no
 /// parenthesis.
-fn is_type_after(c: &Cursor<'_>) -> bool {
+pub(super) fn is_type_after(c: &Cursor<'_>) -> bool {
     let next = c.token(c.index() + 1);
     matches!(next, Token::Word(Word { quote_style: None, .. }))
         && !["KEY", "INDEX"].iter().any(|w| is_word(next, w))
@@ -462,7 +462,7 @@ fn current_timestamp(c: &mut Cursor<'_>) -> Result<Option<u8>, SqlError> {
 }
 
 /// Reads the value after DEFAULT.
-fn default_value(c: &mut Cursor<'_>) -> Result<DefaultValue, SqlError> {
+pub(super) fn default_value(c: &mut Cursor<'_>) -> Result<DefaultValue, SqlError> {
     if let Some(digits) = current_timestamp(c)? {
         return Ok(DefaultValue::CurrentTimestamp(digits));
     }

@@ -170,7 +170,9 @@ impl Dialect for DipperDialect {
             Token::Arrow | Token::LongArrow => Some(Ok(self.prec_value(Precedence::DoubleColon))),
             // MySQL: above `^` where it joins text.
             Token::StringConcat => Some(Ok(CONCATENATION)),
-            _ if match_operator(parser).is_some() || is_sounds_like(parser) => Some(Ok(self.prec_value(Precedence::Like))),
+            _ if match_operator(parser).is_some() || is_sounds_like(parser) => {
+                Some(Ok(self.prec_value(Precedence::Like)))
+            }
             // Stands between key and value of a MAP.
             Token::Colon => Some(Ok(0)),
             Token::ShiftLeft | Token::ShiftRight => Some(Ok(25)),

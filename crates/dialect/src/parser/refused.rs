@@ -115,7 +115,10 @@ const STATEMENTS: &[Known] = &[
     (&["GET", "DIAGNOSTICS"], DIAGNOSTICS),
     (&["GET", "CURRENT", "DIAGNOSTICS"], DIAGNOSTICS),
     (&["GET", "STACKED", "DIAGNOSTICS"], DIAGNOSTICS),
-    (&["ALTER", "INSTANCE"], "ALTER INSTANCE is not supported; start the server again with other keys and certificates"),
+    (
+        &["ALTER", "INSTANCE"],
+        "ALTER INSTANCE is not supported; start the server again with other keys and certificates",
+    ),
     (&["SET", "RESOURCE", "GROUP"], "SET RESOURCE GROUP is not supported: there are no resource groups"),
     (&["GRANT", "PROXY"], PROXY),
     (&["REVOKE", "PROXY"], PROXY),

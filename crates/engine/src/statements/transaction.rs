@@ -136,7 +136,8 @@ pub(super) async fn rollback_to(session: &mut Session, name: &str) -> Result<Out
 pub(super) async fn admit(session: &mut Session, statement: &Statement) -> Result<()> {
     if let Err(refused) = check(session, statement) {
         let overwrites = matches!(statement, Statement::Insert(insert) if insert.overwrite);
-        if overwrites || session.transaction.has_written() || session.transaction.label.is_some() || session.wrote_alone {
+        if overwrites || session.transaction.has_written() || session.transaction.label.is_some() || session.wrote_alone
+        {
             return Err(refused);
         }
         commit(session, false).await?;
