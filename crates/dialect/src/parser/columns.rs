@@ -461,6 +461,8 @@ fn current_timestamp(c: &mut Cursor<'_>) -> Result<Option<u8>, SqlError> {
     Ok(Some(digits))
 }
 
+const EXPRESSION: &str = "a default that is an expression is not supported; give a literal or CURRENT_TIMESTAMP";
+
 /// Reads the value after DEFAULT.
 pub(super) fn default_value(c: &mut Cursor<'_>) -> Result<DefaultValue, SqlError> {
     if let Some(digits) = current_timestamp(c)? {
@@ -477,17 +479,19 @@ pub(super) fn default_value(c: &mut Cursor<'_>) -> Result<DefaultValue, SqlError
             _ => DefaultValue::CurrentDate,
         });
     }
-    // MySQL and StarRocks write expressions in parentheses.
     let start = c.index();
+    // `uuid()`
+    if matches!(c.peek(), Token::Word(Word { quote_style: None, .. })) && *c.token(start + 1) == Token::LParen {
+        return Err(c.unsupported(EXPRESSION));
+    }
+    // MySQL and StarRocks write expressions in parentheses.
     if c.accept_token(&Token::LParen) {
         let inner = default_value(c);
         if inner.is_ok() && c.accept_token(&Token::RParen) {
             return inner;
         }
         c.seek(start);
-        return Err(
-            c.unsupported("a default that is an expression is not supported; give a literal or CURRENT_TIMESTAMP")
-        );
+        return Err(c.unsupported(EXPRESSION));
     }
     // This is `b'0'` or `b'1'` of a BIT column, whose digits the tokens have as bytes.
     if let Token::HexStringLiteral(digits) = c.peek()
