@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::{fmt, slice};
 
-use arrow::array::{Array, ArrayRef, AsArray, UInt64Array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt64Array};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use dipper_base::types::SqlType;
@@ -86,6 +86,7 @@ pub fn stored(array: &ArrayRef, field: &Field, session: Option<Zone>) -> Result<
     }
     let is_json = !text && !is_bytes(from) && field.metadata().get(TYPE_KEY).is_some_and(|name| name == JSON);
     let cast = match is_json && !from.is_null() {
+        _ if is_bytes(values) && *to == DataType::Boolean => bits(array),
         true => json_values(array),
         false if from.is_nested() && to.is_nested() => json_inside(array, to, declared_type(field).as_ref(), session),
         false => cast_values_in(array, to, session),
@@ -113,6 +114,14 @@ pub fn stored(array: &ArrayRef, field: &Field, session: Option<Zone>) -> Result<
         false => Vec::new(),
     };
     Ok((cast, misfits))
+}
+
+/// Reads bytes as numbers, which are true if they are not zero: `b'1'` and `x'01'` are the values of MySQL's BIT(1).
+fn bits(array: &ArrayRef) -> datafusion::common::Result<ArrayRef> {
+    let bytes = arrow::compute::cast(array, &DataType::BinaryView)?;
+    let is_set = |bytes: &[u8]| bytes.iter().any(|byte| *byte != 0);
+    let values = bytes.as_binary_view().iter().map(|bytes| bytes.map(is_set));
+    Ok(Arc::new(values.collect::<BooleanArray>()))
 }
 
 /// Returns for each row whether its value, or a part of its nested value, became NULL by a conversion.

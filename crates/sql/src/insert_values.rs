@@ -22,6 +22,7 @@ use dipper_dialect::statement::{QueryText, is_default};
 use sqlparser::ast;
 
 use crate::charter::apart::{mark, packed};
+use crate::charter::rewrite::bits_of_text;
 use crate::charter::session::VarValue;
 use crate::charter::text;
 
@@ -75,7 +76,9 @@ pub fn literal_rows(query: &ast::Query, params: &[VarValue], targets: &[DataType
     }
     let arrays = (0..targets.len())
         .map(|at| {
-            let cells = values.rows.iter().map(|row| cell(&row[at], params)).collect::<Option<Vec<_>>>()?;
+            let is_bit = targets[at] == DataType::Boolean;
+            let read = |expr| is_bit.then(|| bit(expr, params)).flatten().or_else(|| cell(expr, params));
+            let cells = values.rows.iter().map(|row| read(&row[at])).collect::<Option<Vec<_>>>()?;
             Some((format!("column{}", at + 1), column(&cells)?, true))
         })
         .collect::<Option<Vec<_>>>()?;
@@ -104,6 +107,25 @@ fn number<'a>(text: &str) -> Option<Cell<'a>> {
 fn precision(digits: i128, scale: i8) -> u8 {
     let significant = digits.unsigned_abs().checked_ilog10().map_or(1, |log| log + 1);
     u8::try_from(significant).unwrap_or(u8::MAX).max(scale.unsigned_abs())
+}
+
+/// Reads a literal of bytes for a BOOLEAN, which is true if the number of the bytes is not zero, as when it is stored.
+fn bit<'a>(expr: &ast::Expr, params: &[VarValue]) -> Option<Cell<'a>> {
+    match expr {
+        ast::Expr::Prefixed { prefix, value } => bit(&bits_of_text(&prefix.value, value)?, params),
+        ast::Expr::Value(value) => match &value.value {
+            ast::Value::HexStringLiteral(digits) => Some(Cell::Boolean(digits.bytes().any(|digit| digit != b'0'))),
+            ast::Value::Placeholder(name) => {
+                let number: usize = name.strip_prefix('$')?.parse().ok()?;
+                match params.get(number.checked_sub(1)?)? {
+                    VarValue::Bytes(bytes) => Some(Cell::Boolean(bytes.iter().any(|byte| *byte != 0))),
+                    _ => None,
+                }
+            }
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 fn cell<'a>(expr: &'a ast::Expr, params: &'a [VarValue]) -> Option<Cell<'a>> {

@@ -72,7 +72,7 @@ pub const OF_MYSQL: &[Definition] = &[
     fact("general_log_file", "", Text, "log of all statements"),
     fact("gtid_executed", "", Text, NO_LOG),
     session("gtid_next", "AUTOMATIC", Text),
-    fact("gtid_purged", "", Text, NO_LOG),
+    server("gtid_purged", "", Text),
     fact("have_partitioning", "YES", Text, "tables have partitions"),
     echo("information_schema_stats_expiry", "0", COUNT, "numbers of rows and bytes are those of now"),
     fact("innodb_buffer_pool_size", "0", COUNT, NO_INNODB),

@@ -2,7 +2,7 @@
 
 use sqlparser::tokenizer::Token;
 
-use super::columns::{column_def, column_defs, index_of_alter};
+use super::columns::{column_def, column_defs, default_value, index_of_alter, is_type_after};
 use super::cursor::{Cursor, is_word};
 use super::{catalogs, partitions, volume};
 use crate::error::SqlError;
@@ -12,6 +12,7 @@ use crate::statement::{
 
 pub(super) fn alter(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["ALTER"])?;
+    super::ddl::rights_of_view(c)?;
     if c.accept_word("VIEW") {
         let name = c.name()?;
         for (words, message) in [
@@ -35,7 +36,9 @@ pub(super) fn alter(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
             let columns = super::ddl::view_columns(c)?;
             let comment = c.comment()?;
             c.expect(&["AS"])?;
-            ViewChange::Query { columns, comment, query: c.query()? }
+            let query = c.query()?;
+            super::ddl::check_option(c)?;
+            ViewChange::Query { columns, comment, query }
         };
         return Ok(Statement::AlterView { name, change });
     }
@@ -82,6 +85,9 @@ pub(super) fn alter(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
 
 fn change(c: &mut Cursor<'_>, changes: &mut Vec<TableChange>) -> Result<(), SqlError> {
     refuse(c)?;
+    if says_nothing(c)? {
+        return Ok(());
+    }
     if c.accept_word("ADD") {
         return add(c, changes);
     }
@@ -105,6 +111,10 @@ fn change(c: &mut Cursor<'_>, changes: &mut Vec<TableChange>) -> Result<(), SqlE
     } else if c.accept(&["RENAME", "PARTITION"]) {
         let (from, to) = rename(c)?;
         TableChange::RenamePartition { from, to }
+    } else if let Some((from, to)) = rename_index(c)? {
+        TableChange::RenameIndex { from, to }
+    } else if c.accept_word("ALTER") {
+        alter_column(c)?
     } else if c.accept_word("RENAME") {
         let _ = c.accept_any(&["TO", "AS"]);
         TableChange::Rename(c.name()?)
@@ -143,7 +153,7 @@ fn change(c: &mut Cursor<'_>, changes: &mut Vec<TableChange>) -> Result<(), SqlE
         let kind = c.accept_any(&["BASE", "CUMULATIVE"]).map(String::from);
         if !c.accept_word("COMPACT") {
             return Err(c.expected(
-                "ADD, DROP, MODIFY, RENAME, REPLACE, CHANGE, ORDER BY, SET, SWAP WITH, ENABLE FEATURE or COMPACT",
+                "ADD, DROP, MODIFY, ALTER, RENAME, REPLACE, CHANGE, ORDER BY, SET, SWAP WITH, ENABLE FEATURE or COMPACT",
             ));
         }
         let here = !c.at_end() && *c.peek() != Token::Comma;
@@ -152,6 +162,71 @@ fn change(c: &mut Cursor<'_>, changes: &mut Vec<TableChange>) -> Result<(), SqlE
     Ok(())
 }
 
+/// Reads clauses of MySQL that change nothing here: how a change is made, and that text is UTF-8. Returns false if none
+/// is next.
+///
+/// # Errors
+/// 1235 for another character set.
+fn says_nothing(c: &mut Cursor<'_>) -> Result<bool, SqlError> {
+    if c.accept_any(&["ALGORITHM", "LOCK"]).is_some() {
+        c.accept_token(&Token::Eq);
+        c.ident()?;
+        return Ok(true);
+    }
+    if c.accept(&["WITH", "VALIDATION"]) || c.accept(&["WITHOUT", "VALIDATION"]) {
+        return Ok(true);
+    }
+    let of_text = ["DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "ENCRYPTION"].iter().any(|w| c.peek_words(&[w]));
+    if of_text {
+        catalogs::charset(c)?;
+    }
+    Ok(of_text)
+}
+
+/// Reads `RENAME {INDEX | KEY} a TO b`. A table may be renamed to one of these words: then no name follows.
+fn rename_index(c: &mut Cursor<'_>) -> Result<Option<(String, String)>, SqlError> {
+    let is_index = c.peek_words(&["RENAME", "INDEX"]) || c.peek_words(&["RENAME", "KEY"]);
+    if !is_index || !matches!(c.token(c.index() + 2), Token::Word(_)) {
+        return Ok(None);
+    }
+    c.advance();
+    c.advance();
+    rename(c).map(Some)
+}
+
+/// Reads `[COLUMN] c {SET DEFAULT value | DROP DEFAULT}`, after ALTER.
+fn alter_column(c: &mut Cursor<'_>) -> Result<TableChange, SqlError> {
+    for (word, message) in [
+        ("INDEX", "ALTER INDEX is not supported: every index is visible; DROP INDEX takes one away"),
+        ("CHECK", "CHECK is not supported: nothing would check it"),
+        ("CONSTRAINT", "ALTER CONSTRAINT is not supported: constraints are kept, and nothing checks them"),
+    ] {
+        let next = c.token(c.index() + 1);
+        if c.peek_words(&[word]) && matches!(next, Token::Word(_)) && !is_kind(next, &["SET", "DROP"]) {
+            return Err(c.unsupported(message));
+        }
+    }
+    let is_name = is_kind(c.token(c.index() + 1), &["SET", "DROP"]);
+    if !is_name {
+        c.accept_word("COLUMN");
+    }
+    let column = c.ident()?;
+    if c.accept(&["DROP", "DEFAULT"]) {
+        return Ok(TableChange::SetDefault { column, default: None });
+    }
+    if c.peek_words(&["SET", "VISIBLE"]) || c.peek_words(&["SET", "INVISIBLE"]) {
+        return Err(c.unsupported("every column is visible; make a view without the column"));
+    }
+    if !c.accept(&["SET", "DEFAULT"]) {
+        return Err(c.expected("SET DEFAULT or DROP DEFAULT"));
+    }
+    Ok(TableChange::SetDefault { column, default: Some(default_value(c)?) })
+}
+
+const OF_FILES: &str =
+    "there are no files of tables to take away and put back; `dipper backup` and `dipper restore` are commands";
+const OF_PARTITION: &str = "maintenance of one partition is not supported; CHECK, ANALYZE and OPTIMIZE TABLE are of the whole table, and COMPACT takes a partition";
+const OF_ENGINE: &str = "options of MySQL's engines are not supported";
 const REORGANIZE: &str =
     "key, partitioning and buckets of rows that are there stay; create a new table and REPLACE WITH TABLE";
 const ROWS: &str = "ROW ACCESS POLICY is not supported; make a view of the rows and grant that";
@@ -161,6 +236,7 @@ const MASKS: &str = "MASKING POLICY is not supported; make a view with what may 
 fn refuse(c: &Cursor<'_>) -> Result<(), SqlError> {
     for (words, message) in [
         (&["SET", "STATS"][..], "statistics cannot be set: they are part of what loads write"),
+        (&["INDEX", "DIRECTORY"], OF_ENGINE),
         (&["INDEX"], "statistics of rollups cannot be set: they are part of what loads write"),
         (&["ADD", "GENERATED"], "a generated column is made with its table: c type AS (expression) in CREATE TABLE"),
         (&["ADD", "PRIMARY"], "a table's key is fixed when it is created; create a new table and REPLACE WITH TABLE"),
@@ -180,6 +256,41 @@ fn refuse(c: &Cursor<'_>) -> Result<(), SqlError> {
         (&["SPLIT"], "tablets are not split: the number of buckets is that of the partition"),
         (&["MERGE"], "tablets are not merged; ALTER TABLE ... COMPACT merges the segments of each"),
         (&["AUTO_INCREMENT"], "the next number of an AUTO_INCREMENT column cannot be set"),
+        (&["FORCE"], "FORCE is not supported; ALTER TABLE ... COMPACT rewrites the files of a table"),
+        (&["DISCARD"], OF_FILES),
+        (&["IMPORT"], OF_FILES),
+        (&["ANALYZE", "PARTITION"], OF_PARTITION),
+        (&["CHECK", "PARTITION"], OF_PARTITION),
+        (&["OPTIMIZE", "PARTITION"], OF_PARTITION),
+        (&["REBUILD", "PARTITION"], OF_PARTITION),
+        (&["REPAIR", "PARTITION"], OF_PARTITION),
+        (
+            &["EXCHANGE", "PARTITION"],
+            "EXCHANGE PARTITION is not supported; REPLACE PARTITION p WITH TEMPORARY PARTITION q",
+        ),
+        (&["COALESCE", "PARTITION"], REORGANIZE),
+        (&["REORGANIZE", "PARTITION"], REORGANIZE),
+        (&["REMOVE", "PARTITIONING"], REORGANIZE),
+        (&["UPGRADE", "PARTITIONING"], REORGANIZE),
+        (&["SECONDARY_LOAD"], "there are no secondary engines"),
+        (&["SECONDARY_UNLOAD"], "there are no secondary engines"),
+        (&["ROW_FORMAT"], OF_ENGINE),
+        (&["KEY_BLOCK_SIZE"], OF_ENGINE),
+        (&["STATS_AUTO_RECALC"], OF_ENGINE),
+        (&["STATS_PERSISTENT"], OF_ENGINE),
+        (&["STATS_SAMPLE_PAGES"], OF_ENGINE),
+        (&["AVG_ROW_LENGTH"], OF_ENGINE),
+        (&["MAX_ROWS"], OF_ENGINE),
+        (&["MIN_ROWS"], OF_ENGINE),
+        (&["PACK_KEYS"], OF_ENGINE),
+        (&["CHECKSUM"], OF_ENGINE),
+        (&["DELAY_KEY_WRITE"], OF_ENGINE),
+        (&["INSERT_METHOD"], OF_ENGINE),
+        (&["COMPRESSION"], OF_ENGINE),
+        (&["CONNECTION"], OF_ENGINE),
+        (&["DATA", "DIRECTORY"], OF_ENGINE),
+        (&["TABLESPACE"], OF_ENGINE),
+        (&["UNION"], OF_ENGINE),
         (&["PARTITION"], REORGANIZE),
         (&["PARTITIONS"], REORGANIZE),
         (&["DUPLICATE", "KEY"], REORGANIZE),
@@ -290,6 +401,14 @@ fn add(c: &mut Cursor<'_>, changes: &mut Vec<TableChange>) -> Result<(), SqlErro
     if c.accept_word("CONSTRAINT") || c.peek_words(&["FOREIGN", "KEY"]) {
         changes.push(TableChange::AddConstraint(constraint(c)?));
         return Ok(());
+    }
+    for (word, message) in [
+        ("FULLTEXT", "ADD FULLTEXT INDEX is not supported; ADD INDEX name (column) USING INVERTED, and MATCH reads it"),
+        ("SPATIAL", "ADD SPATIAL INDEX is not supported"),
+    ] {
+        if c.peek_words(&[word]) && !is_type_after(c) {
+            return Err(c.unsupported(message));
+        }
     }
     if c.accept_any(&["INDEX", "KEY"]).is_some() {
         let (if_not_exists, index) = index_of_alter(c)?;

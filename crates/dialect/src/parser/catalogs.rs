@@ -39,8 +39,9 @@ pub(super) fn alter(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
 /// Reads the rest of ALTER DATABASE. A quota becomes a property of that name, with its value as written.
 pub(super) fn alter_database(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let name = c.name()?;
+    let start = c.index();
     let charset = charset(c)?;
-    if !charset.is_empty() {
+    if c.index() > start {
         return Ok(Statement::AlterDatabase { name, change: DatabaseAlteration::SetProperties(charset) });
     }
     let change = if c.accept_word("RENAME") {
@@ -61,21 +62,25 @@ pub(super) fn alter_database(c: &mut Cursor<'_>) -> Result<Statement, SqlError> 
         let key = format!("{}_quota", what.to_ascii_lowercase());
         DatabaseAlteration::SetProperties(vec![(key, quota(c, what == "DATA")?)])
     } else {
-        return Err(c.expected("RENAME, SET PROPERTIES, SET ... QUOTA or CHARACTER SET"));
+        return Err(c.expected("RENAME, SET PROPERTIES, SET ... QUOTA, CHARACTER SET or ENCRYPTION"));
     };
     Ok(Statement::AlterDatabase { name, change })
 }
 
 /// Reads `[DEFAULT] CHARACTER SET [=] name` and `COLLATE [=] name` as the properties that CREATE DATABASE makes of them.
 /// Text is always UTF-8: other character sets are refused.
-fn charset(c: &mut Cursor<'_>) -> Result<Properties, SqlError> {
+pub(super) fn charset(c: &mut Cursor<'_>) -> Result<Properties, SqlError> {
     let mut properties = Properties::new();
     loop {
-        c.accept_word("DEFAULT");
+        let default = c.accept_word("DEFAULT");
         let key = if c.accept(&["CHARACTER", "SET"]) || c.accept(&["CHAR", "SET"]) || c.accept_word("CHARSET") {
             "charset"
         } else if c.accept_word("COLLATE") {
             "collate"
+        } else if no_encryption(c)? {
+            continue;
+        } else if default {
+            return Err(c.expected("CHARACTER SET, COLLATE or ENCRYPTION"));
         } else {
             return Ok(properties);
         };
@@ -88,6 +93,33 @@ fn charset(c: &mut Cursor<'_>) -> Result<Properties, SqlError> {
         }
         properties.push((key.to_string(), value));
     }
+}
+
+/// Reads MySQL's `ENCRYPTION [=] 'N'` and `READ ONLY [=] 0`, which say what is so anyway. Returns false if neither is
+/// next.
+///
+/// # Errors
+/// 1235 if the database would be encrypted or read only.
+pub(super) fn no_encryption(c: &mut Cursor<'_>) -> Result<bool, SqlError> {
+    if c.accept_word("ENCRYPTION") {
+        c.accept_token(&Token::Eq);
+        let at = c.index();
+        if c.string()?.eq_ignore_ascii_case("N") {
+            return Ok(true);
+        }
+        c.seek(at);
+        return Err(c.unsupported("ENCRYPTION is not supported; encrypt the disk or the bucket"));
+    }
+    if c.accept(&["READ", "ONLY"]) {
+        c.accept_token(&Token::Eq);
+        let at = c.index();
+        if c.accept_word("DEFAULT") || c.uint()? == 0 {
+            return Ok(true);
+        }
+        c.seek(at);
+        return Err(c.unsupported("READ ONLY databases are not supported; take the privileges to write away"));
+    }
+    Ok(false)
 }
 
 /// Reads the rest of a statement as a number; a number of bytes may have a unit: `10T` is one token, `10 T` are two.

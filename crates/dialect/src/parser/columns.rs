@@ -139,7 +139,7 @@ fn primary(c: &mut Cursor<'_>, body: &mut Body, at: usize, columns: Vec<String>)
 
 /// Whether the word is a column's name, not a keyword: then a word follows that begins no clause of an index, and no
 /// parenthesis.
-fn is_type_after(c: &Cursor<'_>) -> bool {
+pub(super) fn is_type_after(c: &Cursor<'_>) -> bool {
     let next = c.token(c.index() + 1);
     matches!(next, Token::Word(Word { quote_style: None, .. }))
         && !["KEY", "INDEX"].iter().any(|w| is_word(next, w))
@@ -169,8 +169,14 @@ fn index_tail(c: &mut Cursor<'_>, unique: bool) -> Result<IndexDef, SqlError> {
     index_options(c, IndexDef { name, unique, columns, using, properties: Vec::new(), comment: None })
 }
 
-fn using(c: &mut Cursor<'_>) -> Result<Option<String>, SqlError> {
-    Ok(if c.accept_word("USING") { Some(c.ident()?.to_ascii_uppercase()) } else { None })
+/// Reads `USING kind`, if it is next; the kind in upper case.
+pub(super) fn using(c: &mut Cursor<'_>) -> Result<Option<String>, SqlError> {
+    if !c.accept_word("USING") {
+        return Ok(None);
+    }
+    let kind = c.ident()?.to_ascii_uppercase();
+    // StarRocks' spelling.
+    Ok(Some(if kind == "NGRAMBF" { "NGRAM_BF".to_string() } else { kind }))
 }
 
 /// Reads the clauses after the columns of an index.
@@ -455,8 +461,10 @@ fn current_timestamp(c: &mut Cursor<'_>) -> Result<Option<u8>, SqlError> {
     Ok(Some(digits))
 }
 
+const EXPRESSION: &str = "a default that is an expression is not supported; give a literal or CURRENT_TIMESTAMP";
+
 /// Reads the value after DEFAULT.
-fn default_value(c: &mut Cursor<'_>) -> Result<DefaultValue, SqlError> {
+pub(super) fn default_value(c: &mut Cursor<'_>) -> Result<DefaultValue, SqlError> {
     if let Some(digits) = current_timestamp(c)? {
         return Ok(DefaultValue::CurrentTimestamp(digits));
     }
@@ -471,17 +479,19 @@ fn default_value(c: &mut Cursor<'_>) -> Result<DefaultValue, SqlError> {
             _ => DefaultValue::CurrentDate,
         });
     }
-    // MySQL and StarRocks write expressions in parentheses.
     let start = c.index();
+    // `uuid()`
+    if matches!(c.peek(), Token::Word(Word { quote_style: None, .. })) && *c.token(start + 1) == Token::LParen {
+        return Err(c.unsupported(EXPRESSION));
+    }
+    // MySQL and StarRocks write expressions in parentheses.
     if c.accept_token(&Token::LParen) {
         let inner = default_value(c);
         if inner.is_ok() && c.accept_token(&Token::RParen) {
             return inner;
         }
         c.seek(start);
-        return Err(
-            c.unsupported("a default that is an expression is not supported; give a literal or CURRENT_TIMESTAMP")
-        );
+        return Err(c.unsupported(EXPRESSION));
     }
     // This is `b'0'` or `b'1'` of a BIT column, whose digits the tokens have as bytes.
     if let Token::HexStringLiteral(digits) = c.peek()

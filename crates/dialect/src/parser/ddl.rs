@@ -14,15 +14,7 @@ pub(super) fn create(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     if c.accept_any(&["DATABASE", "SCHEMA"]).is_some() {
         return create_database(c);
     }
-    // Rights and algorithms of MySQL's views, which dumps contain, have no effect here.
-    while c.accept_any(&["ALGORITHM", "DEFINER", "SQL"]).is_some() {
-        if !c.accept_word("SECURITY") {
-            c.expect_token(&Token::Eq)?;
-        }
-        if c.accept_any(&["UNDEFINED", "MERGE", "TEMPTABLE", "INVOKER"]).is_none() && !c.accept_word("DEFINER") {
-            super::show::user(c)?;
-        }
-    }
+    rights_of_view(c)?;
     if c.accept_word("VIEW") {
         return create_view(c, or_replace);
     }
@@ -80,11 +72,33 @@ pub(super) fn create(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     Err(c.expected("TABLE, EXTERNAL TABLE, VIEW or DATABASE"))
 }
 
+/// Reads rights and algorithms of MySQL's views, which dumps contain, and which have no effect here.
+pub(super) fn rights_of_view(c: &mut Cursor<'_>) -> Result<(), SqlError> {
+    while c.accept_any(&["ALGORITHM", "DEFINER", "SQL"]).is_some() {
+        if !c.accept_word("SECURITY") {
+            c.expect_token(&Token::Eq)?;
+        }
+        if c.accept_any(&["UNDEFINED", "MERGE", "TEMPTABLE", "INVOKER"]).is_none() && !c.accept_word("DEFINER") {
+            super::show::user(c)?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads MySQL's WITH CHECK OPTION, if it is next: no view takes rows, so there is nothing to check.
+pub(super) fn check_option(c: &mut Cursor<'_>) -> Result<(), SqlError> {
+    if c.accept_word("WITH") {
+        let _ = c.accept_any(&["CASCADED", "LOCAL"]);
+        c.expect(&["CHECK", "OPTION"])?;
+    }
+    Ok(())
+}
+
 /// Reads `[IF NOT EXISTS] name [USING x] ON table (columns) [USING x] [PROPERTIES ..] [COMMENT ..]`, after INDEX.
 fn create_index(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let if_not_exists = c.if_not_exists();
     let name = Some(c.ident()?);
-    let using = if c.accept_word("USING") { Some(c.ident()?.to_ascii_uppercase()) } else { None };
+    let using = columns::using(c)?;
     c.expect(&["ON"])?;
     let table = c.name()?;
     let columns = columns::key_parts(c)?;
@@ -121,7 +135,7 @@ fn create_database(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
             properties.push(("comment".into(), comment));
         } else if c.accept_word("LOCATION") {
             properties.push(("location".into(), c.string()?));
-        } else {
+        } else if !catalogs::no_encryption(c)? {
             break;
         }
     }
@@ -143,10 +157,7 @@ fn create_view(c: &mut Cursor<'_>, or_replace: bool) -> Result<Statement, SqlErr
     }
     c.expect(&["AS"])?;
     let query = c.query()?;
-    if c.accept_word("WITH") {
-        let _ = c.accept_any(&["CASCADED", "LOCAL"]);
-        c.expect(&["CHECK", "OPTION"])?;
-    }
+    check_option(c)?;
     let kind = ViewKind::Plain;
     Ok(Statement::CreateView(CreateView { kind, name, or_replace, if_not_exists, columns, comment, query }))
 }

@@ -170,7 +170,9 @@ impl Dialect for DipperDialect {
             Token::Arrow | Token::LongArrow => Some(Ok(self.prec_value(Precedence::DoubleColon))),
             // MySQL: above `^` where it joins text.
             Token::StringConcat => Some(Ok(CONCATENATION)),
-            _ if match_operator(parser).is_some() => Some(Ok(self.prec_value(Precedence::Like))),
+            _ if match_operator(parser).is_some() || is_sounds_like(parser) => {
+                Some(Ok(self.prec_value(Precedence::Like)))
+            }
             // Stands between key and value of a MAP.
             Token::Colon => Some(Ok(0)),
             Token::ShiftLeft | Token::ShiftRight => Some(Ok(25)),
@@ -190,6 +192,15 @@ impl Dialect for DipperDialect {
             return Some(parser.parse_subexpr(precedence).map(|right| match negated {
                 true => Expr::IsNotDistinctFrom(Box::new(expr.clone()), Box::new(right)),
                 false => Expr::IsDistinctFrom(Box::new(expr.clone()), Box::new(right)),
+            }));
+        }
+        if is_sounds_like(parser) {
+            (0..2).for_each(|_| parser.advance_token());
+            let sound = |expr| Box::new(crate::tree::call("soundex", vec![expr]));
+            return Some(parser.parse_subexpr(precedence).map(|right| Expr::BinaryOp {
+                left: sound(expr.clone()),
+                op: BinaryOperator::Eq,
+                right: sound(right),
             }));
         }
         if let Some((negated, function)) = match_operator(parser) {
@@ -383,6 +394,11 @@ fn match_operator(parser: &Parser) -> Option<(bool, &'static str)> {
     let (_, function) = full_text::OPERATORS.iter().find(|(word, _)| is_word(token, word))?;
     let asked = &parser.peek_nth_token_ref(at + 1).token;
     (is_text(asked) || matches!(asked, Token::Placeholder(_))).then_some((negated, *function))
+}
+
+/// Whether MySQL's `SOUNDS LIKE` is next.
+fn is_sounds_like(parser: &Parser) -> bool {
+    is_word(&parser.peek_token_ref().token, "SOUNDS") && is_word(&parser.peek_nth_token_ref(1).token, "LIKE")
 }
 
 /// Reads `column MATCH 'words'`, from the operator on. A cast of the column does not change its analyzer.

@@ -75,8 +75,11 @@ fn find_into(c: &Cursor<'_>) -> Option<usize> {
 fn outfile(c: &mut Cursor<'_>) -> Result<SelectIntoOutfile, SqlError> {
     c.expect(&["INTO"])?;
     if !c.accept_word("OUTFILE") {
-        if c.peek_words(&["DUMPFILE"]) || matches!(c.peek(), Token::Word(w) if w.value.starts_with('@')) {
-            return Err(c.unsupported("only INTO OUTFILE is supported, not INTO DUMPFILE or INTO @variable"));
+        if c.peek_words(&["DUMPFILE"]) {
+            return Err(c.unsupported("only INTO OUTFILE is supported, not INTO DUMPFILE"));
+        }
+        if matches!(c.peek(), Token::Word(w) if w.value.starts_with('@')) {
+            return Err(c.unsupported("SELECT ... INTO @variable is not supported; SET @variable = (SELECT ...)"));
         }
         return Err(c.unsupported(
             "SELECT ... INTO variable is for procedures, which there are none of; INTO OUTFILE writes a file",

@@ -39,7 +39,30 @@ pub(super) fn create(c: &mut Cursor<'_>, global: bool) -> Result<Statement, SqlE
 /// Reads `[IF EXISTS] name[(types)]`.
 pub(super) fn drop(c: &mut Cursor<'_>, global: bool) -> Result<Statement, SqlError> {
     let if_exists = c.if_exists();
+    let start = c.index();
+    c.name()?;
+    if if_exists && takes_any_number(c)? {
+        return Ok(Statement::DropNothing { kind: "FUNCTION of any number of arguments".into() });
+    }
+    c.seek(start);
     Ok(Statement::DropFunction(DropFunction { function: function(c, global)?, if_exists }))
+}
+
+/// Whether `(type, ..., ...)` is next, and reads it: the function takes any number of arguments.
+fn takes_any_number(c: &mut Cursor<'_>) -> Result<bool, SqlError> {
+    if !c.accept_token(&Token::LParen) {
+        return Ok(false);
+    }
+    while *c.peek() != Token::Period {
+        if *c.peek() == Token::RParen {
+            return Ok(false);
+        }
+        c.sql_type()?;
+        c.accept_token(&Token::Comma);
+    }
+    (0..3).try_for_each(|_| c.expect_token(&Token::Period))?;
+    c.expect_token(&Token::RParen)?;
+    Ok(true)
 }
 
 /// Reads `name[(types)]`.

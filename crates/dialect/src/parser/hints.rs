@@ -12,6 +12,7 @@
 //! | `ARRAY<INT>[1]`, `MAP<INT, STRING>{1: 'a'}` | `CAST([1] AS ARRAY<INT>)`, `CAST({1: 'a'} AS MAP<INT, STRING>)` |
 //! | `@'name'`, `` @`name` `` | the variable as one word |
 //! | `count(DISTINCT [skew] a)` | the same without the hint |
+//! | `FROM { oj a LEFT OUTER JOIN b ON .. }` | `FROM (a LEFT OUTER JOIN b ON ..)` |
 //! | `lead(a IGNORE NULLS, 1)` | `lead(a, 1 IGNORE NULLS)` |
 //! | `ASOF JOIN`, `NULL AWARE LEFT ANTI JOIN`, `a BITSHIFTLEFT b`, `FROM t PARTITION (k = 1)` | refused by name |
 //! | `SELECT * REPLACE (..)`, `FROM t TABLET (1)`, `FROM t TABLESAMPLE (..)` | refused by name |
@@ -44,6 +45,7 @@ pub(super) fn in_words_of_the_parser(
     ranges: &mut Vec<Range<usize>>,
 ) -> Result<(), SqlError> {
     let of_tables = !OTHERS.iter().any(|word| tokens.first().is_some_and(|first| is_word(&first.token, word)));
+    odbc_joins(tokens, ranges);
     let mut at = 0;
     while at < tokens.len() {
         let behind = match &tokens[at].token {
@@ -97,6 +99,33 @@ pub(super) fn in_words_of_the_parser(
         at += 1;
     }
     Ok(())
+}
+
+/// Writes ODBC's `{ oj a LEFT OUTER JOIN b ON .. }` in parentheses.
+fn odbc_joins(tokens: &mut Vec<TokenWithSpan>, ranges: &mut Vec<Range<usize>>) {
+    let is = |tokens: &[TokenWithSpan], at: usize, token: Token| tokens.get(at).is_some_and(|t| t.token == token);
+    let mut at = 1;
+    while at + 2 < tokens.len() {
+        let is_table = is_keyword(tokens, at - 1, Keyword::FROM)
+            || is_keyword(tokens, at - 1, Keyword::JOIN)
+            || matches!(tokens[at - 1].token, Token::Comma | Token::LParen);
+        let opens = is(tokens, at, Token::LBrace)
+            && is_word_at(tokens, at + 1, "OJ")
+            && matches!(tokens[at + 2].token, Token::Word(_) | Token::LParen | Token::LBrace);
+        if is_table && opens {
+            let mut depth = 0_i64;
+            let close = (at..tokens.len()).find(|place| {
+                depth += i64::from(is(tokens, *place, Token::LBrace)) - i64::from(is(tokens, *place, Token::RBrace));
+                depth == 0
+            });
+            if let Some(close) = close {
+                tokens[close].token = Token::RParen;
+                tokens[at].token = Token::LParen;
+                remove(tokens, ranges, at + 1..at + 2);
+            }
+        }
+        at += 1;
+    }
 }
 
 /// Writes StarRocks' arrays and maps with a type in front as casts.
@@ -204,6 +233,9 @@ fn unknown(tokens: &[TokenWithSpan], at: usize) -> Option<&'static str> {
     }
     if word(0, "NULL") && word(1, "AWARE") && word(2, "LEFT") {
         return Some("NULL AWARE LEFT ANTI JOIN is not supported; WHERE a NOT IN (SELECT b ...)");
+    }
+    if word(0, "PROCEDURE") && word(1, "ANALYSE") && is(2, Token::LParen) {
+        return Some("PROCEDURE ANALYSE is not supported; SHOW COLUMN STATS t has the smallest and largest values");
     }
     if word(0, "ASSERT_ROWS") && is(1, Token::LParen) {
         return Some("ASSERT_ROWS is not supported; a subquery in an expression fails if it has several rows");
@@ -336,7 +368,12 @@ fn hint(tokens: &[TokenWithSpan], at: usize) -> Option<Range<usize>> {
     if !opens(at, &Token::LBracket) || !matches!(tokens.get(at + 1)?.token, Token::Word(_)) {
         return None;
     }
-    let close = (at + 2..tokens.len()).find(|at| opens(*at, &Token::RBracket))?;
+    // `[shuffle[skew(a.k(1, 2))]]`
+    let mut depth = 1_i64;
+    let close = (at + 2..tokens.len()).find(|at| {
+        depth += i64::from(opens(*at, &Token::LBracket)) - i64::from(opens(*at, &Token::RBracket));
+        depth == 0
+    })?;
     Some(at..close + 1)
 }
 

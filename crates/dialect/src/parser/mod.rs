@@ -221,12 +221,12 @@ fn bits(tokens: &mut [TokenWithSpan]) {
     }
 }
 
-/// Makes `top` a name, as in MySQL and Doris; `sqlparser` takes it for the `SELECT TOP 5` of others wherever it follows
-/// SELECT.
-fn tops(tokens: &mut [TokenWithSpan]) {
+/// Makes `top` and `asof` names, as in MySQL and Doris; `sqlparser` takes the first for the `SELECT TOP 5` of others
+/// wherever it follows SELECT, and the second for a join wherever it follows a table.
+fn names_that_are_words(tokens: &mut [TokenWithSpan]) {
     for token in tokens {
         if let Token::Word(word) = &mut token.token
-            && word.keyword == Keyword::TOP
+            && matches!(word.keyword, Keyword::TOP | Keyword::ASOF)
         {
             word.keyword = Keyword::NoKeyword;
         }
@@ -291,7 +291,7 @@ fn tokenize(dialect: &DipperDialect, source: Source<'_>) -> Result<Tokens, SqlEr
     tables::as_selects(&mut tokens, &mut ranges);
     lateral::views_before_joins(&mut tokens, &mut ranges);
     bits(&mut tokens);
-    tops(&mut tokens);
+    names_that_are_words(&mut tokens);
     logic(dialect, &mut tokens);
     lambdas::mark(&mut tokens);
     let tokens = Tokens { tokens, ranges };

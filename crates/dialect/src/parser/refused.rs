@@ -62,6 +62,8 @@ const KINDS: &[&[&str]] = &[
     &["EVENT"],
     &["SERVER"],
     &["TABLESPACE"],
+    &["UNDO", "TABLESPACE"],
+    &["LOGFILE", "GROUP"],
     &["SPATIAL", "REFERENCE", "SYSTEM"],
     &["INVERTED", "INDEX", "ANALYZER"],
     &["INVERTED", "INDEX", "NORMALIZER"],
@@ -81,7 +83,50 @@ const STATEMENTS: &[Known] = &[
     (&["SUBMIT"], "SUBMIT TASK is not supported"),
     (&["PAUSE"], "there are no jobs to pause"),
     (&["RESUME"], "there are no jobs to resume"),
+    (&["STOP", "SLAVE"], REPLICATION),
+    (&["STOP", "REPLICA"], REPLICATION),
+    (&["STOP", "ALL", "SLAVES"], REPLICATION),
+    (&["STOP", "GROUP_REPLICATION"], REPLICATION),
     (&["STOP"], "there are no jobs to stop"),
+    (&["START", "SLAVE"], REPLICATION),
+    (&["START", "REPLICA"], REPLICATION),
+    (&["START", "ALL", "SLAVES"], REPLICATION),
+    (&["START", "GROUP_REPLICATION"], REPLICATION),
+    (&["CHANGE", "MASTER"], REPLICATION),
+    (&["CHANGE", "REPLICATION"], REPLICATION),
+    (&["RESET", "SLAVE"], REPLICATION),
+    (&["RESET", "REPLICA"], REPLICATION),
+    (&["RESET", "MASTER"], BINLOG),
+    (&["RESET", "BINARY", "LOGS"], BINLOG),
+    (&["RESET", "QUERY", "CACHE"], "RESET QUERY CACHE is not supported: results of queries are not kept"),
+    (&["RESET", "PERSIST"], "RESET PERSIST is not supported; UNSET GLOBAL VARIABLE name"),
+    (&["PURGE", "BINARY", "LOGS"], BINLOG),
+    (&["PURGE", "MASTER", "LOGS"], BINLOG),
+    (&["BINLOG"], BINLOG),
+    (&["SHUTDOWN"], "SHUTDOWN is not supported; end the process of the server with SIGTERM"),
+    (&["RESTART"], "RESTART is not supported; end the process of the server with SIGTERM and start it again"),
+    (&["CLONE"], "CLONE is not supported; `dipper backup` and `dipper restore` are commands"),
+    (&["CACHE", "INDEX"], "CACHE INDEX is not supported: indexes are in no cache of their own"),
+    (&["LOAD", "INDEX"], "LOAD INDEX is not supported; CACHE SELECT columns FROM table fills the data cache"),
+    (&["LOAD", "XML"], "LOAD XML is not supported; LOAD DATA and Stream Load read CSV and JSON"),
+    (&["IMPORT", "TABLE"], "IMPORT TABLE is not supported; `dipper restore` is a command"),
+    (&["SIGNAL"], PROCEDURES),
+    (&["RESIGNAL"], PROCEDURES),
+    (&["GET", "DIAGNOSTICS"], DIAGNOSTICS),
+    (&["GET", "CURRENT", "DIAGNOSTICS"], DIAGNOSTICS),
+    (&["GET", "STACKED", "DIAGNOSTICS"], DIAGNOSTICS),
+    (
+        &["ALTER", "INSTANCE"],
+        "ALTER INSTANCE is not supported; start the server again with other keys and certificates",
+    ),
+    (&["SET", "RESOURCE", "GROUP"], "SET RESOURCE GROUP is not supported: there are no resource groups"),
+    (&["GRANT", "PROXY"], PROXY),
+    (&["REVOKE", "PROXY"], PROXY),
+    (&["SHOW", "FUNCTION", "CODE"], "SHOW FUNCTION CODE is not supported: there are no functions of statements"),
+    (&["SHOW", "PROCEDURE", "CODE"], "SHOW PROCEDURE CODE is not supported: there are no procedures"),
+    (&["EXPLAIN", "FOR", "CONNECTION"], CONNECTION),
+    (&["DESCRIBE", "FOR", "CONNECTION"], CONNECTION),
+    (&["DESC", "FOR", "CONNECTION"], CONNECTION),
     (&["XA"], "XA transactions are not supported"),
     (&["TRACE"], "TRACE is not supported; EXPLAIN ANALYZE runs a query and shows where its time went"),
     (&["LOCK", "INSTANCE"], "LOCK INSTANCE is not supported; `dipper backup` holds one version of each table"),
@@ -155,6 +200,14 @@ const STATEMENTS: &[Known] = &[
     (&["CREATE", "BRANCH"], "branches and tags are not supported"),
 ];
 
+const REPLICATION: &str = "replication of MySQL is not supported: every process works on the same directory";
+const BINLOG: &str = "there are no binary logs";
+const PROCEDURES: &str = "SIGNAL and RESIGNAL are not supported: there are no procedures";
+const DIAGNOSTICS: &str = "GET DIAGNOSTICS is not supported; SHOW WARNINGS tells what happened";
+const PROXY: &str = "the privilege PROXY is not supported; GRANT role TO user";
+/// Why the plan of another connection's statement is not shown.
+pub(super) const CONNECTION: &str =
+    "EXPLAIN FOR CONNECTION is not supported; SHOW PROCESSLIST has the statement, which EXPLAIN shows the plan of";
 const BLACKLIST: &str = "lists of statements that may not run are not supported; take the privilege away";
 const NODES: &str = "there are no other nodes: every process works by itself on the same directory";
 
@@ -189,6 +242,10 @@ pub(super) fn statement(c: &mut Cursor<'_>) -> Option<Result<Statement, SqlError
     if verb == "CREATE" {
         c.accept(&["OR", "REPLACE"]);
     }
+    if matches!(verb, "CREATE" | "ALTER") && definer(c).is_err() {
+        c.seek(start);
+        return None;
+    }
     // `EVENT`, `FILE` and similar words may also be names of tables: CREATE TABLE and DROP TABLE have their own first
     // words.
     let kind = KINDS.iter().find(|words| c.peek_words(words) && !is_replace_into(c, verb) && !is_role(c, words));
@@ -216,6 +273,16 @@ pub(super) fn statement(c: &mut Cursor<'_>) -> Option<Result<Statement, SqlError
         _ => "",
     };
     Some(Err(c.unsupported(&format!("{verb} {name} is not supported{cure}"))))
+}
+
+/// Reads MySQL's `DEFINER = user` before the kind of an object, if it is next.
+fn definer(c: &mut Cursor<'_>) -> Result<(), SqlError> {
+    if c.peek_words(&["DEFINER"]) && *c.token(c.index() + 1) == Token::Eq {
+        c.advance();
+        c.advance();
+        super::show::user(c)?;
+    }
+    Ok(())
 }
 
 /// A function that makes rows, whose words may also name a table: `CREATE TABLE function (...)`.

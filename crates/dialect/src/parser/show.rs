@@ -447,15 +447,24 @@ fn native(c: &mut Cursor<'_>) -> Result<Option<ShowKind>, SqlError> {
     }))
 }
 
-/// Reads everything up to LIKE, WHERE, LIMIT or the end; words without quotes in upper case.
+/// Reads everything up to LIKE, WHERE, LIMIT or the end; words without quotes in upper case, except names.
 fn rest(c: &mut Cursor<'_>, prefix: &str) -> Result<ShowKind, SqlError> {
     let mut out = prefix.to_string();
+    // `CREATE kind name`.
+    let creates = OTHER.iter().filter(|form| form.starts_with("CREATE "));
+    let forms = creates.map(|form| form.split(' ').collect::<Vec<_>>());
+    let mut names = forms.filter(|words| c.peek_words(words)).map(|words| c.index() + words.len()).max();
     while !c.at_end() && !["LIKE", "WHERE", "ORDER", "LIMIT"].iter().any(|w| c.peek_words(&[w])) {
         if !out.is_empty() && !matches!(c.peek(), Token::Period) && !out.ends_with('.') {
             out.push(' ');
         }
         match c.peek() {
-            Token::Word(Word { value, quote_style: None, .. }) => out.push_str(&value.to_ascii_uppercase()),
+            Token::Word(Word { value, quote_style: None, .. }) if names.is_none_or(|names| c.index() < names) => {
+                out.push_str(&value.to_ascii_uppercase());
+                if ["FROM", "IN", "FOR", "ON"].iter().any(|w| c.peek_words(&[w])) {
+                    names = Some(c.index() + 1);
+                }
+            }
             token => out.push_str(&token.to_string()),
         }
         c.advance();
@@ -570,6 +579,9 @@ pub(super) fn explain(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         // Doris: DESC of a query shows the plan like EXPLAIN.
         let statement = words::statement(c)?;
         return Ok(Statement::Explain { analyze, verbose, format, statement: Box::new(statement) });
+    }
+    if c.peek_words(&["FOR", "CONNECTION"]) {
+        return Err(c.unsupported(super::refused::CONNECTION));
     }
     if analyze || format.is_some() {
         return Err(c.expected("a query"));

@@ -398,6 +398,13 @@ pub enum TableChange {
         /// The comment.
         comment: String,
     },
+    /// `ALTER COLUMN c {SET DEFAULT value | DROP DEFAULT}`.
+    SetDefault {
+        /// The column.
+        column: String,
+        /// The value; `None` takes the default away.
+        default: Option<DefaultValue>,
+    },
     /// `ENABLE FEATURE "BATCH_DELETE" | "SEQUENCE_LOAD" [WITH PROPERTIES (...)]`.
     EnableFeature {
         /// The name, in upper case.
@@ -418,6 +425,13 @@ pub enum TableChange {
         if_exists: bool,
         /// The index.
         name: String,
+    },
+    /// `RENAME INDEX a TO b`.
+    RenameIndex {
+        /// The old name.
+        from: String,
+        /// The new name.
+        to: String,
     },
     /// `ADD ROLLUP ...`.
     AddRollup(RollupDef),

@@ -235,6 +235,8 @@ fn collect(session: &Session, statement: &Statement, needs: &mut Vec<Need>) {
                     | TableChange::RenameColumn { .. }
                     | TableChange::OrderColumns(_)
                     | TableChange::CommentColumn { .. }
+                    | TableChange::SetDefault { .. }
+                    | TableChange::RenameIndex { .. }
                     | TableChange::EnableFeature { .. }
                     | TableChange::AddIndex { .. }
                     | TableChange::DropIndex { .. }

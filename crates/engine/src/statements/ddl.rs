@@ -517,6 +517,10 @@ pub(super) async fn alter_table(
     changes: &[TableChange],
 ) -> Result<Outcome> {
     let (database, table) = qualified(session, name)?;
+    // Clauses that change nothing, as in `ALTER TABLE t ALGORITHM = INPLACE`.
+    if changes.is_empty() && !if_exists {
+        table_named(session, name).await?;
+    }
     for change in changes {
         match change {
             TableChange::Rename(_) => refuse_temporary(session, &database, &table, "RENAME")?,
@@ -612,10 +616,10 @@ fn apply(table: &mut ExternalTable, change: &TableChange) -> Result<()> {
         TableChange::UnsetProperties(names) => table.properties.retain(|k, _| !names.contains(k)),
         TableChange::SetSerdeProperties(list) => table.serde_properties.extend(list.iter().cloned()),
         TableChange::Comment(comment) => table.comment = Some(comment.clone()),
-        other => {
-            return Err(EngineError::unsupported(format!(
-                "this ALTER TABLE is not supported for tables over files: {other:?}"
-            )));
+        _ => {
+            return Err(EngineError::unsupported(
+                "this ALTER TABLE is for native tables; CREATE EXTERNAL TABLE describes the same files in another way",
+            ));
         }
     }
     Ok(())

@@ -132,10 +132,12 @@ pub(super) async fn rollback_to(session: &mut Session, name: &str) -> Result<Out
 /// Refuses statements that cannot be taken back, in Doris's words, and computes the state that includes earlier writes
 /// of the transaction if the statement reads tables. A transaction without writes and label ends before a statement
 /// that cannot be taken back, as every transaction does in MySQL: tools that change schemas send BEGIN before all they
-/// do.
+/// do. INSERT OVERWRITE is always refused, because it replaces rows: ROLLBACK would have to bring them back.
 pub(super) async fn admit(session: &mut Session, statement: &Statement) -> Result<()> {
     if let Err(refused) = check(session, statement) {
-        if session.transaction.has_written() || session.transaction.label.is_some() || session.wrote_alone {
+        let overwrites = matches!(statement, Statement::Insert(insert) if insert.overwrite);
+        if overwrites || session.transaction.has_written() || session.transaction.label.is_some() || session.wrote_alone
+        {
             return Err(refused);
         }
         commit(session, false).await?;
@@ -150,10 +152,15 @@ pub(super) async fn admit(session: &mut Session, statement: &Statement) -> Resul
 /// Refuses a statement in a transaction that is neither a query nor changes rows by INSERT, UPDATE, DELETE or MERGE.
 ///
 /// # Errors
-/// `Invalid`, in Doris's words.
+/// `Invalid`, in Doris's words; `Unsupported` for INSERT OVERWRITE.
 pub(crate) fn check(session: &Session, statement: &Statement) -> Result<()> {
     let refused = match statement {
-        Statement::Insert(insert) => insert.overwrite,
+        Statement::Insert(insert) if insert.overwrite && session.in_transaction => {
+            return Err(EngineError::unsupported(
+                "INSERT OVERWRITE in a transaction is not supported: it takes effect at once and cannot be rolled back; COMMIT or ROLLBACK first",
+            ));
+        }
+        Statement::Insert(_) => false,
         Statement::Update(_) | Statement::Delete(_) | Statement::Merge(_) => false,
         Statement::CreateCatalog { .. }
         | Statement::AlterCatalog { .. }

@@ -151,8 +151,15 @@ impl TableSet {
                         Found::Table { provider, .. } => Found::unnamed(format!("{name}#{i}"), provider),
                     }
                 }
-                // DataFusion's own table functions, such as generate_series; the planner finds them.
-                TableRef::Function { .. } => continue,
+                TableRef::Function { name, .. } => {
+                    match REFUSED_FUNCTIONS.iter().find(|(refused, _)| refused == name) {
+                        Some((_, way)) => {
+                            return Err(EngineError::unsupported(format!("{name}(...) is not supported; {way}")));
+                        }
+                        // DataFusion's own table functions, such as generate_series; the planner finds them.
+                        None => continue,
+                    }
+                }
             };
             set.found.push((reference, found));
         }
@@ -240,6 +247,15 @@ impl Schemas for TableSet {
         }
     }
 }
+
+/// Table functions of Doris that are not here, and what to do instead.
+const REFUSED_FUNCTIONS: [(&str, &str); 5] = [
+    ("query", "read the other server with a client of its own, and write the rows by Stream Load"),
+    ("http", "fetch the file, and write its rows by Stream Load"),
+    ("parquet_meta", "DESC FUNCTION local(...) or s3(...) has the columns of a file"),
+    ("hudi_meta", "there are no tables of Hudi"),
+    ("group_commit", "the rows of a group are in their table when the group is committed"),
+];
 
 /// Doris's table function for metadata of an Iceberg table.
 const ICEBERG_META: &str = "iceberg_meta";

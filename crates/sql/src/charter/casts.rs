@@ -766,6 +766,8 @@ fn without_nulls(condition: Expr) -> Expr {
 /// are lists of their own: the text 'abc' is in ('abc', 5), whose 5 it is compared with as a number.
 fn in_list(list: InList, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let InList { expr, list, negated } = list;
+    let is_boolean = expr.get_type(schema).is_ok_and(|t| t == DataType::Boolean);
+    let list = if is_boolean { list.into_iter().map(super::operators::bit).collect() } else { list };
     let rebuilt = |expr, list| Expr::InList(InList { expr: Box::new(expr), list, negated });
     let Ok(t) = expr.get_type(schema) else { return Ok(Transformed::no(rebuilt(*expr, list))) };
     let class = Class::of(&t);

@@ -72,6 +72,7 @@ mod totals;
 pub(crate) mod typed;
 pub mod types;
 mod unions;
+mod unplanned;
 mod values;
 pub mod wide;
 pub mod wide_groups;
@@ -255,6 +256,7 @@ fn is_dual(table: &TableRef) -> bool {
 pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepared, SqlError> {
     nesting::check(&query.ast)?;
     call_clauses::check(&query.ast)?;
+    unplanned::check(&query.ast)?;
     let mut ast = query.ast.clone();
     shadowing::rename(&mut ast);
     windows::resolve(&mut ast)?;

@@ -468,6 +468,26 @@ fn without_distinct(name: &str, distinct: bool) -> Result<()> {
     }
 }
 
+/// Makes its number of a literal of bytes, such as `b'1'` and `x'00'`, beside a BOOLEAN, which is MySQL's BIT(1).
+pub(super) fn bit(expr: Expr) -> Expr {
+    let literal = match &expr {
+        Expr::Cast(cast) => cast.expr.as_ref(),
+        other => other,
+    };
+    let Expr::Literal(value, _) = literal else { return expr };
+    let (ScalarValue::Binary(Some(bytes))
+    | ScalarValue::LargeBinary(Some(bytes))
+    | ScalarValue::BinaryView(Some(bytes))) = value
+    else {
+        return expr;
+    };
+    match bytes.iter().try_fold(0_i64, |number, byte| Some(number.checked_mul(256)? + i64::from(*byte))) {
+        Some(number @ (0 | 1)) => lit(number == 1),
+        Some(number) => lit(number),
+        None => expr,
+    }
+}
+
 /// Refuses BINARY as a number: BITMAP and HLL are bytes, too, and not all bytes are text.
 ///
 /// # Errors
@@ -518,6 +538,12 @@ impl ExprPlanner for CharterPlanner {
                 PlannerResult::Original(expr)
             });
         };
+        let (left, right) = match (l, r) {
+            (Class::Boolean, _) => (left, bit(right)),
+            (_, Class::Boolean) => (bit(left), right),
+            _ => (left, right),
+        };
+        let (l, r) = (class(&left).unwrap_or(l), class(&right).unwrap_or(r));
         refuse_bytes(&op, &left, l, &right, r, schema)?;
         let planned = match &op {
             Op::Plus | Op::Minus | Op::Multiply | Op::Divide | Op::Modulo | Op::MyIntegerDivide

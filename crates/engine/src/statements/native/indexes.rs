@@ -33,11 +33,7 @@ pub(super) fn add(session: &mut Session, schema: &mut TableSchema, if_not_exists
     if schema.indexes.iter().any(|i| i.name.eq_ignore_ascii_case(name)) {
         return match if_not_exists {
             true => Ok(()),
-            false => Err(EngineError {
-                code: 1061,
-                sqlstate: "42000",
-                ..EngineError::invalid(format!("Duplicate key name '{name}'"))
-            }),
+            false => Err(duplicate(name)),
         };
     }
     let twin = |i: &&Index| i.kind == index.kind && i.columns == index.columns && !is_of_mysql(&i.kind);
@@ -65,6 +61,34 @@ pub(super) fn add(session: &mut Session, schema: &mut TableSchema, if_not_exists
     Ok(())
 }
 
+/// Runs RENAME INDEX.
+pub(super) fn rename(schema: &mut TableSchema, from: &str, to: &str) -> Result<()> {
+    let place = |name: &str| schema.indexes.iter().position(|i| i.name.eq_ignore_ascii_case(name));
+    let Some(at) = place(from) else {
+        return Err(EngineError {
+            code: 1176,
+            ..EngineError::invalid(format!("Key '{from}' doesn't exist in the table"))
+        });
+    };
+    if place(to).is_some_and(|other| other != at) {
+        return Err(duplicate(to));
+    }
+    let index = &mut schema.indexes[at];
+    index.name = checked_name(to)?;
+    Ok(())
+}
+
+fn duplicate(name: &str) -> EngineError {
+    EngineError { code: 1061, sqlstate: "42000", ..EngineError::invalid(format!("Duplicate key name '{name}'")) }
+}
+
+fn checked_name(name: &str) -> Result<String> {
+    if name.trim().is_empty() || name.chars().count() > NAME_MAX {
+        return invalid(format!("index '{name}': a name has 1 to {NAME_MAX} characters"));
+    }
+    Ok(name.to_string())
+}
+
 fn is_of_mysql(kind: &str) -> bool {
     matches!(kind, "btree" | "hash")
 }
@@ -82,9 +106,7 @@ fn index(schema: &TableSchema, def: &IndexDef) -> Result<Index> {
             "UNIQUE index {name}: only the table's key is unique; declare it as PRIMARY KEY or UNIQUE KEY(...)"
         )));
     }
-    if name.trim().is_empty() || name.chars().count() > NAME_MAX {
-        return invalid(format!("index '{name}': a name has 1 to {NAME_MAX} characters"));
-    }
+    let name = checked_name(&name)?;
     if columns.is_empty() {
         return invalid(format!("index {name} has no column"));
     }

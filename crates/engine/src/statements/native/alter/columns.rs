@@ -3,7 +3,7 @@
 use datafusion::common::ScalarValue;
 use dipper_base::clock;
 use dipper_base::types::SqlType;
-use dipper_dialect::statement::{ColumnDef, ColumnPosition};
+use dipper_dialect::statement::{ColumnDef, ColumnPosition, DefaultValue};
 use dipper_exec::shape::{Now, default_value};
 use dipper_node::tables::{constraints, rules};
 use dipper_store::route::text_of;
@@ -317,6 +317,29 @@ pub(super) fn order(schema: &mut TableSchema, names: &[String]) -> Result<()> {
 pub(super) fn comment(schema: &mut TableSchema, name: &str, comment: &str) -> Result<()> {
     let at = place(schema, name)?;
     schema.columns[at].comment = Some(comment.to_string());
+    Ok(())
+}
+
+/// Runs ALTER COLUMN ... SET DEFAULT and DROP DEFAULT. Rows that are there keep their values.
+pub(super) fn set_default(
+    schema: &mut TableSchema,
+    name: &str,
+    default: Option<&DefaultValue>,
+    now: &Now,
+) -> Result<()> {
+    let at = place(schema, name)?;
+    let old = &schema.columns[at];
+    if old.generated.is_some() {
+        return invalid(format!("column {name} is generated, it has no default"));
+    }
+    let default = match default {
+        None | Some(DefaultValue::Literal(None)) if old.data_type.is_set() => Some(DefaultValue::Empty),
+        other => other.cloned(),
+    };
+    let column = TableColumn { default, ..old.clone() };
+    rules::column(&column)?;
+    default_value(&column, now)?;
+    schema.columns[at] = column;
     Ok(())
 }
 

@@ -114,6 +114,8 @@ fn of_definition(change: &TableChange) -> bool {
             | TableChange::EnableFeature { .. }
             | TableChange::AddIndex { .. }
             | TableChange::DropIndex { .. }
+            | TableChange::RenameIndex { .. }
+            | TableChange::SetDefault { .. }
             | TableChange::AddRollup(_)
             | TableChange::DropRollup { .. }
             | TableChange::RenameRollup { .. }
@@ -209,6 +211,8 @@ fn apply(session: &mut Session, schema: &mut TableSchema, change: &TableChange) 
                 }),
             }
         }
+        TableChange::RenameIndex { from, to } => indexes::rename(schema, from, to),
+        TableChange::SetDefault { column, default } => columns::set_default(schema, column, default.as_ref(), &now),
         TableChange::AddRollup(rollup) => rollups::add(session, schema, rollup),
         TableChange::DropRollup { if_exists, name } => rollups::drop(schema, name, *if_exists),
         TableChange::RenameRollup { from, to } => rollups::rename(schema, from, to),
