@@ -396,6 +396,8 @@ def wide_tables(server):
         "and": lambda n: f"select c1 from t{n} where " + columns(n, "cN = 7").replace(", ", " and "),
         "or": lambda n: f"select c1 from t{n} where " + columns(n, "cN = 7").replace(", ", " or "),
         "one window": lambda n: f"select *, row_number() over (order by c0) as rn from t{n}",
+        "no table": lambda n: f"select {columns(n, 'N as xN')}",
+        "constants": lambda n: f"select {columns(n, 'N as xN')} from t1500",
     }
     grows(server, client, statements, 1_500)
     before = server.cpu_seconds()
@@ -414,6 +416,8 @@ def wide_tables(server):
         "and": [b"7"],
         "or": [b"7"],
         "one window": [b"7"] * 3_000 + [b"1"],
+        "no table": [b"%d" % n for n in range(3_000)],
+        "constants": [b"%d" % n for n in range(3_000)],
     }.items():
         assert client.query(statements[name](3_000)) == [row], name
     for over in ("partition by c0", "order by c0", ""):

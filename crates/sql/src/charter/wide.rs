@@ -102,7 +102,7 @@ impl Picking {
         let is_wide = terms.is_some()
             || is_wide(select, columns_of_tables)
             || columns_of_tables >= WIDE && select.projection.iter().any(reads_many);
-        if !is_wide || select.from.is_empty() || select.from.iter().any(merges_columns) {
+        if !is_wide || select.from.iter().any(merges_columns) {
             return None;
         }
         let keys = keys_of(select)?.to_vec();
