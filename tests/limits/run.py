@@ -400,6 +400,7 @@ def wide_tables(server):
         "union of rows": lambda n: f"select * from t{n} union select * from t{n}",
         "intersect": lambda n: f"select * from t{n} intersect select * from t{n}",
         "except": lambda n: f"select * from t{n} except select * from t{n}",
+        "using": lambda n: f"select * from t{n} a left join t{n} b using (c0)",
         "no table": lambda n: f"select {columns(n, 'N as xN')}",
         "constants": lambda n: f"select {columns(n, 'N as xN')} from t1500",
     }
@@ -423,6 +424,7 @@ def wide_tables(server):
         "windows": [b"1"] * 40,
         "union of rows": [b"7"] * 3_000,
         "intersect": [b"7"] * 3_000,
+        "using": [b"7"] * 5_999,
         "no table": [b"%d" % n for n in range(3_000)],
         "constants": [b"%d" % n for n in range(3_000)],
     }.items():
