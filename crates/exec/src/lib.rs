@@ -42,4 +42,5 @@ pub mod shared;
 pub mod sleep;
 pub mod spill;
 pub mod stored;
+mod untold;
 pub mod user_locks;

@@ -36,6 +36,7 @@ use crate::coop::still_wanted;
 use crate::rules::conditions::{joined, sheltered};
 use crate::rules::forget::ForgetResultsExec;
 use crate::shared::Sharing;
+use crate::untold::untold;
 
 /// The most window functions of one operator. For each of them DataFusion compares the orders that follow from it with
 /// those that follow from all others.
@@ -72,7 +73,8 @@ impl ExtensionPlanner for Picks {
         let node = node.as_any();
         if let Some(node) = node.downcast_ref::<ComputeColumns>() {
             let columns = node.items().iter().map(|item| computing.column(item));
-            let columns = columns.collect::<Result<Vec<_>>>()?;
+            let mut columns = columns.collect::<Result<Vec<_>>>()?;
+            untold(&mut columns);
             return Ok(Some(Arc::new(ProjectionExec::try_new(columns, Arc::clone(input))?)));
         }
         if let Some(node) = node.downcast_ref::<GroupColumns>() {

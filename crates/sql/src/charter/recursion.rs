@@ -228,7 +228,11 @@ pub(super) fn plan(
                 None,
             ))));
         }
-        let parts = unions::of_one_type(SetOperator::Union, vec![first.clone(), rows, next])?;
+        let parts = unions::of_one_type(
+            SetOperator::Union,
+            vec![first.clone(), rows, next],
+            context.context_provider().options(),
+        )?;
         let texts = texts(&parts)?;
         let common = parts[0].schema().fields().iter().zip(&columns).zip(&texts);
         let found: Vec<FieldRef> = common

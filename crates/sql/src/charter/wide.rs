@@ -36,6 +36,10 @@ use super::wide_windows::Windows;
 /// The number of columns from which on a query is planned like this.
 pub const WIDE: usize = 256;
 
+/// The number of window functions over tables of very many columns from which on a query is planned like this. The
+/// planner gives each of them that has another order a node of all columns.
+const WINDOWS: usize = 8;
+
 /// A query that makes columns from the rows of its FROM, split into its columns and the rest.
 pub struct Picking {
     /// The FROM and WHERE of the query with one constant for its columns; this part is planned.
@@ -63,6 +67,26 @@ pub(super) fn is_wide(select: &Select, columns_of_tables: usize) -> bool {
     select.projection.len() >= WIDE
         || (columns_of_tables >= WIDE && select.projection.iter().any(is_wildcard))
         || keys_of(select).is_some_and(|keys| keys.len() >= WIDE)
+        || (columns_of_tables >= WIDE && has_windows(select))
+}
+
+/// Whether a select list has at least [`WINDOWS`] window functions.
+pub(super) fn has_windows(select: &Select) -> bool {
+    struct Calls(usize);
+    impl Look for Calls {
+        fn expr(&mut self, expr: &Expr) -> std::result::Result<(), SqlError> {
+            self.0 += usize::from(matches!(expr, Expr::Function(call) if call.over.is_some()));
+            Ok(())
+        }
+    }
+    let mut calls = Calls(0);
+    for item in &select.projection {
+        if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+            // Looking cannot fail.
+            let _ = walk::look_expr(expr, &mut calls);
+        }
+    }
+    calls.0 >= WINDOWS
 }
 
 pub(super) fn is_wildcard(item: &SelectItem) -> bool {
@@ -102,7 +126,7 @@ impl Picking {
         let is_wide = terms.is_some()
             || is_wide(select, columns_of_tables)
             || columns_of_tables >= WIDE && select.projection.iter().any(reads_many);
-        if !is_wide || select.from.is_empty() || select.from.iter().any(merges_columns) {
+        if !is_wide || select.from.iter().any(merges_columns) {
             return None;
         }
         let keys = keys_of(select)?.to_vec();
@@ -529,7 +553,11 @@ pub struct PickColumns {
 }
 
 impl PickColumns {
-    fn new(input: LogicalPlan, places: Vec<usize>) -> Result<Self> {
+    /// Creates the node of these columns over an input.
+    ///
+    /// # Errors
+    /// A schema error if a column is there twice.
+    pub(super) fn new(input: LogicalPlan, places: Vec<usize>) -> Result<Self> {
         let own = input.schema();
         let is_all = places.len() == own.fields().len() && places.iter().enumerate().all(|(at, place)| at == *place);
         let schema = match is_all {

@@ -69,7 +69,9 @@ impl Marks<'_> {
     fn is_wide(&mut self, body: &SetExpr) -> Result<bool, SqlError> {
         match body {
             SetExpr::Select(select) => {
-                let width = match self.tables_are_wide && select.projection.iter().any(wide::is_wildcard) {
+                let reads_all =
+                    |select: &Select| select.projection.iter().any(wide::is_wildcard) || wide::has_windows(select);
+                let width = match self.tables_are_wide && reads_all(select) {
                     true => self.environment.from(&select.from)?.map_or(0, |columns| columns.len()),
                     false => 0,
                 };
