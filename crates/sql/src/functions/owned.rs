@@ -16,6 +16,9 @@ use arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{Accumulator, EmitTo, GroupsAccumulator};
 
+/// The number of buffers of text views from which on a result is copied.
+const BUFFERS_MAX: usize = 16;
+
 /// Copies the rows of an array into an array that shares nothing with it.
 pub(super) fn own(array: &ArrayRef) -> Result<ArrayRef> {
     let nulls = array.nulls().map(|nulls| nulls.iter().collect::<NullBuffer>());
@@ -65,11 +68,26 @@ fn own_lists<O: OffsetSizeTrait>(array: &ArrayRef, nulls: Option<NullBuffer>) ->
 
 /// Copies the columns that are nested. Of others, accumulators keep values and not slices.
 fn own_nested(columns: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
-    columns.iter().map(own_if_nested).collect()
+    let one = |column: &ArrayRef| if column.data_type().is_nested() { own(column) } else { Ok(Arc::clone(column)) };
+    columns.iter().map(one).collect()
 }
 
-fn own_if_nested(column: &ArrayRef) -> Result<ArrayRef> {
-    if column.data_type().is_nested() { own(column) } else { Ok(Arc::clone(column)) }
+/// Copies a result whose text views have many buffers, one or more per group: each slice of it would hold on to all.
+fn gathered(result: ArrayRef) -> Result<ArrayRef> {
+    if is_scattered(&result) { own(&result) } else { Ok(result) }
+}
+
+fn is_scattered(array: &ArrayRef) -> bool {
+    match array.data_type() {
+        DataType::Utf8View => array.as_string_view().data_buffers().len() > BUFFERS_MAX,
+        DataType::BinaryView => array.as_binary_view().data_buffers().len() > BUFFERS_MAX,
+        DataType::Struct(_) => array.as_struct().columns().iter().any(is_scattered),
+        DataType::List(_) => is_scattered(array.as_list::<i32>().values()),
+        DataType::LargeList(_) => is_scattered(array.as_list::<i64>().values()),
+        DataType::FixedSizeList(..) => is_scattered(array.as_fixed_size_list().values()),
+        DataType::Map(..) => array.as_map().entries().columns().iter().any(is_scattered),
+        _ => false,
+    }
 }
 
 /// An accumulator that never gets the slices of a shared array.
@@ -125,11 +143,11 @@ impl GroupsAccumulator for OwnedGroups {
     }
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
-        own_if_nested(&self.0.evaluate(emit_to)?)
+        gathered(self.0.evaluate(emit_to)?)
     }
 
     fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
-        own_nested(&self.0.state(emit_to)?)
+        self.0.state(emit_to)?.into_iter().map(gathered).collect()
     }
 
     fn convert_to_state(&self, values: &[ArrayRef], opt_filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
