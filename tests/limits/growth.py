@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Does any function cost more than its work? Every function that SHOW FUNCTIONS names, at n, 2n and 4n.
 
-    growth.py BINARY [--only PART_OF_A_NAME] [--form rows|values|plain|groups|frames] [--all] [--list]
+    growth.py BINARY [--only PART_OF_A_NAME] [--form rows|values|plain|groups|kept|frames|running] [--all] [--list]
 
 A function is called with whatever arguments it takes of a table's columns, found by trying. Scalar functions run over n rows of
-small values, and over one row whose values have n members or characters; aggregates over n rows, by group, and over frames of
-a quarter of n rows that move; window functions over n rows. Each line has the seconds at n, 2n and 4n and the exponent between
+small values, and over one row whose values have n members or characters; aggregates over n rows, by group, over frames of a
+quarter of n rows that move, and over all rows so far, and with nested values by as many groups as rows; window functions over n
+rows. Each line has the seconds at n, 2n and 4n and the exponent between
 n and 4n. A line is marked where 4n takes more than 0.25 s and
 
 - the exponent is above 1.35, and above that of the result's own size by 0.3, or
@@ -63,6 +64,8 @@ LONG = {
 }
 SIZED = {"s", "li", "ls", "mp", "js"}
 DERIVED = ["to_bitmap(k)", "hll_hash(s)"]
+# Nested values, of which an aggregate may keep one for each group.
+NESTED = ["named_struct('a', k, 'b', s)", "array(s, s)", "map(k, s)"]
 CONSTANTS = ["2", "'a'", "0.5", "'$.a'"]
 SINGLES = [*COLUMNS, *DERIVED]
 FIRSTS = ["s", "li", "k", "ls", "d", "at", "mp", "js", "b", "to_bitmap(k)"]
@@ -128,6 +131,11 @@ class Sweep:
             try_all(itertools.product(["s", "li", "at", "k", "d"], *[THIRDS] * 2), 1)
         return found or of_nulls[:1]
 
+    def calls_of_nested(self, name):
+        """Calls of an aggregate with nested values, also in an order."""
+        forms = [f"{name}({{}})", f"{name}({{}}, k)", f"{name}(k, {{}})", f"{name}({{}} order by k)", f"{name}(distinct {{}})", f"{name}(distinct {{}}, k)"]
+        return [call for form in forms for nested in NESTED if self.takes(call := form.format(nested)) == 2]
+
     def timed(self, text):
         """Seconds, and the size of the result."""
         best, size = math.inf, 0
@@ -191,6 +199,10 @@ class Sweep:
             if self.options.list:
                 print(f"{kind:9} {name}: {', '.join(call for _, call in calls) or 'no call is answered'}", flush=True)
                 continue
+            if kind == "aggregate":
+                for call in self.calls_of_nested(name):
+                    self.measure(name, "kept", call, lambda m, c=call: f"select count(x) from (select v, {c} x from rows{m} group by v) q", None)
+                    self.measure(name, "running", call, lambda m, c=call: f"select {size} from (select {c} over (order by k) x from frames{m}) q", None)
             for given, call in calls:
                 if kind == "scalar":
                     self.measure(name, "rows", call, lambda m, c=call: f"select {size} from (select {c} x from rows{m}) q", counted)
@@ -201,6 +213,8 @@ class Sweep:
                     self.measure(name, "groups", call, lambda m, c=call: f"select {size} from (select {c} x from rows{m} group by v % 1000) q", by_group)
                     frame = "over (order by k rows between {} preceding and current row)"
                     self.measure(name, "frames", call, lambda m, c=call: f"select {size} from (select {c} {frame.format(FRAMES * m // 4)} x from frames{m}) q", None)
+                    running = f"select {size} from (select {call} over (order by k) x from frames{{m}}) q"
+                    self.measure(name, "running", call, lambda m, c=running: c.replace("{m}", str(m)), None)
                 else:
                     for over in ("order by v, k", "partition by v % 10 order by k"):
                         windowed = call.replace("order by k", over)

@@ -6,7 +6,7 @@
 
 use roaring::RoaringTreemap;
 
-use crate::bitmap_ops::unite;
+use crate::bitmap_ops::{exclude, unite};
 use crate::sketch::{SketchError, bitmap_from_bytes};
 
 /// Minimum number of members that are collected before they are inserted.
@@ -82,6 +82,58 @@ impl BitmapUnion {
     }
 }
 
+/// The members that are in an odd number of sets. Members of small sets are collected as in [`BitmapUnion`].
+#[derive(Debug, Default)]
+pub struct BitmapOdd {
+    set: RoaringTreemap,
+    /// Members of further sets, with repetitions.
+    members: Vec<u64>,
+    /// Number of members that are collected before they are sorted.
+    limit: usize,
+}
+
+impl BitmapOdd {
+    /// Adds a BITMAP value.
+    ///
+    /// # Errors
+    /// [`SketchError::Bitmap`] if `value` is not a serialised set.
+    pub fn add(&mut self, value: &[u8]) -> Result<(), SketchError> {
+        if !few_members(value, &mut self.members)? {
+            exclude(&mut self.set, &bitmap_from_bytes(value)?);
+        } else if self.members.len() >= self.limit.max(FEWEST) {
+            self.settle();
+        }
+        Ok(())
+    }
+
+    /// Returns the members that are in an odd number of the added values.
+    pub fn set(&mut self) -> &mut RoaringTreemap {
+        self.settle();
+        &mut self.set
+    }
+
+    /// Returns its size in bytes.
+    pub fn memory(&self) -> usize {
+        self.set.serialized_size() + self.members.capacity() * size_of::<u64>()
+    }
+
+    fn settle(&mut self) {
+        if self.members.is_empty() {
+            return;
+        }
+        self.members.sort_unstable();
+        let odd = self.members.chunk_by(|a, b| a == b).filter(|same| same.len() % 2 == 1).map(|same| same[0]);
+        let odd = RoaringTreemap::from_sorted_iter(odd).unwrap_or_default();
+        self.members.clear();
+        match self.set.is_empty() {
+            true => self.set = odd,
+            false => exclude(&mut self.set, &odd),
+        }
+        self.limit = usize::try_from(self.set.len() / 2).unwrap_or(usize::MAX);
+        self.members.shrink_to(self.limit.max(FEWEST));
+    }
+}
+
 /// Returns the BITMAP value of one member: one bitmap of 32 bits with one container of one value, in Roaring's portable
 /// format.
 pub fn bitmap_of_one(member: u64) -> [u8; 30] {
@@ -148,6 +200,32 @@ mod tests {
             }
             prop_assert_eq!(&*union.set(), &expected);
         }
+    }
+
+    proptest! {
+        #[test]
+        fn odd_members_stay(sets in prop::collection::vec(prop::collection::vec(0..300_u64, 0..100), 0..20)) {
+            let mut odd = BitmapOdd::default();
+            let mut expected = RoaringTreemap::new();
+            for set in sets {
+                let set: RoaringTreemap = set.into_iter().map(|member| member * 0x1_0001_0001).collect();
+                odd.add(&bitmap_to_bytes(&set)).unwrap();
+                expected ^= set;
+            }
+            prop_assert_eq!(&*odd.set(), &expected);
+        }
+    }
+
+    /// The set of single members is made of batches: one at a time would make all containers anew for each of them.
+    #[test]
+    fn single_members_are_excluded_by_batches() {
+        let mut odd = BitmapOdd::default();
+        for id in 0..150_000_u64 {
+            odd.add(&bitmap_of_one(id * 7919 % 100_000)).unwrap();
+            assert!(odd.set.is_empty() || odd.set.len() > 1_000, "{}", odd.set.len());
+        }
+        assert_eq!(odd.set().len(), 50_000);
+        assert!(odd.memory() < 2 << 20);
     }
 
     #[test]

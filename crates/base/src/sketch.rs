@@ -23,7 +23,7 @@
 
 pub use crate::bitmap_doris::{from_doris, to_doris};
 pub use crate::bitmap_ops::{exclude, set_of, unite};
-pub use crate::bitmap_union::{BitmapUnion, bitmap_of_one, few_members};
+pub use crate::bitmap_union::{BitmapOdd, BitmapUnion, bitmap_of_one, few_members};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, downcast_primitive_array};
 use arrow_buffer::{ArrowNativeType, ToByteSlice};

@@ -2,8 +2,8 @@
 //!
 //! Programs write `a OR b OR c ...` and `SELECT ... UNION ALL SELECT ...` as flat lists of thousands of members. The
 //! parser turns them into a tree as deep as the number of members, and all code that walks, copies or drops it takes a
-//! stack and time that grow with the depth. So the tree is rebuilt as soon as it is read. AND, OR, `||` and UNION give
-//! the same result wherever the parentheses stand, and are balanced. `a + b - c ...` does not: rounding, types and
+//! stack and time that grow with the depth. So the tree is rebuilt as soon as it is read. AND, OR, XOR, `||` and UNION
+//! give the same result wherever the parentheses stand, and are balanced. `a + b - c ...` does not: rounding, types and
 //! errors follow from the order. Arithmetic becomes a call with all operands, which the planner runs as a loop from
 //! left to right.
 
@@ -16,7 +16,7 @@ use crate::error::SqlError;
 use crate::tree::call;
 use crate::walk::{self, Change};
 
-/// Chains of AND, OR, `||` and UNION with fewer members than this stay as they are.
+/// Chains of AND, OR, XOR, `||` and UNION with fewer members than this stay as they are.
 const CHAIN_MIN: usize = 16;
 
 /// Arithmetic with fewer operands than this stays as it is.
@@ -87,7 +87,10 @@ impl Change for Balance {
 
     fn expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
         if let Expr::BinaryOp { op, .. } = expr
-            && matches!(op, BinaryOperator::And | BinaryOperator::Or | BinaryOperator::StringConcat)
+            && matches!(
+                op,
+                BinaryOperator::And | BinaryOperator::Or | BinaryOperator::Xor | BinaryOperator::StringConcat
+            )
         {
             let op = op.clone();
             balance(expr, &op);
@@ -341,5 +344,19 @@ mod tests {
         let chain = (0..100).map(|n| format!("k = {n} AND v > {n}")).collect::<Vec<_>>().join(" OR ");
         let query = read(&format!("SELECT 1 FROM t WHERE {chain}"));
         assert_eq!(query.to_string(), format!("SELECT 1 FROM t WHERE {chain}"));
+        let chain = (0..100).map(|n| format!("k = {n}")).collect::<Vec<_>>().join(" XOR ");
+        let query = read(&format!("SELECT 1 FROM t WHERE {chain}"));
+        assert_eq!(query.to_string(), format!("SELECT 1 FROM t WHERE {chain}"));
+        let mut condition = match *query.body {
+            super::SetExpr::Select(select) => select.selection,
+            _ => None,
+        };
+        let mut depth = 0;
+        while let Some(sqlparser::ast::Expr::BinaryOp { left, op: sqlparser::ast::BinaryOperator::Xor, .. }) = condition
+        {
+            depth += 1;
+            condition = Some(*left);
+        }
+        assert_eq!(depth, 7);
     }
 }

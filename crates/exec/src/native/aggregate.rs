@@ -9,7 +9,6 @@ use datafusion::catalog::view::ViewTable;
 use datafusion::datasource::provider_as_source;
 use datafusion::error::Result as DfResult;
 use datafusion::functions_aggregate::expr_fn::{max, min};
-use datafusion::functions_aggregate::first_last::last_value_udaf;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprFunctionExt, LogicalPlanBuilder, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
@@ -18,7 +17,7 @@ use datafusion::logical_expr::{
 use dipper_node::error::{EngineError, ErrorKind, Result};
 use dipper_sql::charter::aggregates::sum;
 use dipper_sql::charter::checked::out_of_range;
-use dipper_sql::functions::{bitmap_union, hll_union, quantile_union};
+use dipper_sql::functions::{bitmap_union, hll_union, last_value, quantile_union};
 use dipper_store::table::schema::{Aggregate, TableColumn, TableSchema};
 
 use super::provider::{NativeProvider, SEGMENT_COLUMN};
@@ -50,9 +49,9 @@ fn aggregate(definition: &TableSchema, column: &TableColumn) -> Result<Expr> {
         Some(Aggregate::Sum) => sum().call(vec![value]),
         Some(Aggregate::Min) => min(value),
         Some(Aggregate::Max) => max(value),
-        Some(Aggregate::Replace) => last_value_udaf().call(vec![value]).order_by(newest()).build()?,
+        Some(Aggregate::Replace) => last_value().call(vec![value]).order_by(newest()).build()?,
         Some(Aggregate::ReplaceIfNotNull) => {
-            last_value_udaf().call(vec![value.clone()]).filter(value.is_not_null()).order_by(newest()).build()?
+            last_value().call(vec![value.clone()]).filter(value.is_not_null()).order_by(newest()).build()?
         }
         Some(Aggregate::ReplaceBySequence(id)) => {
             let at = definition.position(id).ok_or_else(|| {
@@ -60,7 +59,7 @@ fn aggregate(definition: &TableSchema, column: &TableColumn) -> Result<Expr> {
             })?;
             let latest =
                 vec![ident(&definition.columns[at].name).sort(true, true), col(SEGMENT_COLUMN).sort(true, true)];
-            last_value_udaf().call(vec![value]).order_by(latest).build()?
+            last_value().call(vec![value]).order_by(latest).build()?
         }
         Some(Aggregate::HllUnion) => hll_union().call(vec![value]),
         Some(Aggregate::BitmapUnion) => bitmap_union().call(vec![value]),

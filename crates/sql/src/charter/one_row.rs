@@ -11,13 +11,15 @@ use arrow::array::{Array, AsArray, BooleanArray};
 use arrow::datatypes::{DataType, Field, FieldRef, Int64Type};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, exec_err, internal_err};
-use datafusion::functions_aggregate::expr_fn::{count, first_value};
+use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, LogicalPlan, LogicalPlanBuilder, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Subquery, Volatility, lit,
 };
+
+use crate::functions::first_value;
 
 /// Names of the columns that a subquery returns in place of its value: the first value, and the number of rows.
 pub(super) const VALUE: &str = "value";
@@ -68,7 +70,7 @@ fn value(expr: Expr) -> Result<Transformed<Expr>> {
             let plan = LogicalPlanBuilder::from(subquery.subquery.as_ref().clone())
                 .aggregate(
                     Vec::<Expr>::new(),
-                    [first_value(column, Vec::new()).alias(VALUE), count(lit(1_i64)).alias(ROWS)],
+                    [first_value().call(vec![column]).alias(VALUE), count(lit(1_i64)).alias(ROWS)],
                 )?
                 .project([datafusion::functions::core::named_struct()
                     .call(vec![lit(VALUE), datafusion::prelude::col(VALUE), lit(ROWS), datafusion::prelude::col(ROWS)])

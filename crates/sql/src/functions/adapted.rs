@@ -19,6 +19,7 @@ use datafusion::logical_expr::{
 
 use super::distinct;
 use super::moving::moving;
+use super::owned::{Owned, OwnedGroups};
 use super::sorted::median_frame;
 use super::window_memory::charged;
 
@@ -155,6 +156,7 @@ impl AggregateUDFImpl for Adapted {
             true => distinct::accumulator(&self.inner, &args)?,
             false => self.inner.accumulator(args)?,
         };
+        let one = Box::new(Owned(one));
         Ok(charged(if self.empty_list { Box::new(NeverNull(one)) } else { one }))
     }
 
@@ -170,7 +172,7 @@ impl AggregateUDFImpl for Adapted {
     }
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
-        let groups = self.inner.create_groups_accumulator(args)?;
+        let groups = Box::new(OwnedGroups(self.inner.create_groups_accumulator(args)?));
         Ok(if self.empty_list { Box::new(NeverNullGroups(groups)) } else { groups })
     }
 

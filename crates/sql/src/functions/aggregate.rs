@@ -29,7 +29,7 @@ use crate::metadata::TYPE_KEY;
 /// # Errors
 /// The registry's error if it refuses a function.
 pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
-    let known: [(Adapted, &'static [&'static str]); 13] = [
+    let known: [(Adapted, &'static [&'static str]); 15] = [
         (
             Adapted::new(df::approx_distinct::approx_distinct_udaf()).takes(Takes::FloatAsText),
             &[
@@ -41,6 +41,8 @@ pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
             ],
         ),
         (Adapted::new(df::any_value::any_value_udaf()), &["any"]),
+        (Adapted::new(df::first_last::first_value_udaf()), &[]),
+        (Adapted::new(df::first_last::last_value_udaf()), &[]),
         (Adapted::new(df::array_agg::array_agg_udaf()).moves_itself().sorts_itself().empty_list(), &[]),
         (Adapted::new(df::string_agg::string_agg_udaf()).sorts_itself(), &["group_concat"]),
         (Adapted::new(df::bit_and_or_xor::bit_and_udaf()), &["group_bit_and"]),
@@ -85,6 +87,16 @@ pub(crate) fn returns_its_input(name: &str) -> bool {
             | "lead"
             | "percentile_disc"
     )
+}
+
+/// Returns FIRST_VALUE as an aggregate.
+pub(crate) fn first_value() -> Arc<AggregateUDF> {
+    Adapted::new(df::first_last::first_value_udaf()).udaf()
+}
+
+/// Returns LAST_VALUE as an aggregate.
+pub fn last_value() -> Arc<AggregateUDF> {
+    Adapted::new(df::first_last::last_value_udaf()).udaf()
 }
 
 /// Returns COUNT for `COUNT(DISTINCT ...)` of any type, and of rows of several columns.

@@ -1,12 +1,13 @@
 //! DISTINCT for aggregates that do not implement it, and for rows of several columns.
 //!
-//! The distinct rows are kept as bytes; once all rows have been read, an accumulator of all values gets the distinct
-//! ones.
+//! The distinct rows are kept as bytes. An accumulator of all values gets each of them when it comes for the first time:
+//! a window asks for the value after each row, and its cost must not be that of all rows so far.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, ListArray, StructArray};
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, StructArray, UInt64Array};
 use arrow::buffer::OffsetBuffer;
+use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::Accumulator;
@@ -35,7 +36,7 @@ pub(crate) fn state_fields(args: &StateFieldsArgs) -> Vec<FieldRef> {
 pub(crate) fn accumulator(function: &Arc<AggregateUDF>, args: &AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
     let types: Vec<DataType> = args.expr_fields.iter().map(|field| field.data_type().clone()).collect();
     Ok(Box::new(Distinct {
-        maker: Maker::new(function, args).of_all_values(),
+        all: Maker::new(function, args).of_all_values().make()?,
         members: members(types.iter()),
         rows: RowSet::new(&types)?,
     }))
@@ -86,19 +87,26 @@ impl Accumulator for Counts {
 
 #[derive(Debug)]
 struct Distinct {
-    maker: Maker,
+    /// The accumulator of the distinct rows.
+    all: Box<dyn Accumulator>,
     members: Fields,
     rows: RowSet,
 }
 
 impl Accumulator for Distinct {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.rows.extend(values)
+        let new = self.rows.extend(values)?;
+        if new.is_empty() {
+            return Ok(());
+        }
+        let new = UInt64Array::from(new);
+        let values = values.iter().map(|column| take(column, &new, None)).collect::<Result<Vec<_>, _>>()?;
+        self.all.update_batch(&values)
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
         for rows in states[0].as_list::<i32>().iter().flatten() {
-            self.rows.extend(rows.as_struct().columns())?;
+            self.update_batch(rows.as_struct().columns())?;
         }
         Ok(())
     }
@@ -112,12 +120,66 @@ impl Accumulator for Distinct {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let mut all = self.maker.make()?;
-        all.update_batch(&self.rows.columns()?)?;
-        all.evaluate()
+        self.all.evaluate()
     }
 
     fn size(&self) -> usize {
-        size_of_val(self) + self.rows.size()
+        size_of_val(self) + self.rows.size() + self.all.size()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use arrow::array::Int64Array;
+
+    use super::*;
+
+    thread_local! {
+        static GIVEN: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// Counts the rows that it gets.
+    #[derive(Debug)]
+    struct Counting;
+
+    impl Accumulator for Counting {
+        fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+            GIVEN.set(GIVEN.get() + values[0].len());
+            Ok(())
+        }
+
+        fn merge_batch(&mut self, _: &[ArrayRef]) -> Result<()> {
+            Ok(())
+        }
+
+        fn state(&mut self) -> Result<Vec<ScalarValue>> {
+            Ok(Vec::new())
+        }
+
+        fn evaluate(&mut self) -> Result<ScalarValue> {
+            Ok(ScalarValue::from(GIVEN.get() as i64))
+        }
+
+        fn size(&self) -> usize {
+            0
+        }
+    }
+
+    #[test]
+    fn a_value_after_each_row_costs_no_more_than_the_row() {
+        let types = [DataType::Int64, DataType::Int64];
+        let rows = RowSet::new(&types).unwrap();
+        let mut distinct = Distinct { all: Box::new(Counting), members: members(types.iter()), rows };
+        for row in 0..1000 {
+            let column: ArrayRef = Arc::new(Int64Array::from(vec![row % 100, row % 50, row % 100]));
+            distinct.update_batch(&[Arc::clone(&column), column]).unwrap();
+            distinct.evaluate().unwrap();
+        }
+        assert_eq!(GIVEN.get(), 100);
+        let state = distinct.state().unwrap().swap_remove(0).to_array().unwrap();
+        distinct.merge_batch(&[state]).unwrap();
+        assert_eq!(GIVEN.get(), 100);
     }
 }

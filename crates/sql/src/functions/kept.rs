@@ -127,17 +127,19 @@ impl RowSet {
         Ok(RowSet { converter, rows: HashSet::default(), bytes: 0 })
     }
 
-    /// Adds the rows that are not in the set. Equal numbers make equal rows.
-    pub(super) fn extend(&mut self, columns: &[ArrayRef]) -> Result<()> {
+    /// Adds the rows that are not in the set, and returns their numbers. Equal numbers make equal rows.
+    pub(super) fn extend(&mut self, columns: &[ArrayRef]) -> Result<Vec<u64>> {
         let columns: Vec<ArrayRef> = columns.iter().map(one_zero).collect();
         let rows = self.converter.convert_columns(&columns)?;
-        for row in &rows {
+        let mut new = Vec::new();
+        for (at, row) in rows.iter().enumerate() {
             if !self.rows.contains(row.data()) {
                 self.bytes += row.data().len();
                 self.rows.insert(row.data().into());
+                new.push(at as u64);
             }
         }
-        Ok(())
+        Ok(new)
     }
 
     /// Returns the rows as columns, in the order of their values.

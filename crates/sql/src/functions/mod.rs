@@ -74,6 +74,7 @@ mod names;
 mod nested;
 mod number_text;
 mod ordered;
+mod owned;
 mod partition_names;
 mod percentile;
 mod places;
@@ -107,7 +108,8 @@ use std::sync::{Arc, OnceLock};
 use datafusion::common::{Result, exec_err};
 use datafusion::execution::FunctionRegistry;
 
-pub(crate) use aggregate::{count_distinct, members_of_frames, returns_its_input};
+pub use aggregate::last_value;
+pub(crate) use aggregate::{count_distinct, first_value, members_of_frames, returns_its_input};
 pub(crate) use args::counted;
 pub(crate) use array::{as_list, element_at_udf};
 pub(crate) use bounded::{ask_for_arguments, map_udf};

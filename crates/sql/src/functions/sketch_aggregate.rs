@@ -16,8 +16,8 @@ use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
 use dipper_base::quantile::{COMPRESSION, Quantiles};
 use dipper_base::sketch::{
-    BitmapUnion, HLL_PRECISION, HyperLogLog, RoaringTreemap, SketchError, bitmap_from_bytes, bitmap_to_bytes,
-    few_members,
+    BitmapOdd, BitmapUnion, HLL_PRECISION, HyperLogLog, RoaringTreemap, SketchError, bitmap_from_bytes,
+    bitmap_to_bytes, few_members,
 };
 use dipper_base::types::SqlType;
 
@@ -295,7 +295,7 @@ enum Set {
     /// `None` until there is a first set.
     Intersection(Option<RoaringTreemap>),
     /// `None` until there is a first set.
-    Difference(Option<RoaringTreemap>),
+    Difference(Option<BitmapOdd>),
 }
 
 #[derive(Debug)]
@@ -328,8 +328,8 @@ impl State {
                 Set::Quantiles(set) => set.union(&Quantiles::from_bytes(bytes)?),
                 Set::Union(set) => set.add(bytes)?,
                 Set::Intersection(Some(set)) => *set &= bitmap_from_bytes(bytes)?,
-                Set::Difference(Some(set)) => *set ^= bitmap_from_bytes(bytes)?,
-                Set::Intersection(first) | Set::Difference(first) => *first = Some(bitmap_from_bytes(bytes)?),
+                Set::Intersection(first) => *first = Some(bitmap_from_bytes(bytes)?),
+                Set::Difference(set) => set.get_or_insert_default().add(bytes)?,
             }
         }
         Ok(())
@@ -345,7 +345,12 @@ impl State {
                 set.optimize();
                 Some(bitmap_to_bytes(set))
             }
-            Set::Intersection(Some(set)) | Set::Difference(Some(set)) => {
+            Set::Difference(Some(set)) => {
+                let set = set.set();
+                set.optimize();
+                Some(bitmap_to_bytes(set))
+            }
+            Set::Intersection(Some(set)) => {
                 set.optimize();
                 Some(bitmap_to_bytes(set))
             }
@@ -360,7 +365,8 @@ impl State {
             // No function counts these.
             Set::Quantiles(_) => 0,
             Set::Union(set) => set.set().len(),
-            Set::Intersection(set) | Set::Difference(set) => set.as_ref().map_or(0, RoaringTreemap::len),
+            Set::Intersection(set) => set.as_ref().map_or(0, RoaringTreemap::len),
+            Set::Difference(set) => set.as_mut().map_or(0, |set| set.set().len()),
         }
     }
 }
@@ -404,7 +410,8 @@ impl Accumulator for State {
                 Set::Hll(sketch) => sketch.memory(),
                 Set::Quantiles(set) => set.memory(),
                 Set::Union(set) => set.memory(),
-                Set::Intersection(Some(set)) | Set::Difference(Some(set)) => set.serialized_size(),
+                Set::Intersection(Some(set)) => set.serialized_size(),
+                Set::Difference(Some(set)) => set.memory(),
                 Set::Intersection(None) | Set::Difference(None) => 0,
             }
     }
