@@ -461,7 +461,9 @@ pub const MIXED_WITH_AGGREGATES: u16 = 1140;
 /// MySQL's codes for errors that DataFusion distinguishes only by text, with the beginnings of its messages.
 const CODES: &[(&str, u16, &str)] = &[
     ("Aggregate functions are not allowed in the WHERE clause", 1111, "HY000"),
-    ("Aggregate function calls cannot be nested", 1111, "HY000"),
+    (words::NESTED, 1111, "HY000"),
+    (words::NO_SET, 3602, "HY000"),
+    (words::NO_OVER, 1064, "42000"),
     ("Window function calls cannot be nested", 3593, "HY000"),
     ("Physical plan does not support logical expression WindowFunction", 3593, "HY000"),
     ("Column in SELECT must be in GROUP BY", NOT_GROUPED, "42000"),

@@ -24,13 +24,62 @@ pub fn plain(message: &str) -> String {
     if message.starts_with("There is only support Literal types for field at idx") {
         return "the offset and the default of LEAD, LAG and their like are constants".to_string();
     }
-    let of_operators = ["Cannot coerce arithmetic expression ", "Cannot infer common argument type for "];
-    if of_operators.iter().any(|begin| message.starts_with(begin)) {
-        return in_sql(message);
+    if message.starts_with("Aggregate function calls cannot be nested") {
+        return format!("{NESTED}; compute the inner one in a query in FROM");
+    }
+    if message.starts_with("Argument ") && message.ends_with(" to grouping function is not in grouping columns") {
+        return NO_SET.to_string();
+    }
+    if message == "WITHIN GROUP is only supported for ordered-set aggregate functions" {
+        return "this function does not take WITHIN GROUP: its arguments, and ORDER BY where it has one, stand between \
+                its parentheses"
+            .to_string();
     }
     let known = wrong_arguments(message).or_else(|| wrong_field(message)).or_else(|| no_cast(message));
-    let known = known.or_else(|| no_regex(message));
+    let known = known.or_else(|| no_regex(message)).or_else(|| wrong_operands(message));
+    let known = known.or_else(|| without_over(message));
     known.unwrap_or_else(|| if has_names(message) { in_sql(message) } else { message.to_string() })
+}
+
+/// The beginning of the message about an aggregate inside an aggregate.
+pub(crate) const NESTED: &str = "aggregates cannot be nested";
+
+/// The beginning of the message about an argument of GROUPING that no grouping set has.
+pub(crate) const NO_SET: &str = "grouping takes a key of GROUP BY with ROLLUP, CUBE or GROUPING SETS";
+
+/// The beginning of the message about a window function without OVER.
+pub(crate) const NO_OVER: &str = "a window function needs OVER";
+
+/// The functions that go with OVER only.
+const OVER_ONLY: [&str; 9] =
+    ["row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead", "nth_value"];
+
+/// Rewrites the error of a window function that was looked for among the others. `None` for other messages.
+fn without_over(message: &str) -> Option<String> {
+    let (name, _) = message.strip_prefix("Invalid function '")?.split_once('\'')?;
+    let name = name.to_lowercase();
+    OVER_ONLY.contains(&name.as_str()).then(|| format!("{NO_OVER}: {name}(...) OVER (PARTITION BY ... ORDER BY ...)"))
+}
+
+/// Rewrites the errors of operators and arrays whose operands have types that do not go together. `None` for other
+/// messages.
+fn wrong_operands(message: &str) -> Option<String> {
+    if let Some(rest) = message.strip_prefix("Cannot coerce arithmetic expression ") {
+        return Some(format!("there is no {}", in_sql(rest.strip_suffix(" to valid types")?)));
+    }
+    if let Some(rest) = message.strip_prefix("Cannot infer common argument type for comparison operation ") {
+        return Some(format!("values of these types cannot be compared: {}", in_sql(rest)));
+    }
+    if let Some(rest) = message.strip_prefix("Cannot infer common argument type for ") {
+        return Some(format!("an operator does not take values of these types: {}", in_sql(rest)));
+    }
+    if let Some(rest) = message.strip_prefix("There isn't a common type to coerce ") {
+        let (types, operator) = rest.rsplit_once(" in ")?;
+        let operator = operator.strip_suffix(" expression")?;
+        return Some(format!("{operator} compares texts, found {}", in_sql(types)));
+    }
+    let types = message.strip_prefix("Failed to unify argument types of make_array: [")?.strip_suffix(']')?;
+    Some(format!("the values of an array have one type, found {}", in_sql(types)))
 }
 
 /// Rewrites the error of an unsupported cast. `None` for other messages.
@@ -38,7 +87,11 @@ fn no_cast(message: &str) -> Option<String> {
     let (_, types) =
         message.split_once("Unsupported TRY_CAST from ").or_else(|| message.split_once("Unsupported CAST from "))?;
     let (from, to) = types.split_once(" to ")?;
-    let kind = |text: &str| in_sql(text.split('(').next().unwrap_or(text).trim());
+    // The bytes of IPV4 and IPV6 differ in number only; the parts of nested types say nothing of the cast.
+    let kind = |text: &str| match text.trim().starts_with("FixedSizeBinary(") {
+        true => in_sql(text.trim()),
+        false => in_sql(text.split('(').next().unwrap_or(text).trim()),
+    };
     Some(format!("CAST of {} AS {} is not supported", kind(from), kind(to)))
 }
 
@@ -91,6 +144,12 @@ fn wrong_arguments(message: &str) -> Option<String> {
     let reason = reason.rsplit("Error during planning: ").next().unwrap_or(reason);
     let reason = reason.rsplit("This feature is not implemented: ").next().unwrap_or(reason);
     let reason = reason.trim().trim_end_matches('.');
+    if reason.ends_with("does not implement coerce_types") {
+        return Some(found);
+    }
+    if reason.starts_with("Expect to get ") {
+        return Some(format!("{found}: these types have none in common"));
+    }
     Some(if reason.contains(name) { reason.to_string() } else { format!("{found}: {reason}") })
 }
 
@@ -123,6 +182,47 @@ mod tests {
         assert_eq!(plain(message), "CAST of STRING AS MAP is not supported");
         let message = "Regular expression did not compile: Syntax(\n~~~\nregex parse error:\n    (x\n    ^\nerror: unclosed group\n~~~\n)";
         assert_eq!(plain(message), "'(x' is no regular expression: unclosed group");
+    }
+
+    #[test]
+    fn what_does_not_go_together_is_named_in_sql() {
+        for (message, expected) in [
+            (
+                "Cannot coerce arithmetic expression FixedSizeBinary(4) * Int64 to valid types",
+                "there is no IPV4 * BIGINT",
+            ),
+            (
+                "Cannot infer common argument type for comparison operation Date32 = Boolean",
+                "values of these types cannot be compared: DATE = BOOLEAN",
+            ),
+            (
+                "There isn't a common type to coerce Utf8 and List(Int64) in LIKE expression",
+                "LIKE compares texts, found STRING and ARRAY<BIGINT>",
+            ),
+            (
+                "Failed to unify argument types of make_array: [Int64, List(Int64)]",
+                "the values of an array have one type, found BIGINT, ARRAY<BIGINT>",
+            ),
+            ("Unsupported CAST from Int64 to FixedSizeBinary(4)", "CAST of BIGINT AS IPV4 is not supported"),
+            (
+                "Aggregate function calls cannot be nested: 'count(Int64(1))' is nested inside 'max(count(Int64(1)))'",
+                "aggregates cannot be nested; compute the inner one in a query in FROM",
+            ),
+            ("Argument Int64(1) to grouping function is not in grouping columns", NO_SET),
+            (
+                "Invalid function 'lag'.\nDid you mean 'log'?",
+                "a window function needs OVER: lag(...) OVER (PARTITION BY ... ORDER BY ...)",
+            ),
+            ("Invalid function 'lagg'.\nDid you mean 'log'?", "Invalid function 'lagg'.\nDid you mean 'log'?"),
+            (
+                "Execution error: Function 'sum' user-defined coercion failed with: This feature is not implemented: \
+                 Function sum does not implement coerce_types. No function matches the given name and argument types \
+                 'sum(List(Int64))'. You might need to add explicit type casts.\n\tCandidate functions:\n\tsum(UserDefined)",
+                "function sum does not take (ARRAY<BIGINT>)",
+            ),
+        ] {
+            assert_eq!(plain(message), expected);
+        }
     }
 
     #[test]

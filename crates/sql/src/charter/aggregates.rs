@@ -107,13 +107,11 @@ impl AggregateUDFImpl for Typed {
             // 128 bits hold sums of 38 digits, whatever the argument's precision is.
             (Class::Decimal(_, s, false), Kind::Sum) => DataType::Decimal128(38, s),
             (Class::Decimal(p, s, false), Kind::Avg) => DataType::Decimal128(p, s),
-            // LARGEINT, an integer.
-            (Class::Decimal(39, 0, true), Kind::Avg) => double,
             (Class::Decimal(p, s, true), _) => DataType::Decimal256(p, s),
             (Class::Int(_) | Class::Boolean | Class::Null, Kind::Sum) => DataType::Int64,
-            (Class::UInt64, Kind::Sum) => DataType::UInt64,
+            (Class::UInt64, _) => DataType::UInt64,
             (Class::Int(_) | Class::Boolean, Kind::Avg) => DataType::Int64,
-            (Class::UInt64 | Class::Float | Class::Text | Class::Null, _) => double,
+            (Class::Float | Class::Text | Class::Null, _) => double,
             // Refused as a result: the planner would put its own words around an error of this function.
             _ if is_bytes(t) => t.clone(),
             (Class::Interval | Class::Other, _) => return self.inner.coerce_types(arg_types),
@@ -136,8 +134,10 @@ impl AggregateUDFImpl for Typed {
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
         match (self.kind, &arg_types[0]) {
             (Kind::Avg, DataType::Decimal128(_, s)) => Ok(DataType::Decimal128(38, (*s).max(4))),
+            // LARGEINT, an integer.
+            (Kind::Avg, DataType::Decimal256(39, 0)) => Ok(DataType::Float64),
             (Kind::Avg, DataType::Decimal256(_, s)) => Ok(DataType::Decimal256(76, (*s).max(4))),
-            (Kind::Avg, DataType::Int64) => Ok(DataType::Float64),
+            (Kind::Avg, DataType::Int64 | DataType::UInt64) => Ok(DataType::Float64),
             (Kind::Sum, large @ DataType::Decimal256(39, 0)) => Ok(large.clone()),
             (_, t) if is_bytes(t) => datafusion::common::not_impl_err!(
                 "{}: BINARY is not supported as a number: CAST(x AS STRING) is text, which counts as one",

@@ -19,7 +19,8 @@ use arrow::array::{
 use arrow::compute::CastOptions;
 use arrow::datatypes::{
     DECIMAL256_MAX_PRECISION, DataType, Date32Type, Decimal128Type, Decimal256Type, Field, FieldRef, Float32Type,
-    Float64Type, Int64Type, Time64MicrosecondType, TimestampMicrosecondType, TimestampNanosecondType, i256,
+    Float64Type, Int64Type, IntervalMonthDayNanoType, IntervalUnit, Time64MicrosecondType, TimestampMicrosecondType,
+    TimestampNanosecondType, i256,
 };
 use arrow::util::display::FormatOptions;
 use datafusion::common::config::ConfigOptions;
@@ -46,7 +47,9 @@ use super::declared::{self, declared_type, digits_of};
 use super::shown::with_texts;
 use super::terms::{binary, cast_to};
 use super::typed::Typed;
-use super::{chain, compare, in_lists, lateral, mixed, nested, once, outer_types, ranges, subqueries, text, zeros};
+use super::{
+    chain, compare, in_lists, interval, lateral, mixed, nested, once, outer_types, ranges, subqueries, text, zeros,
+};
 use crate::class::{Class, DATETIME, LARGEINT_CLASS, TIME, wide_decimal};
 use crate::functions::datetime::parse::{datetime_from_number, parse_time};
 use crate::functions::datetime::zone::Zone;
@@ -67,7 +70,7 @@ fn differs(from: &DataType, to: &DataType) -> bool {
         (_, C::Text) if is_address(from) => true,
         _ if *from == address::IPV4 && *to == address::IPV6 => true,
         (C::Text, c) => c.is_number() || temporal(c) || c == C::Boolean || to.is_nested(),
-        (C::Boolean | C::Float | C::Date | C::DateTime, C::Text)
+        (C::Boolean | C::Float | C::Date | C::DateTime | C::Interval, C::Text)
         | (C::Boolean, C::Decimal(..))
         | (C::Decimal(..), C::Boolean | C::Float) => true,
         (C::Float | C::Decimal(..), LARGEINT_CLASS) => from != to,
@@ -253,7 +256,7 @@ pub fn json_inside(
 /// Arrow's error if values of the type cannot be cast to text.
 pub fn texts_of(array: &ArrayRef, digits: Option<u8>) -> Result<ArrayRef> {
     match Class::of(array.data_type()) {
-        Class::DateTime | Class::Time => to_text(array, &DataType::Utf8View, digits),
+        Class::DateTime | Class::Time | Class::Interval => to_text(array, &DataType::Utf8View, digits),
         _ if array.data_type().is_nested() => to_text(array, &DataType::Utf8View, digits),
         _ => cast_values(array, &DataType::Utf8View),
     }
@@ -479,6 +482,10 @@ fn to_text(array: &ArrayRef, to: &DataType, digits: Option<u8>) -> Result<ArrayR
             print(safe(array, &TIME)?.as_primitive::<Time64MicrosecondType>(), |t| clock::text(t, digits))
         }
         t if t.is_nested() => nested::texts(array, digits)?,
+        DataType::Interval(_) => {
+            let intervals = safe(array, &DataType::Interval(IntervalUnit::MonthDayNano))?;
+            print(intervals.as_primitive::<IntervalMonthDayNanoType>(), interval::shown)
+        }
         t if is_address(t) => array.as_fixed_size_binary().iter().map(|v| v.map(address::shown)).collect(),
         _ => return safe(array, to),
     };

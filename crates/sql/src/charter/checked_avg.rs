@@ -3,12 +3,14 @@
 //! The sum is an exact [total](super::totals). So an average does not depend on the order of the rows, is right where
 //! the sum exceeds its type, and can retract rows that leave a moving frame.
 
+use std::fmt::Debug;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, PrimitiveArray};
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Decimal128Type, Decimal256Type, DecimalType, Field, FieldRef, Float64Type, Int32Type,
-    Int64Type, i256,
+    Int64Type, UInt64Type, i256,
 };
 use datafusion::common::{DataFusionError, Result, ScalarValue, internal_err};
 use datafusion::logical_expr::utils::format_state_name;
@@ -20,25 +22,35 @@ use super::totals::{Carries, Summed, Total, add, state_carry};
 use crate::functions::counted;
 
 /// Numbers whose average is computed here.
-trait Averaged: Summed {
-    /// The type of their average.
-    type Average: ArrowPrimitiveType;
-
+/// The parameter is the type of their average.
+trait Averaged<A: ArrowPrimitiveType>: Summed {
     /// Returns the average of `count` numbers of type `from`; `None` if `to` cannot hold it.
-    fn average(
-        sum: Self::Native,
-        carry: i64,
-        count: i64,
-        from: &DataType,
-        to: &DataType,
-    ) -> Option<<Self::Average as ArrowPrimitiveType>::Native>;
+    fn average(sum: Self::Native, carry: i64, count: i64, from: &DataType, to: &DataType) -> Option<A::Native>;
 }
 
-impl Averaged for Int64Type {
-    type Average = Float64Type;
-
+impl Averaged<Float64Type> for Int64Type {
     fn average(sum: i64, carry: i64, count: i64, _: &DataType, _: &DataType) -> Option<f64> {
         Some(((i128::from(carry) << 64) + i128::from(sum)) as f64 / count as f64)
+    }
+}
+
+impl Averaged<Float64Type> for UInt64Type {
+    fn average(sum: u64, carry: i64, count: i64, _: &DataType, _: &DataType) -> Option<f64> {
+        Some(((i128::from(carry) << 64) + i128::from(sum)) as f64 / count as f64)
+    }
+}
+
+/// LARGEINT, an integer.
+impl Averaged<Float64Type> for Decimal256Type {
+    fn average(sum: i256, carry: i64, count: i64, _: &DataType, _: &DataType) -> Option<f64> {
+        if carry != 0 {
+            return None;
+        }
+        match sum.to_i128() {
+            Some(sum) => Some(sum as f64 / count as f64),
+            // What the division leaves is less than the last digit of a double.
+            None => Some(sum.checked_div(i256::from(count))?.to_i128()? as f64),
+        }
     }
 }
 
@@ -51,9 +63,7 @@ fn places(from: &DataType, to: &DataType) -> Option<i256> {
     i256::from(10_i64).checked_pow(u32::try_from(scale(to)? - scale(from)?).ok()?)
 }
 
-impl Averaged for Decimal128Type {
-    type Average = Self;
-
+impl Averaged<Self> for Decimal128Type {
     fn average(sum: i128, carry: i64, count: i64, from: &DataType, to: &DataType) -> Option<i128> {
         let sum = i256::from_i128(sum).wrapping_add(i256::from_parts(0, i128::from(carry)));
         let average = sum.checked_mul(places(from, to)?)?.checked_div(i256::from(count))?.to_i128()?;
@@ -61,9 +71,7 @@ impl Averaged for Decimal128Type {
     }
 }
 
-impl Averaged for Decimal256Type {
-    type Average = Self;
-
+impl Averaged<Self> for Decimal256Type {
     fn average(sum: i256, carry: i64, count: i64, from: &DataType, to: &DataType) -> Option<i256> {
         if carry != 0 {
             return None;
@@ -79,7 +87,7 @@ impl Averaged for Decimal256Type {
 
 /// Whether averages of this argument type are computed here.
 pub(super) fn is_exact(argument: &DataType) -> bool {
-    matches!(argument, DataType::Int64 | DataType::Decimal128(..) | DataType::Decimal256(..))
+    matches!(argument, DataType::Int64 | DataType::UInt64 | DataType::Decimal128(..) | DataType::Decimal256(..))
 }
 
 /// The fields of the partial state: the number of values, their sum and its carry.
@@ -88,23 +96,36 @@ pub(super) fn state_fields(name: &str, argument: &DataType) -> Vec<FieldRef> {
     vec![field("count", DataType::Int64), field("sum", argument.clone()), field("carry", DataType::Int32)]
 }
 
-/// Evaluates the expression with `$t` as the Arrow type of the numbers.
-macro_rules! with_type {
-    ($data_type:expr, $t:ident => $made:expr) => {
-        match $data_type {
-            DataType::Int64 => {
+/// Evaluates the expression with `$t` as the Arrow type of the numbers and `$a` as that of their average.
+macro_rules! with_types {
+    ($from:expr, $to:expr, $t:ident, $a:ident => $made:expr) => {
+        match ($from, $to) {
+            (DataType::Int64, _) => {
                 type $t = Int64Type;
+                type $a = Float64Type;
                 $made
             }
-            DataType::Decimal128(..) => {
+            (DataType::UInt64, _) => {
+                type $t = UInt64Type;
+                type $a = Float64Type;
+                $made
+            }
+            (DataType::Decimal128(..), _) => {
                 type $t = Decimal128Type;
+                type $a = Decimal128Type;
                 $made
             }
-            DataType::Decimal256(..) => {
+            (DataType::Decimal256(..), DataType::Float64) => {
                 type $t = Decimal256Type;
+                type $a = Float64Type;
                 $made
             }
-            other => return internal_err!("AVG of {other} is not exact"),
+            (DataType::Decimal256(..), _) => {
+                type $t = Decimal256Type;
+                type $a = Decimal256Type;
+                $made
+            }
+            (other, _) => return internal_err!("AVG of {other} is not exact"),
         }
     };
 }
@@ -115,7 +136,9 @@ macro_rules! with_type {
 /// `Internal` if averages of the type are not exact, see [`is_exact`].
 pub(super) fn one(argument: &DataType, result: &DataType) -> Result<Box<dyn Accumulator>> {
     let types = Types { from: argument.clone(), to: result.clone() };
-    Ok(with_type!(argument, T => Box::new(One::<T> { total: Total::default(), types })))
+    Ok(with_types!(argument, result, T, A => {
+        Box::new(One::<T, A> { total: Total::default(), types, average: PhantomData })
+    }))
 }
 
 /// Returns an accumulator for averages of groups.
@@ -124,7 +147,9 @@ pub(super) fn one(argument: &DataType, result: &DataType) -> Result<Box<dyn Accu
 /// `Internal` if averages of the type are not exact, see [`is_exact`].
 pub(super) fn groups(argument: &DataType, result: &DataType) -> Result<Box<dyn GroupsAccumulator>> {
     let types = Types { from: argument.clone(), to: result.clone() };
-    Ok(with_type!(argument, T => Box::new(Many::<T> { sums: Vec::new(), carries: Carries::default(), types })))
+    Ok(with_types!(argument, result, T, A => {
+        Box::new(Many::<T, A> { sums: Vec::new(), carries: Carries::default(), types, average: PhantomData })
+    }))
 }
 
 #[derive(Debug)]
@@ -150,11 +175,11 @@ struct Sum<N> {
     count: i64,
 }
 
-fn average<T: Averaged>(
+fn average<T: Averaged<A>, A: ArrowPrimitiveType>(
     sum: Sum<T::Native>,
     carry: i64,
     types: &Types,
-) -> Result<Option<<T::Average as ArrowPrimitiveType>::Native>> {
+) -> Result<Option<A::Native>> {
     if sum.count == 0 {
         return Ok(None);
     }
@@ -165,12 +190,13 @@ fn average<T: Averaged>(
 }
 
 #[derive(Debug)]
-struct One<T: Averaged> {
+struct One<T: Averaged<A>, A: ArrowPrimitiveType> {
     total: Total<T>,
     types: Types,
+    average: PhantomData<fn() -> A>,
 }
 
-impl<T: Averaged> Accumulator for One<T> {
+impl<T: Averaged<A>, A: ArrowPrimitiveType + Debug> Accumulator for One<T, A> {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         self.total.add(&values[0]);
         Ok(())
@@ -206,8 +232,8 @@ impl<T: Averaged> Accumulator for One<T> {
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
         let Total { sum, carry, count } = self.total;
-        let found = average::<T>(Sum { sum, count }, carry, &self.types)?;
-        ScalarValue::new_primitive::<T::Average>(found, &self.types.to)
+        let found = average::<T, A>(Sum { sum, count }, carry, &self.types)?;
+        ScalarValue::new_primitive::<A>(found, &self.types.to)
     }
 
     fn size(&self) -> usize {
@@ -216,13 +242,14 @@ impl<T: Averaged> Accumulator for One<T> {
 }
 
 #[derive(Debug)]
-struct Many<T: Averaged> {
+struct Many<T: Averaged<A>, A: ArrowPrimitiveType> {
     sums: Vec<Sum<T::Native>>,
     carries: Carries,
     types: Types,
+    average: PhantomData<fn() -> A>,
 }
 
-impl<T: Averaged> Many<T> {
+impl<T: Averaged<A>, A: ArrowPrimitiveType> Many<T, A> {
     /// Adds values, each of which counts `count` times. It is 0 for partial sums, which bring their own counts.
     fn add(
         &mut self,
@@ -242,7 +269,7 @@ impl<T: Averaged> Many<T> {
     }
 }
 
-impl<T: Averaged> GroupsAccumulator for Many<T> {
+impl<T: Averaged<A>, A: ArrowPrimitiveType + Debug> GroupsAccumulator for Many<T, A> {
     fn update_batch(
         &mut self,
         values: &[ArrayRef],
@@ -266,8 +293,8 @@ impl<T: Averaged> GroupsAccumulator for Many<T> {
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
         let (sums, carries) = (emit_to.take_needed(&mut self.sums), self.carries.take(emit_to));
         let averages =
-            sums.into_iter().enumerate().map(|(group, sum)| average::<T>(sum, carries.of(group), &self.types));
-        let averages = averages.collect::<Result<PrimitiveArray<T::Average>>>()?;
+            sums.into_iter().enumerate().map(|(group, sum)| average::<T, A>(sum, carries.of(group), &self.types));
+        let averages = averages.collect::<Result<PrimitiveArray<A>>>()?;
         Ok(Arc::new(averages.with_data_type(self.types.to.clone())))
     }
 
@@ -328,6 +355,30 @@ mod tests {
         let averages = many.evaluate(EmitTo::All).unwrap();
         let averages: Vec<_> = averages.as_primitive::<Float64Type>().iter().collect();
         assert_eq!(averages, [Some(4.0), Some(i64::MAX as f64), None]);
+    }
+
+    #[test]
+    fn wide_integers_are_added_up_as_such() {
+        let largest = i128::MAX;
+        let values = vec![i256::from_i128(largest), i256::from(1_i64), i256::from(2_i64), i256::from_i128(-largest)];
+        let large = DataType::Decimal256(39, 0);
+        let values: ArrayRef = Arc::new(PrimitiveArray::<Decimal256Type>::from(values).with_data_type(large.clone()));
+        let mut moving = one(&large, &DataType::Float64).unwrap();
+        moving.update_batch(&[values.clone()]).unwrap();
+        assert_eq!(moving.evaluate().unwrap(), ScalarValue::Float64(Some(0.75)));
+        moving.retract_batch(&[values.slice(0, 1)]).unwrap();
+        moving.retract_batch(&[values.slice(3, 1)]).unwrap();
+        assert_eq!(moving.evaluate().unwrap(), ScalarValue::Float64(Some(1.5)));
+        let mut many = groups(&large, &DataType::Float64).unwrap();
+        many.update_batch(&[values], &[0, 1, 0, 0], None, 2).unwrap();
+        let averages = many.evaluate(EmitTo::All).unwrap();
+        let averages: Vec<_> = averages.as_primitive::<Float64Type>().iter().collect();
+        assert_eq!(averages, [Some(2.0 / 3.0), Some(1.0)]);
+        let values: ArrayRef = Arc::new(PrimitiveArray::<UInt64Type>::from(vec![u64::MAX, u64::MAX, 3]));
+        let mut moving = one(&DataType::UInt64, &DataType::Float64).unwrap();
+        moving.update_batch(&[values.clone()]).unwrap();
+        moving.retract_batch(&[values.slice(0, 2)]).unwrap();
+        assert_eq!(moving.evaluate().unwrap(), ScalarValue::Float64(Some(3.0)));
     }
 
     #[test]

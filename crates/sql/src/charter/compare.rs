@@ -14,6 +14,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, Operator, lit, not};
 use dipper_base::address::{self, is_address};
 use dipper_base::clock;
 
+use super::datetime;
 use super::terms::{binary, cast_to, int_literal};
 use super::text;
 use crate::class::{Class, DATETIME, TIME, wide_decimal};
@@ -176,9 +177,9 @@ pub(super) fn sides(
             (cast_to(left, DataType::Float64, schema), cast_to(right, DataType::Float64, schema))
         }
         // 20240101 is a date. A fraction is none: then the date is the number.
-        (Class::Date | Class::DateTime, Class::Float | Class::Decimal(..))
-        | (Class::Float | Class::Decimal(..), Class::Date | Class::DateTime) => {
-            (cast_to(left, DataType::Float64, schema), cast_to(right, DataType::Float64, schema))
+        (Class::Date | Class::DateTime, Class::Float | Class::Decimal(..)) => point_number(left, l, right, r, schema),
+        (Class::Float | Class::Decimal(..), Class::Date | Class::DateTime) => {
+            swap(point_number(right, r, left, l, schema))
         }
         (Class::Date | Class::DateTime, c) if c.is_number() => (left, cast_to(right, date_type(l), schema)),
         (c, Class::Date | Class::DateTime) if c.is_number() => (cast_to(left, date_type(r), schema), right),
@@ -325,6 +326,31 @@ fn text_date(text: Expr, point: Expr, class: Class, schema: &DFSchema) -> (Expr,
     let point = if class == Class::Date { cast_to(point, DATETIME, schema) } else { point };
     (cast_to(text, DATETIME, schema), point)
 }
+
+/// Coerces a date or datetime and a double or decimal, which compare as numbers: 2024-01-01 10:15:30.5 is
+/// 20240101101530.5. A decimal is compared with all digits of both, as far as decimals have room for them.
+fn point_number(point: Expr, class: Class, number: Expr, of: Class, schema: &DFSchema) -> (Expr, Expr) {
+    let t = match of {
+        Class::Decimal(p, s, _) => {
+            let places = s.max(MICRO_PLACES);
+            let digits = (i16::from(p) - i16::from(s)).max(14) + i16::from(places);
+            match u8::try_from(digits) {
+                Ok(digits) if digits <= DECIMAL128_MAX_PRECISION => DataType::Decimal128(digits, places),
+                Ok(digits) if digits <= DECIMAL256_MAX_PRECISION => DataType::Decimal256(digits, places),
+                _ => DataType::Float64,
+            }
+        }
+        _ => DataType::Float64,
+    };
+    let point = match class {
+        Class::Date => point,
+        _ => datetime::number(cast_to(point, DATETIME, schema)),
+    };
+    (cast_to(point, t.clone(), schema), cast_to(number, t, schema))
+}
+
+/// Digits of a DATETIME after the second.
+const MICRO_PLACES: i8 = 6;
 
 /// Coerces text and a TIME.
 fn text_time(text: Expr, time: Expr, schema: &DFSchema) -> (Expr, Expr) {

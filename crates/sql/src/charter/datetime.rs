@@ -1,20 +1,21 @@
 //! `DATETIME(p)` and `TIME(p)`: rounding to p digits.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, StructArray};
 use arrow::datatypes::{
-    DataType, Date32Type, Field, FieldRef, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
+    DataType, Date32Type, Decimal128Type, Field, FieldRef, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
 };
 use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::logical_expr::{
-    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, TypeSignature, Volatility,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
+    Volatility,
 };
 use dipper_base::calendar::{self, LAST_MICROSECOND};
 use dipper_base::clock;
 use dipper_base::types::SqlType;
 
-use super::nested;
+use super::{nested, text};
 use crate::class::DATETIME;
 use crate::functions::datetime::DAY_MICROS;
 use crate::metadata::TYPE_KEY;
@@ -155,6 +156,57 @@ impl ScalarUDFImpl for RoundDatetime {
             ColumnarValue::Scalar(ScalarValue::try_from_array(&rounded, 0)?)
         } else {
             ColumnarValue::Array(rounded)
+        })
+    }
+}
+
+/// The function's name.
+const NUMBER_NAME: &str = "dipper_datetime_number";
+
+/// The type of a DATETIME as a number.
+const NUMBER: DataType = DataType::Decimal128(20, 6);
+
+/// Returns the call that makes a number of a DATETIME: 2024-01-01 10:15:30.5 is 20240101101530.500000. A cast drops the
+/// fraction.
+pub(super) fn number(point: Expr) -> Expr {
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+        let signature = Signature::new(TypeSignature::Exact(vec![DATETIME]), Volatility::Immutable);
+        Arc::new(ScalarUDF::new_from_impl(NumberOf { signature }))
+    });
+    FUNCTION.call(vec![point])
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct NumberOf {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for NumberOf {
+    fn name(&self) -> &str {
+        NUMBER_NAME
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(NUMBER)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [value] = args.args.as_slice() else {
+            return Err(DataFusionError::Internal(format!("{NUMBER_NAME} takes one argument")));
+        };
+        let is_scalar = matches!(value, ColumnarValue::Scalar(_));
+        let points = value.to_array(if is_scalar { 1 } else { args.number_rows })?;
+        let numbers = points.as_primitive::<TimestampMicrosecondType>().unary::<_, Decimal128Type>(|micros| {
+            i128::from(text::datetime_number(micros)) * 1_000_000 + i128::from(micros.rem_euclid(1_000_000))
+        });
+        let numbers: ArrayRef = Arc::new(numbers.with_data_type(NUMBER));
+        Ok(match is_scalar {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&numbers, 0)?),
+            false => ColumnarValue::Array(numbers),
         })
     }
 }

@@ -247,6 +247,7 @@ fn cast(from: &Expr, to: &DataType, schema: &DFSchema) -> Option<String> {
     match from.get_type(schema).ok()? {
         DataType::Date32 | DataType::Date64 => Some(SECONDS.into()),
         t if holds_digits(&t) || holds_text(&t) && holds_text(to) => declared(from, schema),
+        _ if matches!(to, DataType::Timestamp(..)) => Some(datetime_of(moment_digits(from, schema))),
         t => Some(of_dates(&t, to)?.to_string()),
     }
 }
@@ -308,8 +309,10 @@ fn moved(point: &Expr, has_fraction: bool, schema: &DFSchema) -> Option<String> 
         return Some(point_of(&t, 6));
     }
     match t {
-        DataType::Date32 | DataType::Date64 => Some(SECONDS.into()),
-        _ => declared(point, schema),
+        t if holds_digits(&t) => declared(point, schema),
+        // What a text that is moved shows is that of its row, as in MySQL, where the result is a text.
+        t if holds_text(&t) && !matches!(point, Expr::Literal(..)) => None,
+        _ => Some(datetime_of(moment_digits(point, schema))),
     }
 }
 
@@ -533,7 +536,51 @@ fn fraction(value: &Expr, schema: &DFSchema) -> Option<u8> {
     }
 }
 
+/// The most digits that a DATETIME can have.
+const MOST_DIGITS: u8 = 6;
+
+/// Returns the digits of the DATETIME that a function reads from a value: those of a constant or of the value's type,
+/// and all that there can be where the rows of a column of texts or doubles differ.
+fn moment_digits(value: &Expr, schema: &DFSchema) -> u8 {
+    let written = |text: &str| match text.split_once('.') {
+        Some((_, rest)) => rest.bytes().take_while(u8::is_ascii_digit).count().min(MOST_DIGITS.into()) as u8,
+        None => 0,
+    };
+    match value {
+        Expr::Literal(text, _) if text.data_type().is_string() => text.try_as_str().flatten().map_or(0, written),
+        _ => match value.get_type(schema) {
+            Ok(DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale)) => scale.clamp(0, 6) as u8,
+            _ => fraction(value, schema).unwrap_or(MOST_DIGITS),
+        },
+    }
+}
+
+/// Returns the digits of a DATETIME that is read by a format.
+fn format_digits(format: &Expr, has_fraction: fn(&str) -> bool) -> u8 {
+    match format {
+        Expr::Literal(format, _) if !format.try_as_str().flatten().is_some_and(has_fraction) => 0,
+        _ => MOST_DIGITS,
+    }
+}
+
+/// Derives the type of the result of a function. A DATETIME has one: its digits are those of the type, and not those that
+/// each row needs. Only a text that is moved by an interval stays open, see [`moved`].
 fn of_function(function: &ScalarFunction, result: &DataType, schema: &DFSchema) -> Option<String> {
+    let name = function.func.name();
+    let known = of_known_function(function, result, schema);
+    let moves = matches!(name, "date_add" | "date_sub" | "timestampadd") || datetime::unit_of_named_add(name).is_some();
+    let stays = moves || name == CAST_NAME || name == TYPED_NAME || !matches!(result, DataType::Timestamp(..));
+    if known.is_some() || stays {
+        return known;
+    }
+    let digits = match datetime::is_of_points(name) {
+        true => function.args.iter().map(|arg| moment_digits(arg, schema)).max().unwrap_or(MOST_DIGITS),
+        false => MOST_DIGITS,
+    };
+    Some(datetime_of(digits))
+}
+
+fn of_known_function(function: &ScalarFunction, result: &DataType, schema: &DFSchema) -> Option<String> {
     let args = function.args.as_slice();
     let name = function.func.name();
     let first = args.first();
@@ -573,11 +620,14 @@ fn of_function(function: &ScalarFunction, result: &DataType, schema: &DFSchema) 
             moved(point, unit_has_fraction(amount, &ScalarValue::from(unit), schema), schema)
         }
         ("date_add" | "date_sub", [point, _]) => moved(point, false, schema),
-        ("timestamp", [point, time]) => Some(datetime_of(fraction(point, schema)?.max(fraction(time, schema)?))),
-        ("convert_tz" | "timestamp", [point, ..]) => match point.get_type(schema).ok()? {
-            DataType::Date32 => Some(SECONDS.into()),
-            _ => declared(point, schema),
-        },
+        ("convert_tz", [point, ..]) => Some(datetime_of(moment_digits(point, schema))),
+        ("from_millisecond", _) => Some(datetime_of(3)),
+        ("from_microsecond", _) => Some(datetime_of(6)),
+        ("str_to_date" | "str_to_datetime", [_, format]) => {
+            Some(datetime_of(format_digits(format, |format| format.contains("%f"))))
+        }
+        ("to_tera_timestamp", _) => Some(SECONDS.into()),
+        ("str_to_jodatime", [_, format]) => Some(datetime_of(format_digits(format, |format| format.contains('S')))),
         ("coalesce" | "ifnull" | "greatest" | "least" | "nullif", _) => widest(args.iter(), schema),
         ("if", [_, values @ ..]) => widest(values.iter(), schema),
         ("element_at" | "array_element" | "array_max" | "array_min" | "array_first" | "array_last", _) => {
@@ -644,7 +694,9 @@ fn of_function(function: &ScalarFunction, result: &DataType, schema: &DFSchema) 
             Ok([SqlType::Array(keys), SqlType::Array(values)]) => Some(SqlType::Map(keys, values).to_string()),
             _ => None,
         },
-        ("array_generate", [point, _, _, _]) => Some(format!("array<{}>", declared(point, schema)?)),
+        ("array_generate" | "array_range", [point, _, amount, Expr::Literal(unit, _)]) => {
+            Some(format!("array<{}>", moved(point, unit_has_fraction(amount, unit, schema), schema)?))
+        }
         ("array_repeat", [value, _]) | ("array_with_constant", [_, value]) => {
             Some(format!("array<{}>", declared(value, schema)?))
         }

@@ -172,7 +172,8 @@ fn is_aggregate(expr: &Expr) -> bool {
     called(expr).is_some_and(|(function, name)| function.over.is_none() && functions::is_aggregate(&name))
 }
 
-fn is_unsteady(expr: &Expr) -> bool {
+/// Whether an expression is a window function, or may have another value when it is computed again.
+pub(super) fn is_unsteady(expr: &Expr) -> bool {
     called(expr).is_some_and(|(function, name)| function.over.is_some() || functions::is_volatile(&name))
 }
 

@@ -25,6 +25,27 @@ impl Default for MakeInterval {
 
 const SECOND: i128 = 1_000_000_000;
 
+/// Returns an interval as clients are shown it: `1 year 2 mons 3 days 04:05:06.500000`, the parts that are not zero, each
+/// with its sign; `00:00:00` if all are.
+pub(super) fn shown(interval: IntervalMonthDayNano) -> String {
+    let IntervalMonthDayNano { months, days, nanoseconds } = interval;
+    let part = |value: i32, one: &str, many: &str| {
+        (value != 0).then(|| format!("{value} {}", if value.abs() == 1 { one } else { many }))
+    };
+    let mut parts: Vec<String> =
+        [part(months / 12, "year", "years"), part(months % 12, "mon", "mons"), part(days, "day", "days")]
+            .into_iter()
+            .flatten()
+            .collect();
+    if nanoseconds != 0 || parts.is_empty() {
+        let sign = if nanoseconds < 0 { "-" } else { "" };
+        let (seconds, rest) = (nanoseconds.unsigned_abs() / 1_000_000_000, nanoseconds.unsigned_abs() % 1_000_000_000);
+        let fraction = if rest == 0 { String::new() } else { format!(".{:06}", rest / 1000) };
+        parts.push(format!("{sign}{:02}:{:02}:{:02}{fraction}", seconds / 3600, seconds / 60 % 60, seconds % 60));
+    }
+    parts.join(" ")
+}
+
 /// Returns the months, days and nanoseconds of one simple unit.
 fn unit(name: &str) -> Option<(i32, i32, i128)> {
     Some(match name {
@@ -129,6 +150,20 @@ impl ScalarUDFImpl for MakeInterval {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Clients are shown the same, see `interval` of the crate dipper-mysql.
+    #[test]
+    fn an_interval_shows_its_parts() {
+        for ((months, days, nanoseconds), expected) in [
+            ((14, 3, 4 * 3_600_000_000_000), "1 year 2 mons 3 days 04:00:00"),
+            ((14, -1, 1_500_000_000), "1 year 2 mons -1 day 00:00:01.500000"),
+            ((0, 0, 0), "00:00:00"),
+            ((0, 5, 0), "5 days"),
+            ((-1, 0, -61_000_000_000), "-1 mon -00:01:01"),
+        ] {
+            assert_eq!(shown(IntervalMonthDayNano::new(months, days, nanoseconds)), expected);
+        }
+    }
 
     #[test]
     fn units() {

@@ -275,6 +275,7 @@ pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepare
     joins::explicit(&mut ast, query.ansi_quotes, context)?;
     outer_fields::access(&mut ast, query.ansi_quotes, context)?;
     wide_marks::mark(&mut ast, query.ansi_quotes, context)?;
+    order_aliases::put_in(&mut ast, query.ansi_quotes, context)?;
     order_aliases::rename(&mut ast);
     names::refuse_duplicates(&ast)?;
     constants::fill_in(&mut ast, context.variables, context.parameters)?;

@@ -4,6 +4,9 @@
 //! DataFusion either adds the column to the select list to sort by it, where it collides with the item `a`, or takes
 //! the item for it. So the item is renamed. A subquery whose item is renamed becomes one level deeper, and the outer
 //! level restores the name.
+//!
+//! `SELECT k AS a FROM t GROUP BY k ORDER BY sum(a)` means the item where no table has a column `a`. DataFusion looks
+//! there among the columns only, so the item's expression takes the place of the name.
 
 use dipper_dialect::error::SqlError;
 use dipper_dialect::tree::{self, function_name};
@@ -11,10 +14,122 @@ use dipper_dialect::walk::{self, Change, Look};
 use sqlparser::ast::{Expr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, TableWithJoins, Value};
 
 use super::grouping_keys::key_name;
+use super::having;
 use super::names::{MARK, own_name, visible};
 use super::nesting::is_subquery;
+use super::rewrite::nested;
+use super::scope::{self, Environment};
+use super::session::Context;
 use super::tables;
 use crate::functions;
+
+/// Puts the items of the select list in the place of their names inside aggregates and window functions of ORDER BY, where
+/// no table of FROM has a column of the name.
+///
+/// # Errors
+/// The errors of finding out the columns of tables.
+pub(super) fn put_in(query: &mut Query, ansi_quotes: bool, context: &Context<'_>) -> Result<(), SqlError> {
+    struct Items<'a>(Environment<'a>);
+    impl Change for Items<'_> {
+        fn query(&mut self, query: &mut Query) -> Result<(), SqlError> {
+            self.0.enter(query)?;
+            let (SetExpr::Select(select), Some(order)) = (query.body.as_ref(), &mut query.order_by) else {
+                return Ok(());
+            };
+            let OrderByKind::Expressions(order) = &mut order.kind else { return Ok(()) };
+            let steady = |expr: &Expr| !walk::any(expr, having::is_unsteady);
+            let items = select.projection.iter().filter_map(|item| match item {
+                SelectItem::ExprWithAlias { expr, alias } if steady(expr) => {
+                    Some((visible(&alias.value).to_string(), expr.clone()))
+                }
+                _ => None,
+            });
+            let mut named = Filling { items: items.collect(), open: Vec::new(), found: Vec::new(), fill: false };
+            order.iter_mut().for_each(|o| named.walk(&mut o.expr));
+            if named.found.is_empty() {
+                return Ok(());
+            }
+            let Some(columns) = self.0.from(&select.from)? else { return Ok(()) };
+            let Filling { items, found, .. } = named;
+            let is_meant = |name: &str| {
+                found.iter().any(|found| scope::same(found, name))
+                    && !columns.iter().any(|column| scope::same(&column.name, name))
+            };
+            let items = items.into_iter().filter(|(name, _)| is_meant(name)).collect();
+            let mut filling = Filling { items, open: Vec::new(), found: Vec::new(), fill: true };
+            order.iter_mut().for_each(|o| filling.walk(&mut o.expr));
+            Ok(())
+        }
+
+        fn after_query(&mut self, _: &mut Query) -> Result<(), SqlError> {
+            self.0.leave();
+            Ok(())
+        }
+    }
+    struct Calls(bool);
+    impl Look for Calls {
+        fn query(&mut self, query: &Query) -> Result<(), SqlError> {
+            if let Some(OrderByKind::Expressions(order)) = query.order_by.as_ref().map(|order| &order.kind) {
+                self.0 |= order.iter().any(|o| walk::any(&o.expr, is_over_rows));
+            }
+            Ok(())
+        }
+    }
+    let mut calls = Calls(false);
+    // Looking cannot fail.
+    let _ = walk::look(query, &mut calls);
+    match calls.0 {
+        true => walk::change(query, &mut Items(Environment::of(query, ansi_quotes, context))),
+        false => Ok(()),
+    }
+}
+
+/// Whether an expression is a call of an aggregate or a window function.
+fn is_over_rows(expr: &Expr) -> bool {
+    is_aggregate(expr) || matches!(expr, Expr::Function(function) if function.over.is_some())
+}
+
+/// The walk over the names of items inside aggregates and window functions, outside of subqueries.
+struct Filling {
+    items: Vec<(String, Expr)>,
+    /// For each open call and subquery, whether it is a call.
+    open: Vec<bool>,
+    found: Vec<String>,
+    /// Whether the items take the place of their names.
+    fill: bool,
+}
+
+impl Filling {
+    fn walk(&mut self, expr: &mut Expr) {
+        // Filling in cannot fail.
+        let _ = walk::change_expr(expr, self);
+    }
+}
+
+impl Change for Filling {
+    fn expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
+        if is_over_rows(expr) || is_subquery(expr) {
+            self.open.push(is_over_rows(expr));
+        }
+        Ok(())
+    }
+
+    fn after_expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
+        if is_over_rows(expr) || is_subquery(expr) {
+            self.open.pop();
+        } else if let Expr::Identifier(name) = expr
+            && !self.open.is_empty()
+            && self.open.iter().all(|is_call| *is_call)
+            && let Some((_, item)) = self.items.iter().find(|(alias, _)| scope::same(alias, &name.value))
+        {
+            self.found.push(name.value.clone());
+            if self.fill {
+                *expr = nested(item.clone());
+            }
+        }
+        Ok(())
+    }
+}
 
 /// Renames these items in the outermost query, whose headers are already known, and in all others.
 pub(super) fn rename(query: &mut Query) {
