@@ -388,7 +388,7 @@ fn template(runtime: Arc<RuntimeEnv>, locks: &Arc<UserLocks>) -> Result<SessionS
         .with_runtime_env(runtime)
         .with_query_planner(Arc::new(dipper_exec::planner::Planner))
         .with_optimizer_rules(dipper_exec::coop::while_wanted(dipper_exec::rules::logical::rules()))
-        .with_physical_optimizer_rules(dipper_exec::rules::pushdown::rules())
+        .with_physical_optimizer_rules(dipper_exec::coop::physical_while_wanted(dipper_exec::rules::pushdown::rules()))
         .with_physical_optimizer_rule(Arc::new(dipper_exec::coop::GiveWay))
         .with_physical_optimizer_rule(Arc::new(dipper_exec::rules::windows::ChargeWindows));
     let mut builder = dipper_sql::charter::install(builder);

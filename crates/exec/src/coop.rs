@@ -27,6 +27,7 @@ use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{AnalyzerRule, OptimizerConfig, OptimizerRule};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizerContext;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::joins::utils::JoinFilter;
@@ -207,6 +208,41 @@ impl AnalyzerRule for AnalyzedWhileWanted {
     fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
         still_wanted()?;
         beside_others(|| self.0.analyze(plan, config))
+    }
+}
+
+/// Wraps physical rules so that none starts once nobody waits for the statement. A rule visits the whole plan in one
+/// call, so there is no later check.
+pub fn physical_while_wanted(rules: Vec<PhysicalRule>) -> Vec<PhysicalRule> {
+    rules.into_iter().map(|rule| Arc::new(PhysicalWhileWanted(rule)) as PhysicalRule).collect()
+}
+
+type PhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
+
+#[derive(Debug)]
+struct PhysicalWhileWanted(PhysicalRule);
+
+impl PhysicalOptimizerRule for PhysicalWhileWanted {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        still_wanted()?;
+        beside_others(|| self.0.optimize(plan, config))
+    }
+
+    fn optimize_with_context(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        context: &dyn PhysicalOptimizerContext,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        still_wanted()?;
+        beside_others(|| self.0.optimize_with_context(plan, context))
+    }
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn schema_check(&self) -> bool {
+        self.0.schema_check()
     }
 }
 
