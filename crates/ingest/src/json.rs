@@ -21,7 +21,7 @@ use crate::answer::RejectedRow;
 use crate::errors::Kept;
 use crate::request::{JsonLayout, StreamLoadRequest, UpdateMode};
 use crate::shaper::Reading;
-use crate::source::{Origin, Piece, ROW_BYTES_MAX, ROW_BYTES_SHOWN, check_qualified};
+use crate::source::{Origin, Piece, ROW_BYTES_MAX, ROW_BYTES_SHOWN, check_qualified, packed};
 
 /// Approximate bytes of a piece of lines.
 const PIECE_BYTES: usize = 1 << 20;
@@ -264,7 +264,15 @@ impl JsonRows {
         let text = &bytes[..end];
         let value = match whole(text, start) {
             Ok(value) => value,
-            Err(bad) => return self.reject(line, &bytes[start..end], parse_failed(&bad, start)),
+            Err(bad) => {
+                let is_first = self.layout.read_json_by_line
+                    && bytes[..start].iter().all(u8::is_ascii_whitespace)
+                    && line == 1 + count(&bytes[..start], &self.line_end);
+                let way =
+                    if is_first { other_form(&text[start..], bad.at >= text.trim_ascii_end().len()) } else { None };
+                let reason = parse_failed(&bad, start) + &way.unwrap_or_default();
+                return self.reject(line, &bytes[start..end], reason);
+            }
         };
         // A root that begins with a member is looked up in each item of an array.
         let in_items = value.kind == Kind::Array
@@ -548,6 +556,25 @@ pub fn first_names(text: &[u8], layout: &JsonLayout) -> Result<Option<Vec<String
     Ok(Some(names).filter(|names| !names.is_empty()))
 }
 
+/// Returns what else a body can be whose first line is no JSON, and how to load it. `goes_on`: the value of the line has
+/// no end in it.
+fn other_form(line: &[u8], goes_on: bool) -> Option<String> {
+    if let Some(way) = packed(&String::from_utf8_lossy(&line[..line.len().min(16)])) {
+        return Some(format!("; {way}"));
+    }
+    let (kind, header) = match line.trim_ascii_start().first()? {
+        b'[' => ("array", " and 'strip_outer_array: true'"),
+        b'{' => ("object", ""),
+        _ => return None,
+    };
+    goes_on.then(|| {
+        format!(
+            "; if the body is one JSON {kind} over several lines, load it with 'read_json_by_line: false'{header}: what is \
+             read is an object a line"
+        )
+    })
+}
+
 fn parse_failed(bad: &Bad, start: usize) -> String {
     format!("Parse json data failed: at byte {}: {}", bad.at.saturating_sub(start), bad.what)
 }
@@ -649,6 +676,16 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
 
     use super::*;
+
+    #[test]
+    fn a_first_line_that_goes_on_is_one_of_a_document() {
+        let way = |line: &[u8], goes_on| other_form(line, goes_on).unwrap_or_default();
+        assert!(way(b"{", true).contains("'read_json_by_line: false': what"));
+        assert!(way(b"[{\"a\": 1},", true).contains("'read_json_by_line: false' and 'strip_outer_array: true'"));
+        assert!(way(b"\xfd7zXZ\0", false).starts_with("; the body is xz"));
+        assert_eq!(way(b"{x}", false), "");
+        assert_eq!(way(b"a,b", true), "");
+    }
 
     #[derive(Debug, Default)]
     struct Taken(AtomicUsize);

@@ -273,9 +273,22 @@ fn hive_dialect(layout: &CsvLayout) -> Result<HiveDialect> {
 /// Converts a row that the scan rejected, with the reason in Doris' words.
 pub fn from_text(rejected: Rejected) -> RejectedRow {
     let Rejected { line, column, fault, reason, text, .. } = rejected;
+    let packed = if line == 1 { packed(&text) } else { None };
     let reason = match (&column, fault) {
+        _ if packed.is_some() => packed.unwrap_or_default().to_string(),
         (_, RecordFault::Fields { found, expected }) => {
-            format!("Column count mismatch: expected {expected}, but found {found}")
+            let way = match found {
+                1 => "'column_separator' is what stands between the fields of a row",
+                found if found > expected => {
+                    "'enclose' is the quote around fields that hold a separator, 'columns' names all fields of a row, and \
+                     'max_filter_ratio' lets such rows be left out"
+                }
+                _ => {
+                    "'columns' names the fields of a row if they are not all columns of the table, and \
+                     'max_filter_ratio' lets such rows be left out"
+                }
+            };
+            format!("Column count mismatch: expected {expected}, but found {found}; {way}")
         }
         (_, RecordFault::InvalidUtf8) => "Invalid file encoding: all CSV files must be UTF-8 encoded".to_string(),
         (Some(column), _) => {
@@ -284,6 +297,24 @@ pub fn from_text(rejected: Rejected) -> RejectedRow {
         _ => reason,
     };
     RejectedRow { line, column, reason, row: text }
+}
+
+/// Returns what to do with a body whose first row begins with the bytes of a compressed file; `None` for other rows. In
+/// the row, bytes that are no UTF-8 have become replacement characters.
+pub(crate) fn packed(row: &str) -> Option<&'static str> {
+    let forms = [
+        (
+            "\u{fffd}7zXZ\0",
+            "the body is xz, not text; unpack it (xz -d), or compress it as gzip, zstd, bzip2 or lz4 instead",
+        ),
+        ("\u{1f}\u{fffd}\u{8}", "the body is gzip, not text; say 'compress_type: gz'"),
+        ("(\u{fffd}/\u{fffd}", "the body is zstd, not text; say 'compress_type: zstd'"),
+        ("BZh91AY&SY", "the body is bzip2, not text; say 'compress_type: bz2'"),
+        ("\u{4}\"M\u{18}", "the body is lz4, not text; say 'compress_type: lz4'"),
+        ("PAR1", "the body is Parquet, not text; say 'format: parquet'"),
+        ("PARE", "the body is Parquet with an encrypted footer, which is not read; write it without encryption"),
+    ];
+    forms.into_iter().find(|(begin, _)| row.starts_with(begin)).map(|(_, way)| way)
 }
 
 /// Generates the numbers of pieces for sources that do not number them.
@@ -299,4 +330,20 @@ impl Numbers {
 /// Returns the decompressed body as a reader.
 pub(crate) fn plain(body: Arc<BodySource>, request: &StreamLoadRequest) -> Box<dyn std::io::Read + Send> {
     dipper_text::decoder(request.compression, body as Arc<dyn Source>)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packed_bodies_are_told_by_their_first_bytes() {
+        let told = |bytes: &[u8]| packed(&String::from_utf8_lossy(bytes)).unwrap_or("text");
+        assert!(told(b"\xfd7zXZ\0\0\x04").starts_with("the body is xz"));
+        assert!(told(b"\x1f\x8b\x08\0").starts_with("the body is gzip"));
+        assert!(told(b"(\xb5/\xfd\0").starts_with("the body is zstd"));
+        assert!(told(b"BZh91AY&SY").starts_with("the body is bzip2"));
+        assert!(told(b"\x04\"M\x18").starts_with("the body is lz4"));
+        assert_eq!(told(b"1,2,3"), "text");
+    }
 }

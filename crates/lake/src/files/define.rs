@@ -14,7 +14,7 @@ use dipper_node::files::listings::Listings;
 use dipper_node::files::partitions::{PartitionDir, directory_name};
 use dipper_node::files::remote::{self, PartitionFiles};
 use dipper_node::files::stores::{StoreProperties, Stores, is_remote, store_properties};
-use dipper_node::files::{self, FileAccess, local_path};
+use dipper_node::files::{self, FileAccess, lakes, local_path};
 use dipper_store::catalog::{Column, ExternalTable, PartitionValues};
 use dipper_text::dialect::{Dialect, HiveDialect};
 use dipper_text::hive::parse_type;
@@ -73,13 +73,15 @@ pub fn fields(columns: &[Column]) -> Result<Vec<FieldRef>> {
 /// Returns where the table's files are. The table must be in the local file system.
 ///
 /// # Errors
-/// `Unsupported` if the location is not local; `Invalid` if a partition column has a nested or binary type; the errors
+/// `Unsupported` if the location is not local, or is a glob with files of a lake format; `Invalid` if a partition column has a nested or binary type; the errors
 /// of [`files::list`] if the location is a file or a glob.
 pub fn file_set(table: &ExternalTable) -> Result<FileSet> {
     let root = local_path(&table.location)?;
     if table.partition_columns.is_empty() {
         if root.is_file() || files::is_glob(&root) {
-            return Ok(FileSet::Listed(files::list(&table.location, &FileAccess::Any)?.into()));
+            let found = files::list(&table.location, &FileAccess::Any)?;
+            lakes::refuse_local(&table.location, &found, &FileAccess::Any)?;
+            return Ok(FileSet::Listed(found.into()));
         }
         return Ok(FileSet::Below(root));
     }

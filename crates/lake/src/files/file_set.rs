@@ -13,7 +13,7 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use dipper_node::error::{EngineError, Result};
 use dipper_node::files::partitions::{self, PartitionDir};
 use dipper_node::files::remote::PartitionFiles;
-use dipper_node::files::{FileAccess, FileEntry, walk};
+use dipper_node::files::{FileAccess, FileEntry, lakes, walk};
 use dipper_sql::charter::casts::FileCast;
 
 /// The location of a table's files.
@@ -56,7 +56,8 @@ impl FileSet {
     }
 
     /// Returns the files that may hold rows for `filters`, each with its partition values. Filters for which
-    /// [`covers`](Self::covers) is false are ignored.
+    /// [`covers`](Self::covers) is false are ignored. Local files of a table of a lake format are refused, as they are
+    /// where they are read by path.
     pub(super) fn files(
         &self,
         access: &FileAccess,
@@ -70,6 +71,7 @@ impl FileSet {
                 if root.exists() {
                     walk(root, access, &mut found)?;
                 }
+                lakes::refuse_local(&root.display().to_string(), &found, access)?;
                 Ok(found.into_iter().map(|f| (f, Arc::from([]))).collect())
             }
             FileSet::Known { columns, partitions } => {
@@ -83,12 +85,17 @@ impl FileSet {
                 }
                 Ok(found)
             }
-            FileSet::Partitioned { .. } => {
-                let mut found = Vec::new();
+            FileSet::Partitioned { root, .. } => {
+                let (mut found, mut of_files) = (Vec::new(), Vec::new());
                 for (dir, values) in self.partitions(access, state, filters)? {
-                    found.extend(dir.files(access)?.into_iter().map(|f| (f, Arc::clone(&values))));
+                    let files = dir.files(access)?;
+                    of_files.extend(std::iter::repeat_n(values, files.len()));
+                    found.extend(files);
                 }
-                Ok(found)
+                let location = root.as_deref().or_else(|| found.first().and_then(|file| file.path.parent()));
+                let location = location.map(|path| path.display().to_string()).unwrap_or_default();
+                lakes::refuse_local(&location, &found, access)?;
+                Ok(found.into_iter().zip(of_files).collect())
             }
         }
     }
@@ -204,4 +211,43 @@ fn unqualified(e: Expr) -> Expr {
     })
     .expect("the closure never fails")
     .data
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::Field;
+    use datafusion::prelude::SessionContext;
+
+    use super::*;
+
+    #[test]
+    fn files_of_lake_tables_are_refused() {
+        let session = SessionContext::new().state();
+        for (inside, name) in
+            [("_delta_log/0.json", "Delta Lake"), (".hoodie/x", "Hudi"), ("metadata/1.metadata.json", "Iceberg")]
+        {
+            let dir = tempfile::tempdir().expect("a directory");
+            let put = |path: &str| {
+                let path = dir.path().join(path);
+                std::fs::create_dir_all(path.parent().expect("a parent")).expect("made");
+                std::fs::write(path, "x").expect("written");
+            };
+            put("p=1/a.csv");
+            let below = FileSet::Below(dir.path().join("p=1"));
+            let column = Arc::new(Field::new("p", DataType::Int32, true));
+            let partitioned = FileSet::Partitioned {
+                root: None,
+                columns: vec![column],
+                registered: [(vec![Some("1".into())], Some(dir.path().join("p=1").display().to_string()))].into(),
+            };
+            for set in [&below, &partitioned] {
+                assert_eq!(set.files(&FileAccess::Any, &session, &[]).expect("listed").len(), 1);
+            }
+            put(inside);
+            for set in [&below, &partitioned, &FileSet::Below(dir.path().into())] {
+                let refused = set.files(&FileAccess::Any, &session, &[]).expect_err("refused").to_string();
+                assert!(refused.contains(name), "{refused}");
+            }
+        }
+    }
 }

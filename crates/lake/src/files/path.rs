@@ -273,7 +273,8 @@ fn guess_format(file: &FileEntry) -> Result<&'static str> {
                 std::io::ErrorKind::NotFound => cannot(&file.path, "read", &e).vanished(),
                 _ => cannot(&file.path, "read", &e),
             })?;
-            if magic[..n] == *b"PAR1" { "parquet" } else { "csv" }
+            // The second is that of a file whose footer is encrypted, which the reader refuses by name.
+            if matches!(&magic[..n], b"PAR1" | b"PARE") { "parquet" } else { "csv" }
         }
     })
 }
