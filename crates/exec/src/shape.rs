@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatchOptions, new_null_array};
-use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
 use dipper_base::address::{self, is_address};
@@ -13,7 +13,7 @@ use dipper_base::quantile::{COMPRESSION, Quantiles};
 use dipper_base::sketch;
 use dipper_base::types::SqlType;
 use dipper_node::error::{EngineError, Result};
-use dipper_sql::charter::datetime;
+use dipper_sql::charter::{TYPE_KEY, datetime};
 use dipper_sql::functions::LostValues;
 use dipper_sql::functions::datetime::Zone;
 use dipper_store::segment::no_elements;
@@ -156,6 +156,7 @@ impl Shape {
         let arrays = (self.sources.iter().zip(&self.targets).zip(&self.definition.columns))
             .map(|((source, field), column)| match source {
                 Source::Query(at) => {
+                    refuse_set(batch.schema_ref().field(*at), field)?;
                     let array = cast(batch.column(*at), field, (!self.strict).then_some(&*self.lost), Some(self.zone))?;
                     match column.data_type {
                         SqlType::DateTime(digits) | SqlType::Time(digits) => self.rounded(&array, digits, &column.name),
@@ -294,4 +295,20 @@ pub fn stamped(column: &TableColumn) -> Option<TableColumn> {
 /// The errors of [`default_value`].
 pub fn changed_at(column: &TableColumn, now: &Now) -> Result<Option<ScalarValue>> {
     stamped(column).map_or(Ok(None), |column| default_value(&column, now))
+}
+
+/// Refuses a BITMAP, HLL or QUANTILE_STATE for a BOOLEAN column, which takes other bytes as the bits of a number.
+///
+/// # Errors
+/// `Invalid` if the value is one of these.
+fn refuse_set(from: &Field, to: &Field) -> Result<()> {
+    let declared = from.metadata().get(TYPE_KEY).map(String::as_str);
+    match *to.data_type() == DataType::Boolean && matches!(declared, Some("bitmap" | "hll" | "quantile_state")) {
+        true => Err(EngineError::invalid(format!(
+            "column {}: a value of type {} cannot be stored as BOOLEAN",
+            to.name(),
+            declared.unwrap_or_default().to_uppercase()
+        ))),
+        false => Ok(()),
+    }
 }

@@ -22,7 +22,6 @@ use dipper_dialect::statement::{QueryText, is_default};
 use sqlparser::ast;
 
 use crate::charter::apart::{mark, packed};
-use crate::charter::rewrite::bits_of_text;
 use crate::charter::session::VarValue;
 use crate::charter::text;
 
@@ -112,7 +111,6 @@ fn precision(digits: i128, scale: i8) -> u8 {
 /// Reads a literal of bytes for a BOOLEAN, which is true if the number of the bytes is not zero, as when it is stored.
 fn bit<'a>(expr: &ast::Expr, params: &[VarValue]) -> Option<Cell<'a>> {
     match expr {
-        ast::Expr::Prefixed { prefix, value } => bit(&bits_of_text(&prefix.value, value)?, params),
         ast::Expr::Value(value) => match &value.value {
             ast::Value::HexStringLiteral(digits) => Some(Cell::Boolean(digits.bytes().any(|digit| digit != b'0'))),
             ast::Value::Placeholder(name) => {

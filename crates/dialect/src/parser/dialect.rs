@@ -296,14 +296,24 @@ impl Dialect for DipperDialect {
                 parser.advance_token();
                 Some(parse_braces(parser))
             }
-            // A character set introducer has no effect: text is UTF-8 here.
+            // A character set introducer has no effect: text is UTF-8 here. Dumps write the values of BIT(1) as `_binary`
+            // before one of the characters with the codes 0 and 1.
             Token::Word(Word { value, quote_style: None, .. })
                 if value.starts_with('_')
                     && matches!(next, Token::SingleQuotedString(_) | Token::DoubleQuotedString(_))
                     && is_charset(&value[1..]) =>
             {
+                let digits = match next {
+                    Token::SingleQuotedString(text) if text == "\0" => Some("00"),
+                    Token::SingleQuotedString(text) if text == "\u{1}" => Some("01"),
+                    _ => None,
+                };
+                let bits = digits.filter(|_| value.eq_ignore_ascii_case("_binary"));
                 parser.advance_token();
-                Some(parser.parse_prefix())
+                Some(parser.parse_prefix().map(|text| match bits {
+                    Some(digits) => Expr::value(Value::HexStringLiteral(digits.into())),
+                    None => text,
+                }))
             }
             // Doris's other names of DATE.
             token if (is_word(token, "DATEV2") || is_word(token, "DATEV1")) && is_text(next) => {

@@ -570,7 +570,17 @@ fn of_function(function: &ScalarFunction, result: &DataType, schema: &DFSchema) 
     let known = of_known_function(function, result, schema);
     let moves = matches!(name, "date_add" | "date_sub" | "timestampadd") || datetime::unit_of_named_add(name).is_some();
     let stays = moves || name == CAST_NAME || name == TYPED_NAME || !matches!(result, DataType::Timestamp(..));
-    if known.is_some() || stays {
+    // Columns of files have no declared digits: each row shows those that it has.
+    let is_open = |arg: &Expr| {
+        arg.get_type(schema).is_ok_and(|t| matches!(t, DataType::Timestamp(..))) && declared(arg, schema).is_none()
+    };
+    if known.is_some() && name != "convert_tz" || stays {
+        return known;
+    }
+    if function.args.iter().any(is_open) {
+        return None;
+    }
+    if known.is_some() {
         return known;
     }
     let digits = match datetime::is_of_points(name) {

@@ -256,21 +256,24 @@ pub(super) fn plan(
     )
 }
 
-/// Returns the type of a column of type `known` that has to hold values of type `wanted`: for decimals one that leaves
-/// room for the digits of all steps.
+/// Returns the type of a column of type `known` that has to hold values of type `wanted`: decimals do not grow beyond
+/// [`SCALE_MAX`] digits behind the point, nor beyond the digits of `known` in all.
 fn grown(wanted: &DataType, known: &DataType) -> DataType {
-    let scale = |least: i8, scale: i8| scale.min(least.max(SCALE_MAX));
-    match (wanted, known) {
-        _ if wanted == known => wanted.clone(),
-        (DataType::Decimal256(_, s), DataType::Decimal256(_, least)) if *s > 0 => {
-            DataType::Decimal256(DECIMAL256_MAX_PRECISION, scale(*least, *s))
-        }
-        (DataType::Decimal128(_, s), DataType::Decimal128(_, least))
-        | (DataType::Decimal256(_, s), DataType::Decimal128(_, least)) => {
-            DataType::Decimal128(DECIMAL128_MAX_PRECISION, scale(*least, *s))
-        }
-        (DataType::Decimal128(_, s), _) => DataType::Decimal128(DECIMAL128_MAX_PRECISION, scale(0, *s)),
-        _ => wanted.clone(),
+    let (before, scale, most) = match (wanted, known) {
+        (DataType::Decimal128(p, s), _) => (*p as i8 - s, *s, DECIMAL128_MAX_PRECISION),
+        (DataType::Decimal256(p, s), DataType::Decimal128(..)) => (*p as i8 - s, *s, DECIMAL128_MAX_PRECISION),
+        (DataType::Decimal256(p, s), _) if *s > 0 => (*p as i8 - s, *s, DECIMAL256_MAX_PRECISION),
+        _ => return wanted.clone(),
+    };
+    let least = match known {
+        DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) => *scale,
+        _ => 0,
+    };
+    let scale = scale.min(least.max(SCALE_MAX));
+    let digits = (before + scale).clamp(1, most as i8) as u8;
+    match most {
+        DECIMAL128_MAX_PRECISION => DataType::Decimal128(digits, scale),
+        _ => DataType::Decimal256(digits, scale),
     }
 }
 

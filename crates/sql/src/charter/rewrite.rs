@@ -50,19 +50,6 @@ struct Rewriter {
     strict_casts: bool,
 }
 
-/// Makes bytes of `_binary` before one of the characters with the codes 0 and 1: so dumps write the values of BIT(1).
-/// As a text it is the same.
-pub(crate) fn bits_of_text(prefix: &str, value: &Expr) -> Option<Expr> {
-    let Expr::Value(literal) = value else { return None };
-    let (Value::SingleQuotedString(text) | Value::DoubleQuotedString(text)) = &literal.value else { return None };
-    let digits = match text.as_str() {
-        "\0" => "00",
-        "\u{1}" => "01",
-        _ => return None,
-    };
-    prefix.eq_ignore_ascii_case("_binary").then(|| Expr::value(Value::HexStringLiteral(digits.into())))
-}
-
 pub(super) fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
 }
@@ -273,7 +260,7 @@ impl Rewriter {
             Expr::BinaryOp { left, op, right } => comparison(*left, op, *right)?,
             Expr::InList { expr, list, negated } => in_list(expr, list, negated)?,
             Expr::Collate { expr, .. } => *expr,
-            Expr::Prefixed { prefix, value } => bits_of_text(&prefix.value, &value).unwrap_or(*value),
+            Expr::Prefixed { value, .. } => *value,
             Expr::Interval(interval) => self.interval(interval),
             Expr::Function(function) if function_name(&function).is_some_and(|name| name == "benchmark") => {
                 let what = "BENCHMARK is not supported: constants are evaluated once; measure the expression over rows, \
