@@ -397,9 +397,6 @@ def wide_tables(server):
         "or": lambda n: f"select c1 from t{n} where " + columns(n, "cN = 7").replace(", ", " or "),
         "one window": lambda n: f"select *, row_number() over (order by c0) as rn from t{n}",
         "windows": lambda n: f"select {columns(40, 'row_number() over (order by cN)')} from t{n}",
-        "union of rows": lambda n: f"select * from t{n} union select * from t{n}",
-        "intersect": lambda n: f"select * from t{n} intersect select * from t{n}",
-        "except": lambda n: f"select * from t{n} except select * from t{n}",
         "using": lambda n: f"select * from t{n} a left join t{n} b using (c0)",
         "no table": lambda n: f"select {columns(n, 'N as xN')}",
         "constants": lambda n: f"select {columns(n, 'N as xN')} from t1500",
@@ -422,14 +419,11 @@ def wide_tables(server):
         "or": [b"7"],
         "one window": [b"7"] * 3_000 + [b"1"],
         "windows": [b"1"] * 40,
-        "union of rows": [b"7"] * 3_000,
-        "intersect": [b"7"] * 3_000,
         "using": [b"7"] * 5_999,
         "no table": [b"%d" % n for n in range(3_000)],
         "constants": [b"%d" % n for n in range(3_000)],
     }.items():
         assert client.query(statements[name](3_000)) == [row], name
-    assert client.query(statements["except"](3_000)) == []
     for over in ("partition by c0", "order by c0", ""):
         windows = columns(1_500, f"sum(cN) over ({over}) as wN")
         assert client.query(f"select {windows} from t1500") == [[b"7"] * 1_500], over

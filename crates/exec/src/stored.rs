@@ -6,6 +6,7 @@ use std::{fmt, slice};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt64Array};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::exec_err;
 use dipper_base::types::SqlType;
 use dipper_node::error::{EngineError, ErrorKind, Result};
 use dipper_sql::charter::casts::{cast_values_in, json_inside, json_values, loses_fields, texts_of};
@@ -116,12 +117,19 @@ pub fn stored(array: &ArrayRef, field: &Field, session: Option<Zone>) -> Result<
     Ok((cast, misfits))
 }
 
-/// Reads bytes as numbers, which are true if they are not zero: `b'1'` and `x'01'` are the values of MySQL's BIT(1).
+/// Reads the values of MySQL's BIT(1), `b'0'` and `x'01'`: single bytes of the value 0 or 1.
+///
+/// # Errors
+/// An error if there are other bytes, such as those of a text.
 fn bits(array: &ArrayRef) -> datafusion::common::Result<ArrayRef> {
     let bytes = arrow::compute::cast(array, &DataType::BinaryView)?;
-    let is_set = |bytes: &[u8]| bytes.iter().any(|byte| *byte != 0);
-    let values = bytes.as_binary_view().iter().map(|bytes| bytes.map(is_set));
-    Ok(Arc::new(values.collect::<BooleanArray>()))
+    let bit = |bytes: Option<&[u8]>| match bytes {
+        None => Ok(None),
+        Some([bit @ (0 | 1)]) => Ok(Some(*bit == 1)),
+        Some(_) => exec_err!("these bytes are no bit"),
+    };
+    let values = bytes.as_binary_view().iter().map(bit).collect::<datafusion::common::Result<BooleanArray>>()?;
+    Ok(Arc::new(values))
 }
 
 /// Returns for each row whether its value, or a part of its nested value, became NULL by a conversion.

@@ -177,7 +177,7 @@ pub(crate) fn charter_type<'a>(types: impl Iterator<Item = &'a DataType> + Clone
 
 /// Returns the decimal type that holds the values of all these types of decimals and integers, where 38 digits are too
 /// few: DataFusion would choose a type of 38 digits, to which some values cannot be cast. `None` where 38 digits are
-/// enough, and for other types.
+/// enough or 76 are too few, and for other types.
 pub(crate) fn wide_decimal<'a>(types: impl Iterator<Item = &'a DataType>) -> Option<DataType> {
     let (mut before, mut behind, mut decimal) = (0, 0, false);
     for t in types {
@@ -198,8 +198,8 @@ pub(crate) fn wide_decimal<'a>(types: impl Iterator<Item = &'a DataType>) -> Opt
         behind = behind.max(scale);
     }
     let digits = before + behind;
-    (decimal && digits > i16::from(DECIMAL128_MAX_PRECISION))
-        .then(|| DataType::Decimal256(digits.min(i16::from(DECIMAL256_MAX_PRECISION)) as u8, behind as i8))
+    let is_wide = decimal && digits > i16::from(DECIMAL128_MAX_PRECISION);
+    (is_wide && digits <= i16::from(DECIMAL256_MAX_PRECISION)).then(|| DataType::Decimal256(digits as u8, behind as i8))
 }
 
 /// Returns the type to which DataFusion casts an argument of type `from` that becomes `common`. DataFusion refuses a call

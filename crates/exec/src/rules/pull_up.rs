@@ -5,18 +5,19 @@
 //! for projections, filters and inner joins, and for GROUP BY, to which the rules add the columns that the conditions
 //! fix. An aggregate without keys, ROLLUP and CUBE lose the row that they have for no input; LIMIT, OFFSET and window
 //! functions count rows of other values; the side of an outer join that may lack a partner finds partners that the
-//! condition would have removed. [`join_subqueries`] joins the subqueries with one of these operators.
+//! condition would have removed. The rules also give all columns of the subquery one qualifier, so that two columns of
+//! one name become one. [`join_subqueries`] joins the subqueries with one of these operators or with such columns.
 
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Result, ScalarValue, not_impl_err};
+use datafusion::common::{Column, Result, ScalarValue, not_impl_err};
 use datafusion::logical_expr::expr::{Exists, GroupingSet, InSubquery};
 use datafusion::logical_expr::logical_plan::{FetchType, Projection, SkipType};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
-    BinaryExpr, Cast, Distinct, Expr, ExprSchemable, Filter, JoinType, Limit, LogicalPlan, Operator, Subquery,
-    SubqueryAlias, TryCast, lit,
+    BinaryExpr, Cast, Distinct, Expr, ExprSchemable, Filter, JoinType, Limit, LogicalPlan, LogicalPlanBuilder,
+    Operator, Subquery, SubqueryAlias, TryCast, lit,
 };
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
@@ -120,17 +121,37 @@ fn is_subquery(expr: &Expr) -> bool {
 fn has_other(expr: &Expr) -> bool {
     let is_other = |e: &Expr| match e {
         Expr::Exists(exists) => {
-            always_has_rows(&exists.subquery.subquery)
-                || is_correlated(e) && !is_safe(&exists.subquery.subquery, At::EXISTS)
+            let plan = &exists.subquery.subquery;
+            always_has_rows(plan)
+                || is_correlated(e) && !(is_safe(plan, At::EXISTS) && has_clear_names(plan, plan.schema().columns()))
         }
         // The rule does not find the value without rows for a struct, nor for a value beside the number of rows.
         Expr::ScalarSubquery(subquery) => {
             let is_struct = subquery.subquery.schema().fields().iter().any(|field| field.data_type().is_nested());
-            is_correlated(e) && (is_struct || !is_safe(&subquery.subquery, At::VALUE))
+            let plan = &subquery.subquery;
+            is_correlated(e) && (is_struct || !is_safe(plan, At::VALUE) || !has_clear_names(plan, Vec::new()))
         }
         _ => false,
     };
     expr.exists(|e| Ok(is_other(e))).unwrap_or(false)
+}
+
+/// Returns whether the columns of conditions on outer columns within a subquery, and those in `shown`, differ in their
+/// names without their qualifiers.
+fn has_clear_names(plan: &LogicalPlan, shown: Vec<Column>) -> bool {
+    let mut columns = shown;
+    let looked = plan.apply(|node| {
+        for expr in node.expressions() {
+            for condition in split_conjunction(&expr).into_iter().filter(|condition| condition.contains_outer()) {
+                columns.extend(condition.column_refs().into_iter().cloned());
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    let is_clear = |at: usize, column: &Column| {
+        columns[..at].iter().all(|other| other.name != column.name || other.relation == column.relation)
+    };
+    looked.is_ok() && columns.iter().enumerate().all(|(at, column)| is_clear(at, column))
 }
 
 /// Returns whether a condition within a subquery has a column of the rows outside, and a subquery that depends on the
@@ -150,9 +171,9 @@ fn fold(expr: Expr) -> Result<Transformed<Expr>> {
     }
 }
 
-/// Simplifies a subquery in three ways. A subquery whose conditions on outer columns have been optimized away is marked
-/// as independent. EXISTS and IN over a plan that can have no row become FALSE. EXISTS drops the operators that do not
-/// change whether there are rows: an order, and a LIMIT that leaves the first row.
+/// Simplifies a subquery in four ways. A subquery whose conditions on outer columns have been optimized away is marked
+/// as independent. EXISTS and IN over a plan that can have no row become FALSE. EXISTS drops what does
+/// not change whether there are rows: an order, a LIMIT that leaves the first row, and the select list.
 fn plain(expr: Expr) -> Result<Transformed<Expr>> {
     let mut changed = false;
     let mut independent = |subquery: Subquery| {
@@ -175,6 +196,10 @@ fn plain(expr: Expr) -> Result<Transformed<Expr>> {
                 subquery = subquery.with_plan(Arc::new(plan));
                 changed = true;
             }
+            if let Some(plan) = without_items(&subquery.subquery)? {
+                subquery = subquery.with_plan(Arc::new(plan));
+                changed = true;
+            }
             Expr::Exists(Exists { subquery, negated })
         }
         Expr::InSubquery(InSubquery { expr, subquery, negated }) => {
@@ -184,6 +209,19 @@ fn plain(expr: Expr) -> Result<Transformed<Expr>> {
         other => other,
     };
     Ok(Transformed::new_transformed(expr, changed))
+}
+
+/// Returns a plan with a constant in place of the columns of a select list; `None` if there are none, or if an item is
+/// more than a column.
+fn without_items(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
+    let LogicalPlan::Projection(projection) = plan else { return Ok(None) };
+    match projection.expr.iter().all(|item| matches!(item.clone().unalias(), Expr::Column(_))) {
+        true => {
+            let rows = LogicalPlanBuilder::from(projection.input.as_ref().clone()).project([lit(1_i64)])?;
+            Ok(Some(rows.build()?))
+        }
+        false => Ok(None),
+    }
 }
 
 /// Returns a simpler plan that has rows exactly if `plan` has some; `None` if there is nothing to drop.

@@ -542,7 +542,8 @@ const MOST_DIGITS: u8 = 6;
 /// Returns the digits of the DATETIME that a function reads from a value: those of a constant or of the value's type,
 /// and all that there can be where the rows of a column of texts or doubles differ.
 fn moment_digits(value: &Expr, schema: &DFSchema) -> u8 {
-    let written = |text: &str| match text.split_once('.') {
+    // The point of a fraction stands behind a time of day: `2024.01.02` has none.
+    let written = |text: &str| match text.rsplit_once(':').map_or("", |(_, seconds)| seconds).split_once('.') {
         Some((_, rest)) => rest.bytes().take_while(u8::is_ascii_digit).count().min(MOST_DIGITS.into()) as u8,
         None => 0,
     };
@@ -634,7 +635,7 @@ fn of_known_function(function: &ScalarFunction, result: &DataType, schema: &DFSc
         ("from_millisecond", _) => Some(datetime_of(3)),
         ("from_microsecond", _) => Some(datetime_of(6)),
         ("str_to_date" | "str_to_datetime", [_, format]) => {
-            Some(datetime_of(format_digits(format, |format| format.contains("%f"))))
+            Some(datetime_of(format_digits(format, |format| format.replace("%%", "").contains("%f"))))
         }
         ("to_tera_timestamp", _) => Some(SECONDS.into()),
         ("str_to_jodatime", [_, format]) => Some(datetime_of(format_digits(format, |format| format.contains('S')))),

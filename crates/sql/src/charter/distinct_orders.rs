@@ -5,7 +5,9 @@
 
 use dipper_dialect::error::SqlError;
 use dipper_dialect::walk::{self, Change, Look};
-use sqlparser::ast::{Distinct, Expr, Ident, ObjectNamePart, OrderByKind, Query, SelectItem, SetExpr, Value};
+use sqlparser::ast::{
+    Distinct, Expr, Ident, ObjectNamePart, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, Value,
+};
 
 /// Replaces such expressions by numbers of items, in a query and in all within it.
 pub(super) fn by_place(query: &mut Query) {
@@ -40,18 +42,32 @@ fn of_one(query: &mut Query) {
         if matches!(wanted, Expr::Value(_)) || names_item(&wanted, &items) {
             continue;
         }
-        let of_one_table = matches!(select.from.as_slice(), [only] if only.joins.is_empty());
-        let is_wanted = |item: &Expr| *item == wanted || of_one_table && is_column(item, &wanted);
+        let table = only_table(select);
+        let is_wanted = |item: &Expr| *item == wanted || table.as_ref().is_some_and(|t| is_column(item, t, &wanted));
         if let Some(at) = items.iter().position(|(item, _)| is_wanted(item)) {
             by.expr = Expr::value(Value::Number((at + 1).to_string(), false));
         }
     }
 }
 
-/// Returns whether a bare name is the column that the other expression names with its table, where there is one table.
-fn is_column(bare: &Expr, qualified: &Expr) -> bool {
+/// Returns the name by which a query knows the only table that it reads; `None` if there are several, or none.
+fn only_table(select: &Select) -> Option<String> {
+    let [only] = select.from.as_slice() else { return None };
+    let name = match &only.relation {
+        _ if !only.joins.is_empty() => return None,
+        TableFactor::Table { alias: Some(alias), .. } | TableFactor::Derived { alias: Some(alias), .. } => &alias.name,
+        TableFactor::Table { name, .. } => name.0.last()?.as_ident()?,
+        _ => return None,
+    };
+    Some(name.value.to_lowercase())
+}
+
+/// Returns whether a bare name is the column that the other expression names with its table.
+fn is_column(bare: &Expr, table: &str, qualified: &Expr) -> bool {
     match (bare, qualified) {
-        (Expr::Identifier(name), Expr::CompoundIdentifier(parts)) => parts.last() == Some(name),
+        (Expr::Identifier(name), Expr::CompoundIdentifier(parts)) => {
+            matches!(parts.as_slice(), [of, column] if of.value == table && column == name)
+        }
         _ => false,
     }
 }

@@ -538,9 +538,13 @@ impl ExprPlanner for CharterPlanner {
                 PlannerResult::Original(expr)
             });
         };
+        let of_bits = matches!(
+            op,
+            Op::Eq | Op::NotEq | Op::Lt | Op::LtEq | Op::Gt | Op::GtEq | Op::Spaceship | Op::And | Op::Or | Op::Xor
+        );
         let (left, right) = match (l, r) {
-            (Class::Boolean, _) => (left, bit(right)),
-            (_, Class::Boolean) => (bit(left), right),
+            (Class::Boolean, _) if of_bits => (left, bit(right)),
+            (_, Class::Boolean) if of_bits => (bit(left), right),
             _ => (left, right),
         };
         let (l, r) = (class(&left).unwrap_or(l), class(&right).unwrap_or(r));

@@ -37,8 +37,8 @@ const WHOLE: &str = "recursion";
 const WORKING: &str = "working";
 
 /// How often the types of columns may grow until they hold what the recursive part makes of them. Each step of decimals
-/// may add a digit behind the point, up to [`SCALE_MAX`].
-const TYPES_MAX: usize = 48;
+/// may add a digit, up to 76.
+const TYPES_MAX: usize = 96;
 
 /// The most digits behind the point that decimals get by growing. Each division adds some, and 38 of them would leave no
 /// room for digits before the point.
@@ -228,11 +228,7 @@ pub(super) fn plan(
                 None,
             ))));
         }
-        let parts = unions::of_one_type(
-            SetOperator::Union,
-            vec![first.clone(), rows, next],
-            context.context_provider().options(),
-        )?;
+        let parts = unions::of_one_type(SetOperator::Union, vec![first.clone(), rows, next])?;
         let texts = texts(&parts)?;
         let common = parts[0].schema().fields().iter().zip(&columns).zip(&texts);
         let found: Vec<FieldRef> = common
@@ -257,23 +253,23 @@ pub(super) fn plan(
 }
 
 /// Returns the type of a column of type `known` that has to hold values of type `wanted`: decimals do not grow beyond
-/// [`SCALE_MAX`] digits behind the point, nor beyond the digits of `known` in all.
+/// [`SCALE_MAX`] digits behind the point.
 fn grown(wanted: &DataType, known: &DataType) -> DataType {
-    let (before, scale, most) = match (wanted, known) {
-        (DataType::Decimal128(p, s), _) => (*p as i8 - s, *s, DECIMAL128_MAX_PRECISION),
-        (DataType::Decimal256(p, s), DataType::Decimal128(..)) => (*p as i8 - s, *s, DECIMAL128_MAX_PRECISION),
-        (DataType::Decimal256(p, s), _) if *s > 0 => (*p as i8 - s, *s, DECIMAL256_MAX_PRECISION),
-        _ => return wanted.clone(),
+    let (DataType::Decimal128(digits, scale) | DataType::Decimal256(digits, scale)) = *wanted else {
+        return wanted.clone();
     };
     let least = match known {
         DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) => *scale,
         _ => 0,
     };
-    let scale = scale.min(least.max(SCALE_MAX));
-    let digits = (before + scale).clamp(1, most as i8) as u8;
-    match most {
-        DECIMAL128_MAX_PRECISION => DataType::Decimal128(digits, scale),
-        _ => DataType::Decimal256(digits, scale),
+    let kept = scale.min(least.max(SCALE_MAX));
+    if kept == scale {
+        return wanted.clone();
+    }
+    let digits = (i16::from(digits) - i16::from(scale) + i16::from(kept)).max(1);
+    match digits <= i16::from(DECIMAL128_MAX_PRECISION) {
+        true => DataType::Decimal128(digits as u8, kept),
+        false => DataType::Decimal256(digits.min(i16::from(DECIMAL256_MAX_PRECISION)) as u8, kept),
     }
 }
 

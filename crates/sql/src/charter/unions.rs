@@ -11,10 +11,10 @@ use std::ptr;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, FieldRef};
-use datafusion::common::config::ConfigOptions;
 use datafusion::common::{DFSchema, Result, plan_err};
+use datafusion::logical_expr::expr_rewriter::coerce_plan_expr_for_schema;
 use datafusion::logical_expr::planner::RelationPlannerContext;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Union};
+use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, LogicalPlanBuilder, Union};
 use datafusion::optimizer::analyzer::type_coercion::coerce_union_schema;
 use dipper_base::types::SqlType;
 use dipper_dialect::error::SqlError;
@@ -28,8 +28,7 @@ use super::apart::{self, Kinds};
 use super::names::MARK;
 use super::terms::cast_to;
 use super::typed::Typed;
-use super::wide_unions::{cast_all, projected};
-use super::{mixed, recursion, tables, values, wide_marks, wide_unions};
+use super::{mixed, recursion, tables, values, wide_marks};
 use crate::class::is_own_cast;
 use crate::metadata::TYPE_KEY;
 
@@ -155,8 +154,7 @@ fn derived(body: SetExpr, is_wide: bool) -> TableFactor {
 /// planning an input.
 pub(super) fn plan(body: SetExpr, is_wide: bool, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
     let mut members = Members { is_wide, context };
-    let inputs = members.of(body, false)?;
-    union(inputs, members.options())
+    union(members.of(body, false)?)
 }
 
 /// Plans the members of UNIONs.
@@ -166,10 +164,6 @@ struct Members<'a> {
 }
 
 impl Members<'_> {
-    fn options(&self) -> &ConfigOptions {
-        self.context.context_provider().options()
-    }
-
     /// Returns the plans of a body's inputs: those of all UNIONs that belong to one node, or the body itself.
     /// `distinct`: a UNION without ALL is around the body.
     fn of(&mut self, body: SetExpr, distinct: bool) -> Result<Vec<LogicalPlan>> {
@@ -182,7 +176,7 @@ impl Members<'_> {
                     (Some(op), SetExpr::SetOperation { left, right, .. }) => {
                         let left = plan(*left, self.is_wide, self.context)?;
                         let right = plan(*right, self.is_wide, self.context)?;
-                        comparison(op, left, right, self.options())?
+                        comparison(op, left, right)?
                     }
                     (_, body) => self.context.plan(derived(body, self.is_wide))?,
                 });
@@ -196,35 +190,31 @@ impl Members<'_> {
             }
             let mut below = self.of(*left, true)?;
             below.extend(self.of(*right, true)?);
-            inputs.push(wide_unions::distinct(union(below, self.options())?, self.options())?);
+            inputs.push(LogicalPlan::Distinct(Distinct::All(Arc::new(union(below)?))));
         }
         Ok(inputs)
     }
 }
 
 /// Builds a UNION ALL node over inputs whose columns it gives common types. A single input stays as it is.
-fn union(mut inputs: Vec<LogicalPlan>, options: &ConfigOptions) -> Result<LogicalPlan> {
+fn union(mut inputs: Vec<LogicalPlan>) -> Result<LogicalPlan> {
     if inputs.len() == 1 {
         return Ok(inputs.swap_remove(0));
     }
-    let inputs = of_one_type(SetOperator::Union, inputs, options)?;
+    let inputs = of_one_type(SetOperator::Union, inputs)?;
     Ok(LogicalPlan::Union(Union::try_new_with_loose_types(inputs)?))
 }
 
 /// Builds an INTERSECT or EXCEPT: each distinct row of the left side that the right side has, or does not have.
-fn comparison(op: SetOperator, left: LogicalPlan, right: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
-    let mut sides = of_one_type(op, vec![left, right], options)?.into_iter();
-    let (Some(left), Some(right)) = (sides.next(), sides.next()) else { return plan_err!("{op} has two sides") };
-    if wide_unions::is_wide(&left) {
-        return wide_unions::comparison(op, left, right, options);
-    }
-    let own_names = |side: Arc<LogicalPlan>| {
+fn comparison(op: SetOperator, left: LogicalPlan, right: LogicalPlan) -> Result<LogicalPlan> {
+    let sides = of_one_type(op, vec![left, right])?.into_iter().map(|side| {
         // Both sides may read the same table, so columns lose their qualifiers here, as in a UNION.
         let columns = side.schema().iter().map(|(table, field)| Expr::from((table, field)).alias(field.name().clone()));
         let columns: Vec<Expr> = columns.collect();
         LogicalPlanBuilder::from(Arc::unwrap_or_clone(side)).project(columns)?.build()
-    };
-    let (left, right) = (own_names(left)?, own_names(right)?);
+    });
+    let mut sides = sides.collect::<Result<Vec<_>>>()?.into_iter();
+    let (Some(left), Some(right)) = (sides.next(), sides.next()) else { return plan_err!("{op} has two sides") };
     match op {
         SetOperator::Intersect => LogicalPlanBuilder::intersect(left, right, false),
         _ => LogicalPlanBuilder::except(left, right, false),
@@ -232,7 +222,7 @@ fn comparison(op: SetOperator, left: LogicalPlan, right: LogicalPlan, options: &
 }
 
 /// Renames columns of an input so that no two have the same name: a UNION removes the qualifiers by which they differ.
-fn with_own_names(input: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
+fn with_own_names(input: LogicalPlan) -> Result<LogicalPlan> {
     let mut seen = HashSet::new();
     let columns = input.schema().iter().enumerate().map(|(at, (table, field))| {
         let column = Expr::from((table, field));
@@ -244,7 +234,7 @@ fn with_own_names(input: LogicalPlan, options: &ConfigOptions) -> Result<Logical
     let columns: Vec<Expr> = columns.collect();
     match seen.len() == columns.len() {
         true => Ok(input),
-        false => projected(input, columns, options),
+        false => LogicalPlanBuilder::from(input).project(columns)?.build(),
     }
 }
 
@@ -253,17 +243,12 @@ fn with_own_names(input: LogicalPlan, options: &ConfigOptions) -> Result<Logical
 ///
 /// # Errors
 /// A planning error if the inputs have different numbers of columns or a column has no common type.
-pub(super) fn of_one_type(
-    op: SetOperator,
-    inputs: Vec<LogicalPlan>,
-    options: &ConfigOptions,
-) -> Result<Vec<Arc<LogicalPlan>>> {
+pub(super) fn of_one_type(op: SetOperator, inputs: Vec<LogicalPlan>) -> Result<Vec<Arc<LogicalPlan>>> {
     let width = inputs.first().map_or(0, |input| input.schema().fields().len());
     if inputs.iter().any(|input| input.schema().fields().len() != width) {
         return plan_err!("{op} queries have different number of columns");
     }
-    let inputs = inputs.into_iter().map(|input| with_own_names(input, options)).collect::<Result<Vec<_>>>()?;
-    let inputs = packed(inputs, options)?;
+    let inputs = packed(inputs.into_iter().map(with_own_names).collect::<Result<Vec<_>>>()?)?;
     let common = |column: usize| {
         let fields: Vec<&FieldRef> = inputs.iter().map(|i| &i.schema().fields()[column]).collect();
         mixed::common_of_fields(fields.into_iter())
@@ -272,7 +257,7 @@ pub(super) fn of_one_type(
     let fields = |column: usize| inputs.iter().map(move |input| input.schema().field(column));
     let declared: Vec<Option<String>> = (0..width).map(|column| declared(fields(column))).collect();
     let charter = inputs.into_iter().map(|input| {
-        let input = with_own_casts(input, &wanted, options)?;
+        let input = with_own_casts(input, &wanted)?;
         let fields = input.schema().iter().zip(&wanted).map(|((table, field), wanted)| {
             let field = match wanted {
                 Some(wanted) => Arc::new(field.as_ref().clone().with_data_type(wanted.clone())),
@@ -281,12 +266,12 @@ pub(super) fn of_one_type(
             (table.cloned(), field)
         });
         let schema = DFSchema::new_with_metadata(fields.collect(), input.schema().metadata().clone())?;
-        coerced(input, &schema, options).map(Arc::new)
+        coerced(input, &schema).map(Arc::new)
     });
     let charter = charter.collect::<Result<Vec<_>>>()?;
     let schema = coerce_union_schema(&charter)?;
     let inputs = charter.into_iter().map(|input| {
-        let input = coerced(Arc::unwrap_or_clone(input), &schema, options)?;
+        let input = coerced(Arc::unwrap_or_clone(input), &schema)?;
         if declared.iter().all(Option::is_none) {
             return Ok(Arc::new(input));
         }
@@ -298,13 +283,13 @@ pub(super) fn of_one_type(
             }
         });
         let columns: Vec<Expr> = columns.collect();
-        projected(input, columns, options).map(Arc::new)
+        LogicalPlanBuilder::from(input).project(columns)?.build().map(Arc::new)
     });
     inputs.collect()
 }
 
 /// Makes structs of the columns whose values keep types of their own, where the types of the inputs differ.
-fn packed(inputs: Vec<LogicalPlan>, options: &ConfigOptions) -> Result<Vec<LogicalPlan>> {
+fn packed(inputs: Vec<LogicalPlan>) -> Result<Vec<LogicalPlan>> {
     let width = inputs.first().map_or(0, |input| input.schema().fields().len());
     let fields = |column: usize| inputs.iter().map(move |input| input.schema().field(column));
     let kinds = |column: usize| match fields(column).any(|field| apart::is_apart(field)) {
@@ -324,13 +309,13 @@ fn packed(inputs: Vec<LogicalPlan>, options: &ConfigOptions) -> Result<Vec<Logic
             }
         });
         let columns = columns.collect::<Result<Vec<Expr>>>()?;
-        projected(input, columns, options)
+        LogicalPlanBuilder::from(input).project(columns)?.build()
     });
     inputs.collect()
 }
 
 /// Casts the columns of an input for which DataFusion has no cast to the type that is wanted.
-fn with_own_casts(input: LogicalPlan, wanted: &[Option<DataType>], options: &ConfigOptions) -> Result<LogicalPlan> {
+fn with_own_casts(input: LogicalPlan, wanted: &[Option<DataType>]) -> Result<LogicalPlan> {
     let schema = Arc::clone(input.schema());
     let is_cast =
         |field: &DataType, wanted: &Option<DataType>| wanted.as_ref().is_some_and(|wanted| is_own_cast(field, wanted));
@@ -347,16 +332,16 @@ fn with_own_casts(input: LogicalPlan, wanted: &[Option<DataType>], options: &Con
         }
     });
     let columns: Vec<Expr> = columns.collect();
-    projected(input, columns, options)
+    LogicalPlanBuilder::from(input).project(columns)?.build()
 }
 
 /// Casts the columns of an input to the types of a schema. An input that has them already stays as it is: for a
 /// projection, the planner would find each of its columns by comparing names.
-fn coerced(input: LogicalPlan, schema: &DFSchema, options: &ConfigOptions) -> Result<LogicalPlan> {
+fn coerced(input: LogicalPlan, schema: &DFSchema) -> Result<LogicalPlan> {
     let has_types = input.schema().fields().iter().zip(schema.fields()).all(|(a, b)| a.data_type() == b.data_type());
     match has_types {
         true => Ok(input),
-        false => cast_all(input, schema, options),
+        false => coerce_plan_expr_for_schema(input, schema),
     }
 }
 

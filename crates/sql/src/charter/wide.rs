@@ -553,11 +553,7 @@ pub struct PickColumns {
 }
 
 impl PickColumns {
-    /// Creates the node of these columns over an input.
-    ///
-    /// # Errors
-    /// A schema error if a column is there twice.
-    pub(super) fn new(input: LogicalPlan, places: Vec<usize>) -> Result<Self> {
+    fn new(input: LogicalPlan, places: Vec<usize>) -> Result<Self> {
         let own = input.schema();
         let is_all = places.len() == own.fields().len() && places.iter().enumerate().all(|(at, place)| at == *place);
         let schema = match is_all {

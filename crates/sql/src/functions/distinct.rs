@@ -1,7 +1,8 @@
 //! DISTINCT for aggregates that do not implement it, and for rows of several columns.
 //!
-//! The distinct rows are kept as bytes. An accumulator of all values gets each of them when it comes for the first time:
-//! a window asks for the value after each row, and its cost must not be that of all rows so far.
+//! The distinct rows are kept as bytes; once all rows have been read, an accumulator of all values gets the distinct
+//! ones, in an order that does not depend on that of the rows. COUNT gets each row when it comes for the first time: a
+//! window asks for the value after each row, and its cost must not be that of all rows so far.
 
 use std::sync::Arc;
 
@@ -35,11 +36,12 @@ pub(crate) fn state_fields(args: &StateFieldsArgs) -> Vec<FieldRef> {
 /// Arrow's error if rows of these types cannot be compared.
 pub(crate) fn accumulator(function: &Arc<AggregateUDF>, args: &AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
     let types: Vec<DataType> = args.expr_fields.iter().map(|field| field.data_type().clone()).collect();
-    Ok(Box::new(Distinct {
-        all: Maker::new(function, args).of_all_values().make()?,
-        members: members(types.iter()),
-        rows: RowSet::new(&types)?,
-    }))
+    let maker = Maker::new(function, args).of_all_values();
+    let all = match function.name() {
+        "count" => All::Each(maker.make()?),
+        _ => All::AtOnce(maker),
+    };
+    Ok(Box::new(Distinct { all, members: members(types.iter()), rows: RowSet::new(&types)? }))
 }
 
 /// Returns the accumulator of `COUNT(DISTINCT ...)` over moving frames: rows are counted when they enter and when they
@@ -85,10 +87,18 @@ impl Accumulator for Counts {
     }
 }
 
+/// The accumulator of the distinct rows.
+#[derive(Debug)]
+enum All {
+    /// Gets each row when it comes for the first time: the order does not matter to the value.
+    Each(Box<dyn Accumulator>),
+    /// Made for each value, and given all rows.
+    AtOnce(Maker),
+}
+
 #[derive(Debug)]
 struct Distinct {
-    /// The accumulator of the distinct rows.
-    all: Box<dyn Accumulator>,
+    all: All,
     members: Fields,
     rows: RowSet,
 }
@@ -96,12 +106,13 @@ struct Distinct {
 impl Accumulator for Distinct {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         let new = self.rows.extend(values)?;
+        let All::Each(all) = &mut self.all else { return Ok(()) };
         if new.is_empty() {
             return Ok(());
         }
         let new = UInt64Array::from(new);
         let values = values.iter().map(|column| take(column, &new, None)).collect::<Result<Vec<_>, _>>()?;
-        self.all.update_batch(&values)
+        all.update_batch(&values)
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
@@ -120,11 +131,19 @@ impl Accumulator for Distinct {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        self.all.evaluate()
+        match &mut self.all {
+            All::Each(all) => all.evaluate(),
+            All::AtOnce(maker) => {
+                let mut all = maker.make()?;
+                all.update_batch(&self.rows.columns()?)?;
+                all.evaluate()
+            }
+        }
     }
 
     fn size(&self) -> usize {
-        size_of_val(self) + self.rows.size() + self.all.size()
+        let all = if let All::Each(all) = &self.all { all.size() } else { 0 };
+        size_of_val(self) + self.rows.size() + all
     }
 }
 
@@ -171,7 +190,7 @@ mod tests {
     fn a_value_after_each_row_costs_no_more_than_the_row() {
         let types = [DataType::Int64, DataType::Int64];
         let rows = RowSet::new(&types).unwrap();
-        let mut distinct = Distinct { all: Box::new(Counting), members: members(types.iter()), rows };
+        let mut distinct = Distinct { all: All::Each(Box::new(Counting)), members: members(types.iter()), rows };
         for row in 0..1000 {
             let column: ArrayRef = Arc::new(Int64Array::from(vec![row % 100, row % 50, row % 100]));
             distinct.update_batch(&[Arc::clone(&column), column]).unwrap();
