@@ -17,7 +17,7 @@ use crate::rules::dependencies::forget_unsound;
 use crate::rules::filters::KeepAbove;
 use crate::rules::in_lists::Settled;
 use crate::rules::null_joins::{keep_apart, take_back};
-use crate::rules::pull_up::PullUpSafely;
+use crate::rules::pull_up::{JoinLaterally, PullUpSafely};
 
 /// Our rules that run right before a rule of DataFusion, by the name of that rule.
 const AHEAD: [(&str, Rule); 7] = [
@@ -43,6 +43,7 @@ pub fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
                 rules.push(Arc::new(Forgiving(Arc::new(PullUpSafely(rule)))));
                 rules.push(Arc::new(Rule { name: "join_scalar_subqueries", rewrite: join_subqueries }));
             }
+            "decorrelate_lateral_join" => rules.push(Arc::new(JoinLaterally(rule))),
             "push_down_filter" => rules.push(Arc::new(KeepAbove(rule))),
             "replace_distinct_aggregate" => rules.push(Arc::new(SoundBelow(rule))),
             "simplify_expressions" => rules.push(Arc::new(Settled(rule))),

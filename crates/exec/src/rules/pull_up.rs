@@ -136,6 +136,44 @@ fn has_other(expr: &Expr) -> bool {
     expr.exists(|e| Ok(is_other(e))).unwrap_or(false)
 }
 
+/// DataFusion's rule for LATERAL, given only subqueries whose columns it tells apart.
+#[derive(Debug)]
+pub struct JoinLaterally(pub Arc<dyn OptimizerRule + Send + Sync>);
+
+impl OptimizerRule for JoinLaterally {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        if let LogicalPlan::Join(join) = &plan
+            && let Some(lateral) = lateral(&join.right)
+            && !has_clear_names(lateral, lateral.schema().columns())
+        {
+            return not_impl_err!(
+                "LATERAL over tables that have columns of one name, where conditions compare them with columns outside: \
+                 give the columns different names in derived tables"
+            );
+        }
+        self.0.rewrite(plan, config)
+    }
+}
+
+/// Returns the subquery of LATERAL on the right side of a join that depends on the left side.
+fn lateral(right: &LogicalPlan) -> Option<&LogicalPlan> {
+    match right {
+        LogicalPlan::Subquery(subquery) => {
+            Some(subquery.subquery.as_ref()).filter(|plan| !plan.all_out_ref_exprs().is_empty())
+        }
+        LogicalPlan::SubqueryAlias(alias) => lateral(&alias.input),
+        _ => None,
+    }
+}
+
 /// Returns whether the columns of conditions on outer columns within a subquery, and those in `shown`, differ in their
 /// names without their qualifiers.
 fn has_clear_names(plan: &LogicalPlan, shown: Vec<Column>) -> bool {
