@@ -199,7 +199,8 @@ pub(crate) fn wide_decimal<'a>(types: impl Iterator<Item = &'a DataType>) -> Opt
     }
     let digits = before + behind;
     let is_wide = decimal && digits > i16::from(DECIMAL128_MAX_PRECISION);
-    (is_wide && digits <= i16::from(DECIMAL256_MAX_PRECISION)).then(|| DataType::Decimal256(digits as u8, behind as i8))
+    (is_wide && digits <= i16::from(DECIMAL256_MAX_PRECISION))
+        .then_some(DataType::Decimal256(digits as u8, behind as i8))
 }
 
 /// Returns the type to which DataFusion casts an argument of type `from` that becomes `common`. DataFusion refuses a call
