@@ -19,8 +19,7 @@ use arrow::array::{
 use arrow::compute::CastOptions;
 use arrow::datatypes::{
     DECIMAL256_MAX_PRECISION, DataType, Date32Type, Decimal128Type, Decimal256Type, Field, FieldRef, Float32Type,
-    Float64Type, Int64Type, IntervalMonthDayNanoType, IntervalUnit, Time64MicrosecondType, TimestampMicrosecondType,
-    TimestampNanosecondType, i256,
+    Float64Type, Int64Type, Time64MicrosecondType, TimestampMicrosecondType, TimestampNanosecondType, i256,
 };
 use arrow::util::display::FormatOptions;
 use datafusion::common::config::ConfigOptions;
@@ -482,10 +481,7 @@ fn to_text(array: &ArrayRef, to: &DataType, digits: Option<u8>) -> Result<ArrayR
             print(safe(array, &TIME)?.as_primitive::<Time64MicrosecondType>(), |t| clock::text(t, digits))
         }
         t if t.is_nested() => nested::texts(array, digits)?,
-        DataType::Interval(_) => {
-            let intervals = safe(array, &DataType::Interval(IntervalUnit::MonthDayNano))?;
-            print(intervals.as_primitive::<IntervalMonthDayNanoType>(), interval::shown)
-        }
+        DataType::Interval(_) => interval::texts(array)?,
         t if is_address(t) => array.as_fixed_size_binary().iter().map(|v| v.map(address::shown)).collect(),
         _ => return safe(array, to),
     };

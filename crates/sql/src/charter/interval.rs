@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, IntervalMonthDayNanoArray};
-use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalUnit};
+use arrow::array::{ArrayRef, AsArray, IntervalMonthDayNanoArray, StringViewArray};
+use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit};
 use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
 
@@ -27,7 +27,7 @@ const SECOND: i128 = 1_000_000_000;
 
 /// Returns an interval as clients are shown it: `1 year 2 mons 3 days 04:05:06.500000`, the parts that are not zero, each
 /// with its sign; `00:00:00` if all are.
-pub(super) fn shown(interval: IntervalMonthDayNano) -> String {
+fn shown(interval: IntervalMonthDayNano) -> String {
     let IntervalMonthDayNano { months, days, nanoseconds } = interval;
     let part = |value: i32, one: &str, many: &str| {
         (value != 0).then(|| format!("{value} {}", if value.abs() == 1 { one } else { many }))
@@ -44,6 +44,15 @@ pub(super) fn shown(interval: IntervalMonthDayNano) -> String {
         parts.push(format!("{sign}{:02}:{:02}:{:02}{fraction}", seconds / 3600, seconds / 60 % 60, seconds % 60));
     }
     parts.join(" ")
+}
+
+/// Returns intervals of any unit as clients are shown them.
+///
+/// # Errors
+/// Arrow's error if `array` holds no intervals.
+pub fn texts(array: &ArrayRef) -> Result<StringViewArray> {
+    let intervals = arrow::compute::cast(array, &DataType::Interval(IntervalUnit::MonthDayNano))?;
+    Ok(intervals.as_primitive::<IntervalMonthDayNanoType>().iter().map(|v| v.map(shown)).collect())
 }
 
 /// Returns the months, days and nanoseconds of one simple unit.

@@ -32,7 +32,7 @@ use super::datetime::{format_date, format_datetime, split_micros};
 use super::func::{DATETIME, JSON, VARIANT};
 use super::growth::Growth;
 use super::lost::LostValues;
-use crate::charter::casts::texts_of;
+use crate::charter::interval;
 use crate::charter::text::format_datetime_to;
 use crate::charter::{declared_type, digits_of, with_texts};
 use crate::class::TIME;
@@ -383,7 +383,7 @@ pub fn to_text_of(name: &str, array: &ArrayRef, digits: Option<u8>) -> Result<St
             }
             builder.finish()
         }
-        T::Interval(_) => texts_of(array, digits)?.as_string_view().clone(),
+        T::Interval(_) => interval::texts(array)?,
         T::Date32 => {
             let mut builder = StringViewBuilder::with_capacity(array.len());
             let mut buffer = String::new();
