@@ -125,6 +125,33 @@ fn crates_say_what_they_must_not_know() {
     }
 }
 
+/// Texts of all sources below a directory.
+fn texts(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let of = |path: PathBuf| match path.is_dir() {
+        true => texts(&path),
+        false => vec![fs::read_to_string(&path).unwrap()],
+    };
+    entries.filter(|path| path.is_dir() || path.extension().is_some_and(|e| e == "rs")).flat_map(of).collect()
+}
+
+/// Cargo compiles a crate once more to look for examples in the documentation of the crate. Crates without examples say
+/// so, and crates that say so have none.
+#[test]
+fn examples_of_the_documentation_run() {
+    for (name, _) in EDGES.iter().filter(|(name, _)| *name != "cli") {
+        let manifest = fs::read_to_string(crates().join(name).join("Cargo.toml")).unwrap();
+        let has_examples = texts(&crates().join(name).join("src")).iter().any(|text| {
+            let lines = text.lines().map(str::trim_start).filter_map(|line| {
+                line.strip_prefix("///").or(line.strip_prefix("//!"))?.trim_start().strip_prefix("```")
+            });
+            // Each other fence ends a block.
+            lines.step_by(2).any(|language| matches!(language.trim(), "" | "rust" | "no_run" | "should_panic"))
+        });
+        assert_ne!(manifest.contains("\ndoctest = false\n"), has_examples, "examples and `doctest = false` of {name}");
+    }
+}
+
 #[test]
 fn crates_know_no_more_than_they_may() {
     for (name, libraries) in UNKNOWN {
