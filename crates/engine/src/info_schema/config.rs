@@ -7,7 +7,7 @@ use std::sync::Arc;
 use dipper_dialect::parser::ParseOptions;
 use dipper_dialect::statement::Statement;
 use dipper_lake::sheet::{Cell, Sheet, wall_clock_text, wall_clock_us};
-use dipper_lake::virtual_tables::partitions;
+use dipper_lake::virtual_tables::{column_sizes, partitions};
 use dipper_sql::charter::session::TableRef;
 use dipper_sql::charter::table_refs;
 use dipper_store::catalog::access::Privileges;
@@ -291,6 +291,15 @@ pub(super) async fn rowsets(context: &Arc<QueryContext>, wanted: &Wanted, sheet:
                 int(state.schema().version),
             ]);
         }
+    }
+    Ok(())
+}
+
+/// Fills the bytes of columns by segment.
+pub(super) async fn column_data_sizes(context: &Arc<QueryContext>, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for (_, table, state) in natives(context, wanted).await {
+        let handle = context.engine.native.get(table.id).await?;
+        column_sizes::rows(sheet, &handle, &state, context.readers()).await?;
     }
     Ok(())
 }

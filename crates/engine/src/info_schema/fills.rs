@@ -34,6 +34,9 @@ pub(super) fn of(rows: Rows) -> Fill {
         Rows::BeThreads => Fill::Now(measures::be_threads),
         Rows::CharacterSets => Fill::Now(server::character_sets),
         Rows::Collations => Fill::Now(server::collations),
+        Rows::ColumnDataSizes => {
+            Fill::Later(|context, wanted, sheet| Box::pin(config::column_data_sizes(context, wanted, sheet)))
+        }
         Rows::ColumnStatistics => {
             Fill::Later(|context, wanted, sheet| Box::pin(measures::column_statistics(context, wanted, sheet)))
         }

@@ -9,11 +9,13 @@
 //! | `briefs.rs` | `mysql`, `performance_schema`, Doris's and StarRocks' `information_schema`, written in words |
 //! | `of_mysql.rs`, `of_performance.rs`, `of_starrocks.rs` | tables that consoles and monitors read, mostly without rows |
 //! | `no_rows.rs` | the lists of SHOW that are always empty |
+//! | `column_sizes.rs` | bytes of the columns of native tables |
 //! | `keys.rs` | rows of keys, indexes and constraints of native tables |
 //! | `partitions.rs` | partitions and tablets of native tables |
 //! | `types.rs` | the types of columns |
 
 mod briefs;
+pub mod column_sizes;
 mod heads;
 pub mod keys;
 pub mod no_rows;
@@ -65,6 +67,8 @@ pub enum Rows {
     CharacterSets,
     /// Rows of `information_schema.collations`.
     Collations,
+    /// Rows of `information_schema.column_data_sizes`.
+    ColumnDataSizes,
     /// Rows of `_statistics_.column_statistics`.
     ColumnStatistics,
     /// Rows of `information_schema.columns`.
