@@ -471,9 +471,15 @@ fn explain_and_describe() {
     assert!(matches!(one("explain insert into t select 1"), Statement::Explain { .. }));
     assert_eq!(
         one("desc d.t"),
-        Statement::Describe { target: DescribeTarget::Table { name: name("d.t"), column: None }, extended: false }
+        Statement::Describe {
+            target: DescribeTarget::Table { name: name("d.t"), column: None },
+            detail: DescribeDetail::Columns
+        }
     );
-    assert!(matches!(one("describe extended t"), Statement::Describe { extended: true, .. }));
+    assert!(matches!(one("describe extended t"), Statement::Describe { detail: DescribeDetail::Comments, .. }));
+    for all in ["desc t all", "desc all t", "explain t all"] {
+        assert!(matches!(one(all), Statement::Describe { detail: DescribeDetail::Indexes, .. }), "{all}");
+    }
     assert!(matches!(one("explain t"), Statement::Describe { .. }));
     assert!(matches!(one("desc files('path'='x.csv')"), Statement::Describe { target: DescribeTarget::Query(_), .. }));
     assert!(matches!(one("desc 'x.csv'"), Statement::Describe { target: DescribeTarget::Query(_), .. }));

@@ -29,7 +29,7 @@ pub use access::{
 pub use catalogs::{CatalogAlteration, DatabaseAlteration};
 pub use functions::{CreateFunction, DropFunction, FunctionName, FunctionScope};
 pub use print::aggregate_name;
-pub use show::{DescribeTarget, Show, ShowFilter, ShowKind};
+pub use show::{DescribeDetail, DescribeTarget, Show, ShowFilter, ShowKind};
 pub use table::{
     Aggregate, ColumnDef, ColumnPosition, ConstraintDef, ConstraintKind, CreateIndex, CreateTable, DefaultValue,
     DistributionClause, IndexDef, KeyClause, Model, PartitionClause, PartitionDef, PartitionExpr, PartitionItem,
@@ -366,8 +366,8 @@ pub enum Statement {
     Describe {
         /// The described object.
         target: DescribeTarget,
-        /// Whether EXTENDED, FORMATTED or ALL was written.
-        extended: bool,
+        /// How much is shown.
+        detail: DescribeDetail,
     },
     /// `USE [catalog.]database`.
     Use(Name),

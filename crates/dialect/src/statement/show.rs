@@ -267,6 +267,17 @@ pub enum ShowKind {
     Other(String),
 }
 
+/// How much DESCRIBE shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DescribeDetail {
+    /// The columns.
+    Columns,
+    /// The columns with their comments: EXTENDED, FORMATTED.
+    Comments,
+    /// The columns of each index: ALL.
+    Indexes,
+}
+
 /// The object of DESCRIBE.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DescribeTarget {

@@ -203,7 +203,7 @@ async fn run_statement(
         Statement::DropCatalog { name, if_exists } => catalogs::drop(session, name, *if_exists).await,
         Statement::Refresh { kind, name } => catalogs::refresh(session, *kind, name).await,
         Statement::Show(show) => show::show(session, show).await,
-        Statement::Describe { target, extended } => describe::describe(session, target, *extended).await,
+        Statement::Describe { target, detail } => describe::describe(session, target, *detail).await,
         Statement::Use(name) => {
             session.use_database_of(name).await?;
             Ok(Outcome::ok())

@@ -4,7 +4,7 @@ use dipper_node::error::Result;
 use dipper_store::segment::Readers;
 use dipper_store::table::{Table, TableState};
 
-use super::partitions::{int, partition_id, tablet_id};
+use super::partitions::{NODE, int, partition_id, tablet_id};
 use crate::sheet::{Cell, Sheet};
 use crate::types::facts;
 
@@ -21,7 +21,7 @@ pub async fn rows(sheet: &mut Sheet, table: &Table, state: &TableState, readers:
         for bytes in reader.column_bytes(s.id.ordinal) {
             let column = schema.position(bytes.id).map(|at| &schema.columns[at]);
             sheet.push([
-                Cell::Int(1),
+                NODE,
                 int(table.id().0),
                 int(table.id().0),
                 partition_id(table.id(), tablet.partition),

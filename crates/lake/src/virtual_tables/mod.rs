@@ -12,6 +12,7 @@
 //! | `column_sizes.rs` | bytes of the columns of native tables |
 //! | `keys.rs` | rows of keys, indexes and constraints of native tables |
 //! | `partitions.rs` | partitions and tablets of native tables |
+//! | `proc.rs` | what SHOW PROC lists below a table |
 //! | `types.rs` | the types of columns |
 
 mod briefs;
@@ -23,6 +24,7 @@ mod of_mysql;
 mod of_performance;
 mod of_starrocks;
 pub mod partitions;
+pub mod proc;
 pub mod types;
 
 use std::borrow::Cow;

@@ -76,9 +76,9 @@ async fn columns(
     let at = |name: &str| rows.names.iter().position(|n| n.eq_ignore_ascii_case(name));
     let cell = |row: &[Option<String>], i: Option<usize>| i.and_then(|i| row[i].clone()).unwrap_or_default();
     let (field, kind, null, comment) = (at("Field"), at("Type"), at("Null"), at("Comment"));
-    // Only DESC shows the aggregation of a column.
+    // Only DESC shows the aggregation of a column, before what else it says of the column.
     let described = texts(session, &format!("DESC {place}")).await?;
-    let merged = |row: usize| match described.rows.get(row).and_then(|r| r.last()?.clone()).as_deref() {
+    let merged = |row: usize| match described.rows.get(row).and_then(|r| r.last()?.as_deref()?.split(',').next()) {
         Some(
             name @ ("SUM"
             | "MIN"

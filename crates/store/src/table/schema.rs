@@ -311,6 +311,13 @@ impl TableSchema {
         self.properties.iter().filter(|(name, _)| *name != MADE_BY_PRIMARY_KEY && !name.starts_with(CONSTRAINT))
     }
 
+    /// Returns whether loads write Bloom filters over the values of a column.
+    pub fn has_bloom_filter(&self, column: &TableColumn) -> bool {
+        let mut named = self.property("bloom_filter_columns").unwrap_or("").split(',').map(str::trim);
+        named.any(|name| name.eq_ignore_ascii_case(&column.name))
+            || self.indexes.iter().any(|index| index.acts() && index.columns.contains(&column.id))
+    }
+
     /// Returns a property; its name is compared without regard to case.
     pub fn property(&self, name: &str) -> Option<&str> {
         self.properties.iter().find(|(k, _)| k.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str())
