@@ -113,7 +113,7 @@ pub(super) fn fe_threads(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) 
 
 /// Fills the counters of SHOW GLOBAL STATUS.
 pub(super) fn metrics(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
-    for (name, value) in status(&context.engine) {
+    for (name, value) in status(&context.engine, None) {
         sheet.push([NODE, name.into(), "{}".into(), value.parse::<i64>().unwrap_or(i64::MAX).into()]);
     }
     Ok(())

@@ -104,8 +104,8 @@ const MYSQLS: &[Brief] = &[
 const PERFORMANCE: &[Brief] = &[
     (PERFORMANCE_SCHEMA, "session_variables", "VARIABLE_NAME VARIABLE_VALUE", Rows::SessionVariables),
     (PERFORMANCE_SCHEMA, "global_variables", "VARIABLE_NAME VARIABLE_VALUE", Rows::GlobalVariables),
-    (PERFORMANCE_SCHEMA, "session_status", "VARIABLE_NAME VARIABLE_VALUE", Rows::Status),
-    (PERFORMANCE_SCHEMA, "global_status", "VARIABLE_NAME VARIABLE_VALUE", Rows::Status),
+    (PERFORMANCE_SCHEMA, "session_status", "VARIABLE_NAME VARIABLE_VALUE", Rows::SessionStatus),
+    (PERFORMANCE_SCHEMA, "global_status", "VARIABLE_NAME VARIABLE_VALUE", Rows::GlobalStatus),
     (
         PERFORMANCE_SCHEMA,
         "variables_info",

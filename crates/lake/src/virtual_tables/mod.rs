@@ -89,6 +89,8 @@ pub enum Rows {
     Engines,
     /// Rows of `information_schema.fe_threads`.
     FeThreads,
+    /// Rows of `information_schema.global_status` and `performance_schema.global_status`.
+    GlobalStatus,
     /// Rows of `information_schema.global_variables` and `performance_schema.global_variables`.
     GlobalVariables,
     /// Rows of `sys.grants_to_roles`.
@@ -139,13 +141,12 @@ pub enum Rows {
     SchemaPrivileges,
     /// Rows of `information_schema.schemata`.
     Schemata,
+    /// Rows of `information_schema.session_status` and `performance_schema.session_status`.
+    SessionStatus,
     /// Rows of `information_schema.session_variables` and `performance_schema.session_variables`.
     SessionVariables,
     /// Rows of `information_schema.statistics`.
     Statistics,
-    /// Rows of `information_schema.session_status`, `information_schema.global_status`,
-    /// `performance_schema.session_status` and `performance_schema.global_status`.
-    Status,
     /// Rows of `information_schema.stream_loads`.
     StreamLoads,
     /// Rows of `sys.metrics`.

@@ -106,7 +106,7 @@ async fn rows(session: &mut Session, kind: &ShowKind) -> Result<Sheet> {
         ShowKind::TableStats(table) => native::table_stats(session, table).await,
         ShowKind::ColumnStats { table, columns } => native::column_stats(session, table, columns).await,
         ShowKind::Variables(scope) => Ok(server::variables(session, *scope)),
-        ShowKind::Status(_) => Ok(server::status(session)),
+        ShowKind::Status(scope) => Ok(server::status(session, *scope)),
         ShowKind::Processlist { full } => server::processlist(session, *full),
         ShowKind::Warnings { count } => Ok(server::warnings(session, *count, false)),
         ShowKind::Errors { count } => Ok(server::warnings(session, *count, true)),
