@@ -86,7 +86,7 @@ pub fn topics() -> Vec<Topic> {
 /// Returns the name of the topic that explains a statement.
 pub fn topic_of(statement: &Statement) -> &'static str {
     match statement {
-        Statement::Query(_) => "SELECT",
+        Statement::Query(_) | Statement::SelectIntoVariables { .. } => "SELECT",
         Statement::Insert(_) => "INSERT",
         Statement::InsertIntoFiles { .. } => "INSERT INTO FILES",
         Statement::SelectIntoOutfile(_) => "SELECT INTO OUTFILE",

@@ -455,7 +455,8 @@ pub(super) fn prepared(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.ident().map(Statement::Deallocate)
 }
 
-fn user_variable(c: &mut Cursor<'_>) -> Result<String, SqlError> {
+/// Reads `@name`.
+pub(super) fn user_variable(c: &mut Cursor<'_>) -> Result<String, SqlError> {
     match c.peek().clone() {
         Token::Word(Word { value, quote_style: None, .. })
             if value.starts_with('@') && !value.starts_with("@@") && value.len() > 1 =>

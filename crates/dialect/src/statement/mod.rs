@@ -149,6 +149,13 @@ pub enum Statement {
     },
     /// `SELECT ... INTO OUTFILE ...`.
     SelectIntoOutfile(SelectIntoOutfile),
+    /// `SELECT ... INTO @name, ...`.
+    SelectIntoVariables {
+        /// The query without the INTO clause.
+        source: QueryText,
+        /// The names of the variables, without `@`.
+        names: Vec<String>,
+    },
     /// `COPY (query) | table TO 'path' [WITH] [(option value, ...)]`.
     CopyTo {
         /// The query whose rows are written; a bare table has become `SELECT * FROM table`.

@@ -106,7 +106,7 @@ fn collect(session: &Session, statement: &Statement, needs: &mut Vec<Need>) {
     let database = |name: &Name| database(session, name);
     match statement {
         // The tables of these are checked when they are looked up.
-        Statement::Query(_) | Statement::Do(_) => {}
+        Statement::Query(_) | Statement::SelectIntoVariables { .. } | Statement::Do(_) => {}
         Statement::Explain { statement, .. } => collect(session, statement, needs),
         Statement::Insert(insert) => {
             let mut privileges = Privileges::INSERT;

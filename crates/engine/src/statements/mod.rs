@@ -123,6 +123,7 @@ async fn run_statement(
         && !matches!(
             statement,
             Statement::Query(_)
+                | Statement::SelectIntoVariables { .. }
                 | Statement::Insert(_)
                 | Statement::Update(_)
                 | Statement::Delete(_)
@@ -148,6 +149,9 @@ async fn run_statement(
                 session.warn(WARNING, warning);
             }
             Ok(Outcome::Rows(rows))
+        }
+        Statement::SelectIntoVariables { source, names } => {
+            assigned::into_variables(session, source, names, params).await
         }
         Statement::Do(q) => {
             let context = session.query_context_for(q).await?;
@@ -310,6 +314,7 @@ fn writes(statement: &Statement) -> bool {
         // DROP PARTITIONS removes partitions from the definition.
         Statement::MsckRepair { drop, .. } => *drop,
         Statement::Query(_)
+        | Statement::SelectIntoVariables { .. }
         | Statement::InsertIntoFiles { .. }
         | Statement::SelectIntoOutfile(_)
         | Statement::CopyTo { .. }
