@@ -197,7 +197,7 @@ fn topic_of_show(kind: &ShowKind) -> &'static str {
         ShowKind::TableStatus { .. } => "SHOW TABLE STATUS",
         ShowKind::Proc(_) => "SHOW PROC",
         ShowKind::CreateTable(_) => "SHOW CREATE TABLE",
-        ShowKind::CreateView(_) => "SHOW CREATE VIEW",
+        ShowKind::CreateView(_) | ShowKind::CreateMaterializedView { .. } => "SHOW CREATE VIEW",
         ShowKind::CreateDatabase(_) => "SHOW CREATE DATABASE",
         ShowKind::Columns { .. } => "SHOW COLUMNS",
         ShowKind::Index(_) => "SHOW INDEX",

@@ -273,6 +273,7 @@ fn column_with_key(c: &mut Cursor<'_>) -> Result<(ColumnDef, Option<InlineKey>),
     }
     // SERIAL is MySQL's BIGINT UNSIGNED NOT NULL AUTO_INCREMENT UNIQUE; generated numbers are signed here.
     let is_serial = c.accept_word("SERIAL");
+    let start = c.index();
     let data_type = match is_serial {
         true => SqlType::BigInt,
         false => match type_of_mysql(c, &name)? {
@@ -280,9 +281,11 @@ fn column_with_key(c: &mut Cursor<'_>) -> Result<(ColumnDef, Option<InlineKey>),
             None => c.sql_type()?,
         },
     };
+    let has_paths = data_type == SqlType::Variant && c.index() > start + 1;
     let mut def = ColumnDef {
         name,
         data_type,
+        paths: has_paths.then(|| c.text_from(start + 1).to_string()),
         comment: None,
         not_null: false,
         key: false,

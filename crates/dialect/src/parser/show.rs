@@ -121,6 +121,11 @@ fn kind(c: &mut Cursor<'_>) -> Result<ShowKind, SqlError> {
             }
             return Ok(ShowKind::CreateFunction(function));
         }
+        if c.accept(&["MATERIALIZED", "VIEW"]) {
+            let name = c.name()?;
+            let table = if c.accept_word("ON") { Some(c.name()?) } else { None };
+            return Ok(ShowKind::CreateMaterializedView { name, table });
+        }
         return match c.accept_any(&["TABLE", "VIEW", "DATABASE", "SCHEMA", "USER", "CATALOG"]) {
             Some("USER") => access::user(c).map(ShowKind::CreateUser),
             Some("TABLE") => c.name().map(ShowKind::CreateTable),

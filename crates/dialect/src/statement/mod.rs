@@ -646,6 +646,9 @@ pub struct CreateView {
     pub columns: Vec<(String, Option<String>)>,
     /// COMMENT.
     pub comment: Option<String>,
+    /// The clauses of MATERIALIZED VIEW that say when and where rows are stored, as written, with COMMENT; empty for
+    /// other views.
+    pub clauses: String,
     /// The definition; its `text` is what SHOW CREATE VIEW prints.
     pub query: QueryText,
 }

@@ -59,6 +59,13 @@ pub enum ShowKind {
     CreateTable(Name),
     /// CREATE VIEW v.
     CreateView(Name),
+    /// `CREATE MATERIALIZED VIEW v [ON t]`.
+    CreateMaterializedView {
+        /// The view.
+        name: Name,
+        /// The table whose queries the view speeds up.
+        table: Option<Name>,
+    },
     /// CREATE DATABASE d.
     CreateDatabase(Name),
     /// `[FULL] COLUMNS / FIELDS FROM t [FROM db]`.

@@ -351,7 +351,10 @@ fn shown(session: &Session, show: &Show, needs: &mut Vec<Need>) {
             needs.extend(around(session, &function.name).map(Need::Seen));
         }
         ShowKind::CreateDatabase(name) => needs.push(Need::Seen(database(name))),
-        ShowKind::CreateTable(name) | ShowKind::CreateView(name) => needs.extend(table(name).map(Need::Definition)),
+        ShowKind::CreateTable(name)
+        | ShowKind::CreateView(name)
+        | ShowKind::CreateMaterializedView { table: None, name }
+        | ShowKind::CreateMaterializedView { table: Some(name), .. } => needs.extend(table(name).map(Need::Definition)),
         ShowKind::Columns { table: name, .. }
         | ShowKind::Index(name)
         | ShowKind::ViewsOver(name)

@@ -130,9 +130,11 @@ pub(super) async fn into_variables(
             return Err(EngineError { code: 1172, sqlstate: "42000", ..EngineError::invalid(message) });
         }
         if batch.num_rows() == 1 {
-            let value =
-                |(name, column): (&String, _)| Ok((name.to_lowercase(), ScalarValue::try_from_array(column, 0)?));
-            found = Some(names.iter().zip(batch.columns()).map(value).collect::<Result<Vec<_>>>()?);
+            let mut values = Vec::with_capacity(names.len());
+            for (name, column) in names.iter().zip(batch.columns()) {
+                values.push((name.to_lowercase(), ScalarValue::try_from_array(column, 0)?));
+            }
+            found = Some(values);
         }
     }
     for warning in warnings {

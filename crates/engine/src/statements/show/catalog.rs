@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use dipper_dialect::statement::{Literal, Name};
+use dipper_dialect::parser::ParseOptions;
+use dipper_dialect::statement::{Literal, Name, Statement, ViewKind};
 use dipper_exec::on_cpu::on_cpu;
 use dipper_lake::files::define;
 use dipper_lake::sheet::{Cell, Kind, Sheet, wall_clock_us};
-use dipper_store::catalog::{ExternalCatalog, Table, TableDef};
+use dipper_store::catalog::{ExternalCatalog, Table, TableDef, View};
 
 use super::{ddl, external, native};
 use crate::catalogs::{self, Place};
@@ -261,6 +262,36 @@ pub(super) async fn create_view(session: &Session, name: &Name) -> Result<Sheet>
         "utf8mb4_0900_bin".into(),
     ]);
     Ok(sheet)
+}
+
+/// Runs SHOW CREATE MATERIALIZED VIEW: shows a view with the clauses that have no effect.
+pub(super) async fn create_materialized_view(session: &Session, name: &Name, of: Option<&Name>) -> Result<Sheet> {
+    if let Some(of) = of {
+        table(session, of).await?;
+        return Err(EngineError::unsupported(format!(
+            "materialized views of the table '{of}' are not kept, because its queries read the table itself"
+        )));
+    }
+    let (_, database, found) = table(session, name).await?;
+    let view = found.as_deref().and_then(Table::as_view);
+    let Some((view, clauses)) = view.and_then(|view| Some((view, clauses(view)?))) else {
+        return Err(EngineError::new(
+            ErrorKind::WrongObject,
+            format!("'{database}.{}' is no materialized view; SHOW CREATE TABLE shows it", name.object()),
+        ));
+    };
+    let mut sheet = Sheet::texts(&["Materialized View", "Create Materialized View"]);
+    sheet.push([name.object().into(), ddl::materialized_view(name.object(), view, &clauses).into()]);
+    Ok(sheet)
+}
+
+/// Returns the clauses of a materialized view between its columns and its query; `None` for other views.
+fn clauses(view: &View) -> Option<String> {
+    let parsed = dipper_dialect::parser::parse(&view.ddl, &ParseOptions::from_sql_mode(&view.sql_mode)).ok()?;
+    match parsed.into_iter().next()?.statement {
+        Statement::CreateView(create) if create.kind == ViewKind::Materialized => Some(create.clauses),
+        _ => None,
+    }
 }
 
 /// The views of all databases that read a table or a view, with their definitions.

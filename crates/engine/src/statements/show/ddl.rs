@@ -2,7 +2,7 @@
 
 use dipper_dialect::statement::Name;
 use dipper_lake::files::define::{FORMAT_TEXT, LAZY_SIMPLE_SERDE};
-use dipper_store::catalog::{Column, Database, ExternalTable, View};
+use dipper_store::catalog::{Column, Database, ExternalTable, View, ViewColumn};
 
 use crate::secrets;
 
@@ -73,22 +73,26 @@ pub(super) fn catalog(
 
 /// Returns CREATE VIEW of `view` under `name`.
 pub(super) fn view(name: &str, view: &View) -> String {
-    let mut out = format!("CREATE VIEW {}", quoted(name));
-    if !view.columns.is_empty() {
-        let columns: Vec<_> = view
-            .columns
-            .iter()
-            .map(|c| match &c.comment {
-                None => quoted(&c.name),
-                Some(comment) => format!("{} COMMENT {}", quoted(&c.name), text(comment)),
-            })
-            .collect();
-        out.push_str(&format!(" ({})", columns.join(", ")));
+    let comment = view.comment.as_ref().map(|comment| format!(" COMMENT {}", text(comment))).unwrap_or_default();
+    format!("CREATE VIEW {}{comment} AS {}", named(name, view), secrets::mask(&view.sql))
+}
+
+/// Returns CREATE MATERIALIZED VIEW of `view` under `name` with these clauses.
+pub(super) fn materialized_view(name: &str, view: &View, clauses: &str) -> String {
+    let statement = format!("CREATE MATERIALIZED VIEW {} {clauses} AS {}", named(name, view), view.sql);
+    secrets::mask(&statement).into_owned()
+}
+
+/// Returns the name of a view with the names and comments of its columns, if it has some of its own.
+fn named(name: &str, view: &View) -> String {
+    if view.columns.is_empty() {
+        return quoted(name);
     }
-    if let Some(comment) = &view.comment {
-        out.push_str(&format!(" COMMENT {}", text(comment)));
-    }
-    format!("{out} AS {}", secrets::mask(&view.sql))
+    let column = |c: &ViewColumn| match &c.comment {
+        None => quoted(&c.name),
+        Some(comment) => format!("{} COMMENT {}", quoted(&c.name), text(comment)),
+    };
+    format!("{} ({})", quoted(name), view.columns.iter().map(column).collect::<Vec<_>>().join(", "))
 }
 
 /// Returns CREATE DATABASE; `database` is `None` for databases that always exist.

@@ -95,6 +95,9 @@ async fn rows(session: &mut Session, kind: &ShowKind) -> Result<Sheet> {
         ShowKind::TableStatus { from } => catalog::table_status(session, from.as_ref()).await,
         ShowKind::CreateTable(name) => catalog::create_table(session, name).await,
         ShowKind::CreateView(name) => catalog::create_view(session, name).await,
+        ShowKind::CreateMaterializedView { name, table } => {
+            catalog::create_materialized_view(session, name, table.as_ref()).await
+        }
         ShowKind::ViewsOver(name) => catalog::views_over(session, name).await,
         ShowKind::CreateDatabase(name) => catalog::create_database(session, name).await,
         ShowKind::Columns { full, table } => super::describe::columns(session, table, *full).await,
