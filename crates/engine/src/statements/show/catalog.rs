@@ -6,16 +6,18 @@ use dipper_dialect::parser::ParseOptions;
 use dipper_dialect::statement::{Literal, Name, Statement, ViewKind};
 use dipper_exec::on_cpu::on_cpu;
 use dipper_lake::files::define;
+use dipper_lake::printed;
 use dipper_lake::sheet::{Cell, Kind, Sheet, wall_clock_us};
 use dipper_store::catalog::{ExternalCatalog, Table, TableDef, View};
 
-use super::{ddl, external, native};
+use super::{external, native};
 use crate::catalogs::{self, Place};
 use crate::context::QueryContext;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::partitions::directory_name;
 use crate::info_schema::facts::Facts;
 use crate::info_schema::{self, columns};
+use crate::secrets;
 use crate::session::Session;
 use crate::statements::qualified;
 use crate::tables;
@@ -230,7 +232,9 @@ pub(super) async fn create_table(session: &Session, name: &Name) -> Result<Sheet
     let (context, database, found) = table(session, name).await?;
     let statement = match found.as_deref() {
         Some(Table { def: TableDef::View(_), .. }) => return create_view(session, name).await,
-        Some(Table { def: TableDef::External(external), name, .. }) => ddl::table(name, external),
+        Some(Table { def: TableDef::External(external), name, .. }) => {
+            secrets::mask(&printed::table(name, external)).into_owned()
+        }
         Some(Table { def: TableDef::Native, name, id, .. }) => {
             let state = crate::native::snapshot(&context, *id).await?;
             crate::statements::native::statement(name, &state).to_string()
@@ -238,7 +242,7 @@ pub(super) async fn create_table(session: &Session, name: &Name) -> Result<Sheet
         None => {
             let columns = columns::columns(&context, &database, name.object()).await?.unwrap_or_default();
             let columns: Vec<_> = columns.into_iter().map(|c| (c.name, c.type_text)).collect();
-            ddl::virtual_table(name.object(), &columns)
+            printed::virtual_table(name.object(), &columns)
         }
     };
     let mut sheet = Sheet::texts(&["Table", "Create Table"]);
@@ -257,7 +261,7 @@ pub(super) async fn create_view(session: &Session, name: &Name) -> Result<Sheet>
     let mut sheet = Sheet::texts(&["View", "Create View", "character_set_client", "collation_connection"]);
     sheet.push([
         name.object().into(),
-        ddl::view(name.object(), view).into(),
+        secrets::mask(&printed::view(name.object(), view)).as_ref().into(),
         "utf8mb4".into(),
         "utf8mb4_0900_bin".into(),
     ]);
@@ -281,7 +285,8 @@ pub(super) async fn create_materialized_view(session: &Session, name: &Name, of:
         ));
     };
     let mut sheet = Sheet::texts(&["Materialized View", "Create Materialized View"]);
-    sheet.push([name.object().into(), ddl::materialized_view(name.object(), view, &clauses).into()]);
+    let statement = printed::materialized_view(name.object(), view, &clauses);
+    sheet.push([name.object().into(), secrets::mask(&statement).as_ref().into()]);
     Ok(sheet)
 }
 
@@ -300,7 +305,10 @@ pub(super) async fn views_over(session: &Session, name: &Name) -> Result<Sheet> 
     let mut sheet = Sheet::texts(&["View", "Create View"]);
     for (of, view) in info_schema::views_over(&context, &database, name.object()) {
         let found = context.catalog.table(&of, &view).and_then(|found| found.as_view());
-        sheet.push([(&view).into(), found.map(|definition| ddl::view(&view, definition)).into()]);
+        sheet.push([
+            (&view).into(),
+            found.map(|definition| secrets::mask(&printed::view(&view, definition)).into_owned()).into(),
+        ]);
     }
     Ok(sheet)
 }
@@ -312,7 +320,7 @@ pub(super) async fn create_database(session: &Session, name: &Name) -> Result<Sh
     }
     let state = session.engine.catalog.refresh().await?;
     let mut sheet = Sheet::texts(&["Database", "Create Database"]);
-    sheet.push([(&database).into(), ddl::database(&database, state.database(&database).map(|d| &**d)).into()]);
+    sheet.push([(&database).into(), printed::database(&database, state.database(&database).map(|d| &**d)).into()]);
     Ok(sheet)
 }
 

@@ -1,7 +1,6 @@
 //! SHOW in all its forms: rows under MySQL's (or Doris's) column names, then LIKE or WHERE, then LIMIT.
 
 mod catalog;
-mod ddl;
 mod external;
 mod lists;
 mod native;
