@@ -1203,8 +1203,38 @@ def connectors(s):
     statement = get("/api/_get_ddl?db=d&tbl=u")["data"]["create_table"][0]
     assert statement.startswith("CREATE TABLE `u`"), statement
     assert get("/api/_get_ddl?db=d")["code"] != 0
-    assert get("/api/show_data?db=d")["data"]["d"]["t"] > 0 and "d" in get("/api/show_data")["data"]
-    assert list(get("/api/show_data?db=d&table=t")["data"]["d"]) == ["t"]
+    sizes = get("/api/show_table_data?db=d")["data"]["d"]
+    assert sizes["t"] > 0 and "d" in get("/api/show_table_data")["data"], sizes
+    assert list(get("/api/show_table_data?db=d&table=t")["data"]["d"]) == ["t"]
+    assert get("/api/show_data?db=d")["data"] == {"d": sum(sizes.values())}
+    assert get("/api/show_data")["data"]["__total_size"] >= sum(sizes.values())
+    # Lists of the console and of the manager.
+    assert ["dbs"] in get("/api/show_proc?path=/")["data"] and "nosuch" in get("/api/show_proc?path=/nosuch")["data"]
+    own = get("/rest/v1/session")["data"]
+    assert own == get("/rest/v1/session/all")["data"] or "Command" in own["column_names"], own
+    settings = get("/rest/v1/config/fe")["data"]
+    assert {"Name": "disable_storage_row_cache", "Value": "false"} in settings["rows"], settings
+    assert "row_cache_mem_limit" in get("/rest/v2/manager/node/configuration_name")["data"]["frontend"]
+    here = f"127.0.0.1:{s.http}"
+    assert get("/rest/v2/manager/node/node_list")["data"] == {"frontend": [here], "backend": [here]}
+    assert get("/rest/v2/manager/cluster/cluster_info/conn_info")["data"] == {"http": [here], "mysql": [f"127.0.0.1:{s.mysql}"]}
+    assert get("/rest/v2/manager/node/brokers")["data"]["rows"] == []
+    assert s.request("GET", "/rest/v2/manager/node/nosuch")[0] == 404
+    names = "/api/meta/namespaces/default_cluster/databases"
+    assert "d" in get(names)["data"] and get(f"{names}?limit=1&offset=0")["data"] == sorted(get(names)["data"])[:1]
+    assert "limit" in get(f"{names}?offset=1")["data"] and get(f"{names}?limit=x")["code"] == 1
+    assert {"a", "t", "u"} <= set(get(f"{names}/d/tables")["data"]) and get(f"{names}/nosuch/tables")["code"] == 1
+    s.sql("alter table d.a add rollup by_n (k, n)")
+    schema = get(f"{names}/d/tables/a/schema")["data"]
+    assert list(schema) == ["a"] and schema["a"]["is_base"] is True, schema
+    assert schema["a"]["schema"][1] == {"Field": "n", "Type": "decimal(10,2)", "Null": "Yes", "Extra": "SUM", "Default": None, "Key": "false"}
+    both = get(f"{names}/d/tables/a/schema?with_mv=1")["data"]
+    assert both["by_n"]["is_base"] is False and [c["Field"] for c in both["by_n"]["schema"]] == ["k", "n"], both
+    query = get("/rest/v1/query_profile")["data"]["rows"][0]
+    assert get(f"/rest/v2/manager/query/sql/{query['Profile ID']}")["data"] == {"sql": query["Sql Statement"]}
+    for profile in (f"/rest/v2/manager/query/profile/text/{query['Profile ID']}", f"/api/profile?query_id={query['Profile ID']}"):
+        assert query["Sql Statement"] in get(profile)["data"]["profile"], profile
+    assert "query_id" in get("/api/profile")["data"]
     assert get("/api/rowcount?db=d&table=t")["data"] == {"t": 2}
     assert get("/api/rowcount?db=d&table=nosuch")["code"] != 0
     # Who may do nothing with a table learns nothing of it.
@@ -1213,9 +1243,12 @@ def connectors(s):
     assert "denied" in get("/api/d/u/_schema", headers=mine)["data"]
     assert get("/api/_get_ddl?db=d&tbl=u", headers=mine)["code"] != 0
     assert get("/api/rowcount?db=d&table=t", headers=mine)["code"] != 0
-    assert get("/api/show_data", headers=mine)["data"] == {}
+    assert get("/api/show_data", headers=mine)["data"] == {"__total_size": 0}
+    assert get("/api/show_table_data", headers=mine)["data"] == {}
+    assert "d" not in get(names, headers=mine)["data"] and get(f"{names}/d/tables/a/schema", headers=mine)["code"] == 1
     wrong = {"Authorization": "Basic " + base64.b64encode(b"looker:x").decode()}
-    for path in ("/api/d/u/_query_plan", "/api/show_data", "/rest/v1/system?path=/backends", "/rest/v2/manager/node/backends"):
+    for path in ("/api/d/u/_query_plan", "/api/show_data", "/rest/v1/system?path=/backends", "/rest/v2/manager/node/backends", "/rest/v1/session",
+                 "/rest/v2/manager/node/node_list", "/rest/v2/manager/cluster/cluster_info/conn_info", names, "/api/show_proc?path=/"):
         assert get(path, headers=wrong)["code"] == 401, path
 
 
