@@ -288,7 +288,9 @@ impl Rewriter {
     }
 
     fn function(&self, function: ast::Function) -> Expr {
-        let Some(name) = function_name(&function) else { return Expr::Function(function) };
+        let Some(name) = function_name(&function) else {
+            return of_sys(&function).unwrap_or(Expr::Function(function));
+        };
         if function.over.is_none()
             && let Some(args) = plain_args(&function)
         {
@@ -313,6 +315,20 @@ impl Rewriter {
         }
         Expr::Function(function)
     }
+}
+
+/// Rewrites the call of a function of MySQL's database `sys` that programs make. It does not fill the number of bytes up
+/// with blanks.
+fn of_sys(function: &ast::Function) -> Option<Expr> {
+    let [database, name] = function.name.0.as_slice() else { return None };
+    let is = |part: &ast::ObjectNamePart, name: &str| {
+        part.as_ident().is_some_and(|ident| ident.value.eq_ignore_ascii_case(name))
+    };
+    if !is(database, "sys") || !is(name, "format_bytes") || function.over.is_some() {
+        return None;
+    }
+    let arguments = plain_args(function).filter(|arguments| arguments.len() == 1)?;
+    Some(call("ltrim", vec![call("format_bytes", arguments)]))
 }
 
 /// Rewrites accesses such as `l[1].a` and `f().a`: names after something that is not a name are fields, which the
