@@ -1252,6 +1252,69 @@ def connectors(s):
         assert get(path, headers=wrong)["code"] == 401, path
 
 
+def proc_paths(s):
+    """SHOW PROC from its top down to a tablet."""
+    t = fresh(s, "t")
+    s.sql("drop table if exists d.parted")
+    s.sql("create table d.parted (k int, d date, s varchar(9), index i (s) using bloom_filter) duplicate key(k, d) partition by range(d) "
+          "(partition p1 values less than ('2024-01-01')) distributed by hash(k) buckets 2")
+    s.sql("insert into d.parted values (1, '2023-05-01', 'a')")
+    status(s.load(t, b"1\ta\t1\n", label=f"p{time.time_ns()}"), "Success")
+
+    def listed(path):
+        code, _, text = s.request("GET", f"/rest/v1/system?path={path}")
+        data = json.loads(text)["data"]
+        assert code == 200 and "rows" in data, (path, data)
+        return data["rows"]
+
+    def one(path, **wanted):
+        found = [row for row in listed(path) if all(row[name] == value for name, value in wanted.items())]
+        assert len(found) == 1, (path, wanted, found)
+        return found[0]
+
+    def refused(path):
+        data = json.loads(s.request("GET", f"/rest/v1/system?path={path}")[2])["data"]
+        assert isinstance(data, str) and "is not supported" in data or "there is no" in data or "no native table" in data, (path, data)
+
+    database = f"/dbs/{one('/dbs', DbName='d')['DbId']}"
+    table = one(database, TableName="parted")
+    assert (table["PartitionColumnName"], table["ReplicaCount"], table["Type"]) == ("d", "2", "OLAP"), table
+    assert int(table["VisibleVersion"]) > 0 and table["VisibleVersionTime"], table
+    place = f"{database}/{table['TableId']}"
+    assert [row["Nodes"] for row in listed(place)] == ["partitions", "temp_partitions", "index_schema", "indexes"]
+    assert listed(f"{place}/temp_partitions") == []
+    partition = one(f"{place}/partitions", PartitionName="p1")
+    index = one(f"{place}/partitions/{partition['PartitionId']}", IndexName="parted")
+    tablets = listed(f"{place}/partitions/{partition['PartitionId']}/{index['IndexId']}")
+    assert sum(int(tablet["RowCount"]) for tablet in tablets) == 1 and len(tablets) == 2, tablets
+    assert set(tablets[0]) >= {"TabletId", "Version", "LocalDataSize", "CooldownMetaId"} and "Path" not in tablets[0]
+    below = f"{place}/partitions/{partition['PartitionId']}/{index['IndexId']}/{tablets[0]['TabletId']}"
+    replica = one(below)
+    assert replica["ReplicaId"] == tablets[0]["ReplicaId"] and replica["IsBad"] == "false", replica
+    # Lists of tablets and lists of nodes name the node by the same number.
+    assert replica["BackendId"] == one("/backends")["BackendId"] == "0"
+    keys = one(f"{place}/index_schema", IndexName="parted")
+    assert keys["Keys"] == "DUP_KEYS(k, d)" and keys["StorageType"] == "COLUMN", keys
+    columns = listed(f"{place}/index_schema/{keys['IndexId']}")
+    assert [(c["Field"], c["Key"], c["Extra"]) for c in columns] == [("k", "true", ""), ("d", "true", ""), ("s", "false", "NONE,BLOOM_FILTER")], columns
+    assert one(f"{place}/indexes")["ColumnName"] == "s"
+    assert one(f"/catalogs/0{database[4:]}", TableName="parted")["TableId"] == table["TableId"]
+    number = database.rsplit("/", 1)[1]
+    states = {row["State"]: int(row["Number"]) for row in listed(f"/transactions/{number}")}
+    assert states["running"] == 0 and states["finished"] == len(listed(f"/transactions/{number}/finished")) > 0, states
+    assert listed(f"/transactions/{number}/running") == [] and one("/transactions", DbName="d")["RunningTransactionNum"] == "0"
+    jobs = one(f"/jobs/{number}", JobType="load")
+    assert int(jobs["Finished"]) > 0 and jobs["Total"] == str(len(listed(f"/jobs/{number}/load"))), jobs
+    assert listed(f"/jobs/{number}/export") == [] and one("/jobs", DbName="d")["DbId"] == number
+    assert one("/backends/0", State="ONLINE", RootPath=listed("/backends/0")[0]["RootPath"])["TotalCapacity"]
+    for path in (f"{place}/nothing", f"{place}/partitions/1", f"{below}/1", f"{place}/index_schema/1", "/dbs/7", f"{database}/7", "/backends/7",
+                 f"/jobs/{number}/nothing", f"/transactions/{number}/finished/1", "/frontends/0", "/catalogs/7", "/statistic/7"):
+        refused(path)
+    s.sql("drop view if exists d.pv")
+    s.sql("create view d.pv as select 1 one")
+    refused(f"{database}/{one(database, TableName='pv')['TableId']}")
+
+
 def temporary_tables_end(s):
     """A temporary table goes with its session, also where the server is killed."""
     def hidden():
@@ -1486,7 +1549,7 @@ CASES = [curl_loads, sketches, expressions_and_where, rejected_rows_are_named, j
          digits_of_datetimes, times, command_line, many_clients,
          labels_share, group_commit, http_stream, http_stream_headers, zones, absent_in_json,
          the_log_has_all_rejected_rows, the_last_of_a_stream_counts, cells_of_arrays_and_structs, hive_text, names_of_starrocks,
-         the_sequence_column_by_its_name, profiles, backup_and_restore, neighbours, connectors, temporary_tables_end, stops, a_long_line, local_infile, accounts]
+         the_sequence_column_by_its_name, profiles, backup_and_restore, neighbours, connectors, proc_paths, temporary_tables_end, stops, a_long_line, local_infile, accounts]
 
 
 def forgotten(*modules):
