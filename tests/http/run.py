@@ -1315,6 +1315,48 @@ def proc_paths(s):
     refused(f"{database}/{one(database, TableName='pv')['TableId']}")
 
 
+def figures_of_status(s):
+    """SHOW STATUS counts what clients of the MySQL port do, and how they leave."""
+    t = fresh(s, "t")
+    names = ["Com_insert", "Com_stmt_prepare", "Aborted_connects", "Aborted_clients", "Connections", "Max_used_connections"]
+
+    def figures():
+        return {name: int(value) for name, value in s.sql("show global status") if name in names}
+
+    def until(changed):
+        for _ in range(100):
+            if (now := figures()) != before and changed(now):
+                return now
+            time.sleep(0.05)
+        raise AssertionError((before, figures()))
+
+    before = figures()
+    assert sorted(before) == sorted(names), before
+    # The client says that it goes.
+    s.mariadb(f"insert into d.{t} values (1, 'a', 1)")
+    left = until(lambda now: now["Com_insert"] == before["Com_insert"] + 1)
+    assert left["Aborted_clients"] == before["Aborted_clients"] and left["Connections"] > before["Connections"], (before, left)
+    assert left["Max_used_connections"] >= 1, left
+    # A connection that ends before its login, and one that is cut off.
+    with socket.create_connection(("127.0.0.1", s.mysql)) as connection:
+        connection.recv(100)
+    refused = until(lambda now: now["Aborted_connects"] == before["Aborted_connects"] + 1)
+    assert refused["Aborted_clients"] == before["Aborted_clients"], refused
+    client = subprocess.Popen(["mariadb", "--no-defaults", "-h", "127.0.0.1", "-P", str(s.mysql), "--protocol=tcp", "-u", "root",
+                               "-N", "-B", "--unbuffered"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    client.stdin.write("show session status like 'Questions';\nselect 1;\nshow session status like 'Com_select';\n")
+    client.stdin.flush()
+    own = [client.stdout.readline().split() for _ in range(3)]
+    assert own[0][0] == "Questions" and int(own[0][1]) < 10 and own[1] == ["1"], own
+    # The client asks something by itself when it starts.
+    assert own[2][0] == "Com_select" and 1 <= int(own[2][1]) <= 3, own
+    client.kill()
+    client.wait()
+    client.stdin.close()
+    client.stdout.close()
+    until(lambda now: now["Aborted_clients"] == before["Aborted_clients"] + 1)
+
+
 def temporary_tables_end(s):
     """A temporary table goes with its session, also where the server is killed."""
     def hidden():
@@ -1549,7 +1591,7 @@ CASES = [curl_loads, sketches, expressions_and_where, rejected_rows_are_named, j
          digits_of_datetimes, times, command_line, many_clients,
          labels_share, group_commit, http_stream, http_stream_headers, zones, absent_in_json,
          the_log_has_all_rejected_rows, the_last_of_a_stream_counts, cells_of_arrays_and_structs, hive_text, names_of_starrocks,
-         the_sequence_column_by_its_name, profiles, backup_and_restore, neighbours, connectors, proc_paths, temporary_tables_end, stops, a_long_line, local_infile, accounts]
+         the_sequence_column_by_its_name, profiles, backup_and_restore, neighbours, connectors, proc_paths, figures_of_status, temporary_tables_end, stops, a_long_line, local_infile, accounts]
 
 
 def forgotten(*modules):
