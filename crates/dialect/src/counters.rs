@@ -97,11 +97,15 @@ const REPLACE_SELECT: &str = "REPLACE SELECT";
 const SELECT: &str = "Com_select";
 const SLOW: &str = "Slow_queries";
 
-static PLACES: LazyLock<HashMap<&str, usize>> = LazyLock::new(|| {
-    let counted =
-        |(at, (_, topics)): (usize, &(_, &'static [&'static str]))| topics.iter().map(move |topic| (*topic, at));
-    COUNTERS.iter().enumerate().flat_map(counted).collect()
+/// Places of counters by the topics that they count.
+static BY_TOPIC: LazyLock<HashMap<&str, usize>> = LazyLock::new(|| {
+    let places = COUNTERS.iter().enumerate();
+    places.flat_map(|(at, (_, topics))| topics.iter().map(move |topic| (*topic, at))).collect()
 });
+
+/// Places of counters by their names.
+static BY_NAME: LazyLock<HashMap<&str, usize>> =
+    LazyLock::new(|| COUNTERS.iter().enumerate().map(|(at, (name, _))| (*name, at)).collect());
 
 /// The counters of one session, which only this session changes.
 #[derive(Debug)]
@@ -120,7 +124,7 @@ impl Counters {
             Statement::Insert(insert) => topic_of_insert(insert),
             other => topic_of(other),
         };
-        if let Some(at) = PLACES.get(topic) {
+        if let Some(at) = BY_TOPIC.get(topic) {
             self.0[*at].fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -136,9 +140,7 @@ impl Counters {
     }
 
     fn add(&self, name: &str) {
-        static PLACES: LazyLock<HashMap<&str, usize>> =
-            LazyLock::new(|| COUNTERS.iter().enumerate().map(|(at, (name, _))| (*name, at)).collect());
-        self.0[PLACES[name]].fetch_add(1, Ordering::Relaxed);
+        self.0[BY_NAME[name]].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Adds the counters of another session to these.

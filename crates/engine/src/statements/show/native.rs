@@ -100,7 +100,7 @@ pub(super) async fn skew(session: &Session, name: &Name, wanted: &[String]) -> R
 
 pub(super) async fn tablets(session: &Session, name: &Name, wanted: &[String]) -> Result<Sheet> {
     let (table, version, state) = state(session, name).await?;
-    let chosen = chosen(&state, wanted)?.into_iter().flat_map(|p| (0..p.buckets).map(|bucket| (p.as_ref(), bucket)));
+    let chosen = chosen(&state, wanted)?.into_iter().flat_map(|p| (0..p.buckets).map(move |bucket| (&**p, bucket)));
     Ok(tablet_rows(table.id, &state, version, chosen))
 }
 
