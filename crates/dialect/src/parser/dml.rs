@@ -42,9 +42,9 @@ pub(super) fn query(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
 /// Reads `INTO @name [, @name, ...]`. The caller sets the query, whose tokens lie on both sides of the clause.
 fn into_variables(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["INTO"])?;
-    let mut names = vec![super::session::user_variable(c)?];
+    let mut names = vec![c.user_variable()?];
     while c.accept_token(&Token::Comma) {
-        names.push(super::session::user_variable(c)?);
+        names.push(c.user_variable()?);
     }
     Ok(Statement::SelectIntoVariables { source: c.subordinate_query("SELECT 1")?, names })
 }
