@@ -1203,8 +1203,38 @@ def connectors(s):
     statement = get("/api/_get_ddl?db=d&tbl=u")["data"]["create_table"][0]
     assert statement.startswith("CREATE TABLE `u`"), statement
     assert get("/api/_get_ddl?db=d")["code"] != 0
-    assert get("/api/show_data?db=d")["data"]["d"]["t"] > 0 and "d" in get("/api/show_data")["data"]
-    assert list(get("/api/show_data?db=d&table=t")["data"]["d"]) == ["t"]
+    sizes = get("/api/show_table_data?db=d")["data"]["d"]
+    assert sizes["t"] > 0 and "d" in get("/api/show_table_data")["data"], sizes
+    assert list(get("/api/show_table_data?db=d&table=t")["data"]["d"]) == ["t"]
+    assert get("/api/show_data?db=d")["data"] == {"d": sum(sizes.values())}
+    assert get("/api/show_data")["data"]["__total_size"] >= sum(sizes.values())
+    # Lists of the console and of the manager.
+    assert ["dbs"] in get("/api/show_proc?path=/")["data"] and "nosuch" in get("/api/show_proc?path=/nosuch")["data"]
+    own = get("/rest/v1/session")["data"]
+    assert own == get("/rest/v1/session/all")["data"] or "Command" in own["column_names"], own
+    settings = get("/rest/v1/config/fe")["data"]
+    assert {"Name": "disable_storage_row_cache", "Value": "false"} in settings["rows"], settings
+    assert "row_cache_mem_limit" in get("/rest/v2/manager/node/configuration_name")["data"]["frontend"]
+    here = f"127.0.0.1:{s.http}"
+    assert get("/rest/v2/manager/node/node_list")["data"] == {"frontend": [here], "backend": [here]}
+    assert get("/rest/v2/manager/cluster/cluster_info/conn_info")["data"] == {"http": [here], "mysql": [f"127.0.0.1:{s.mysql}"]}
+    assert get("/rest/v2/manager/node/brokers")["data"]["rows"] == []
+    assert s.request("GET", "/rest/v2/manager/node/nosuch")[0] == 404
+    names = "/api/meta/namespaces/default_cluster/databases"
+    assert "d" in get(names)["data"] and get(f"{names}?limit=1&offset=0")["data"] == sorted(get(names)["data"])[:1]
+    assert "limit" in get(f"{names}?offset=1")["data"] and get(f"{names}?limit=x")["code"] == 1
+    assert {"a", "t", "u"} <= set(get(f"{names}/d/tables")["data"]) and get(f"{names}/nosuch/tables")["code"] == 1
+    s.sql("alter table d.a add rollup by_n (k, n)")
+    schema = get(f"{names}/d/tables/a/schema")["data"]
+    assert list(schema) == ["a"] and schema["a"]["is_base"] is True, schema
+    assert schema["a"]["schema"][1] == {"Field": "n", "Type": "decimal(10,2)", "Null": "Yes", "Extra": "SUM", "Default": None, "Key": "false"}
+    both = get(f"{names}/d/tables/a/schema?with_mv=1")["data"]
+    assert both["by_n"]["is_base"] is False and [c["Field"] for c in both["by_n"]["schema"]] == ["k", "n"], both
+    query = get("/rest/v1/query_profile")["data"]["rows"][0]
+    assert get(f"/rest/v2/manager/query/sql/{query['Profile ID']}")["data"] == {"sql": query["Sql Statement"]}
+    for profile in (f"/rest/v2/manager/query/profile/text/{query['Profile ID']}", f"/api/profile?query_id={query['Profile ID']}"):
+        assert query["Sql Statement"] in get(profile)["data"]["profile"], profile
+    assert "query_id" in get("/api/profile")["data"]
     assert get("/api/rowcount?db=d&table=t")["data"] == {"t": 2}
     assert get("/api/rowcount?db=d&table=nosuch")["code"] != 0
     # Who may do nothing with a table learns nothing of it.
@@ -1213,10 +1243,119 @@ def connectors(s):
     assert "denied" in get("/api/d/u/_schema", headers=mine)["data"]
     assert get("/api/_get_ddl?db=d&tbl=u", headers=mine)["code"] != 0
     assert get("/api/rowcount?db=d&table=t", headers=mine)["code"] != 0
-    assert get("/api/show_data", headers=mine)["data"] == {}
+    assert get("/api/show_data", headers=mine)["data"] == {"__total_size": 0}
+    assert get("/api/show_table_data", headers=mine)["data"] == {}
+    assert "d" not in get(names, headers=mine)["data"] and get(f"{names}/d/tables/a/schema", headers=mine)["code"] == 1
     wrong = {"Authorization": "Basic " + base64.b64encode(b"looker:x").decode()}
-    for path in ("/api/d/u/_query_plan", "/api/show_data", "/rest/v1/system?path=/backends", "/rest/v2/manager/node/backends"):
+    for path in ("/api/d/u/_query_plan", "/api/show_data", "/rest/v1/system?path=/backends", "/rest/v2/manager/node/backends", "/rest/v1/session",
+                 "/rest/v2/manager/node/node_list", "/rest/v2/manager/cluster/cluster_info/conn_info", names, "/api/show_proc?path=/"):
         assert get(path, headers=wrong)["code"] == 401, path
+
+
+def proc_paths(s):
+    """SHOW PROC from its top down to a tablet."""
+    t = fresh(s, "t")
+    s.sql("drop table if exists d.parted")
+    s.sql("create table d.parted (k int, d date, s varchar(9), index i (s) using bloom_filter) duplicate key(k, d) partition by range(d) "
+          "(partition p1 values less than ('2024-01-01')) distributed by hash(k) buckets 2")
+    s.sql("insert into d.parted values (1, '2023-05-01', 'a')")
+    status(s.load(t, b"1\ta\t1\n", label=f"p{time.time_ns()}"), "Success")
+
+    def listed(path):
+        code, _, text = s.request("GET", f"/rest/v1/system?path={path}")
+        data = json.loads(text)["data"]
+        assert code == 200 and "rows" in data, (path, data)
+        return data["rows"]
+
+    def one(path, **wanted):
+        found = [row for row in listed(path) if all(row[name] == value for name, value in wanted.items())]
+        assert len(found) == 1, (path, wanted, found)
+        return found[0]
+
+    def refused(path):
+        data = json.loads(s.request("GET", f"/rest/v1/system?path={path}")[2])["data"]
+        assert isinstance(data, str) and "is not supported" in data or "there is no" in data or "no native table" in data, (path, data)
+
+    database = f"/dbs/{one('/dbs', DbName='d')['DbId']}"
+    table = one(database, TableName="parted")
+    assert (table["PartitionColumnName"], table["ReplicaCount"], table["Type"]) == ("d", "2", "OLAP"), table
+    assert int(table["VisibleVersion"]) > 0 and table["VisibleVersionTime"], table
+    place = f"{database}/{table['TableId']}"
+    assert [row["Nodes"] for row in listed(place)] == ["partitions", "temp_partitions", "index_schema", "indexes"]
+    assert listed(f"{place}/temp_partitions") == []
+    partition = one(f"{place}/partitions", PartitionName="p1")
+    index = one(f"{place}/partitions/{partition['PartitionId']}", IndexName="parted")
+    tablets = listed(f"{place}/partitions/{partition['PartitionId']}/{index['IndexId']}")
+    assert sum(int(tablet["RowCount"]) for tablet in tablets) == 1 and len(tablets) == 2, tablets
+    assert set(tablets[0]) >= {"TabletId", "Version", "LocalDataSize", "CooldownMetaId"} and "Path" not in tablets[0]
+    below = f"{place}/partitions/{partition['PartitionId']}/{index['IndexId']}/{tablets[0]['TabletId']}"
+    replica = one(below)
+    assert replica["ReplicaId"] == tablets[0]["ReplicaId"] and replica["IsBad"] == "false", replica
+    # Lists of tablets and lists of nodes name the node by the same number.
+    assert replica["BackendId"] == one("/backends")["BackendId"] == "0"
+    keys = one(f"{place}/index_schema", IndexName="parted")
+    assert keys["Keys"] == "DUP_KEYS(k, d)" and keys["StorageType"] == "COLUMN", keys
+    columns = listed(f"{place}/index_schema/{keys['IndexId']}")
+    assert [(c["Field"], c["Key"], c["Extra"]) for c in columns] == [("k", "true", ""), ("d", "true", ""), ("s", "false", "NONE,BLOOM_FILTER")], columns
+    assert one(f"{place}/indexes")["ColumnName"] == "s"
+    assert one(f"/catalogs/0{database[4:]}", TableName="parted")["TableId"] == table["TableId"]
+    number = database.rsplit("/", 1)[1]
+    states = {row["State"]: int(row["Number"]) for row in listed(f"/transactions/{number}")}
+    assert all(states[state] == len(listed(f"/transactions/{number}/{state}")) for state in ("running", "finished")), states
+    assert states["finished"] > 0 and one("/transactions", DbName="d")["RunningTransactionNum"] == str(states["running"]), states
+    jobs = one(f"/jobs/{number}", JobType="load")
+    finished = [row for row in listed(f"/jobs/{number}/load") if row["State"] == "FINISHED"]
+    assert int(jobs["Finished"]) == len(finished) > 0, jobs
+    assert listed(f"/jobs/{number}/export") == [] and one("/jobs", DbName="d")["DbId"] == number
+    assert one("/backends/0", State="ONLINE", RootPath=listed("/backends/0")[0]["RootPath"])["TotalCapacity"]
+    for path in (f"{place}/nothing", f"{place}/partitions/1", f"{below}/1", f"{place}/index_schema/1", "/dbs/7", f"{database}/7", "/backends/7",
+                 f"/jobs/{number}/nothing", f"/transactions/{number}/finished/1", "/frontends/0", "/catalogs/7", "/statistic/7"):
+        refused(path)
+    s.sql("drop view if exists d.pv")
+    s.sql("create view d.pv as select 1 one")
+    refused(f"{database}/{one(database, TableName='pv')['TableId']}")
+
+
+def figures_of_status(s):
+    """SHOW STATUS counts what clients of the MySQL port do, and how they leave."""
+    t = fresh(s, "t")
+    names = ["Com_insert", "Com_stmt_prepare", "Aborted_connects", "Aborted_clients", "Connections", "Max_used_connections"]
+
+    def figures():
+        return {name: int(value) for name, value in s.sql("show global status") if name in names}
+
+    def until(changed):
+        for _ in range(100):
+            if (now := figures()) != before and changed(now):
+                return now
+            time.sleep(0.05)
+        raise AssertionError((before, figures()))
+
+    before = figures()
+    assert sorted(before) == sorted(names), before
+    # The client says that it goes.
+    s.mariadb(f"insert into d.{t} values (1, 'a', 1)")
+    left = until(lambda now: now["Com_insert"] == before["Com_insert"] + 1)
+    assert left["Aborted_clients"] == before["Aborted_clients"] and left["Connections"] > before["Connections"], (before, left)
+    assert left["Max_used_connections"] >= 1, left
+    # A connection that ends before its login, and one that is cut off.
+    with socket.create_connection(("127.0.0.1", s.mysql)) as connection:
+        connection.recv(100)
+    refused = until(lambda now: now["Aborted_connects"] == before["Aborted_connects"] + 1)
+    assert refused["Aborted_clients"] == before["Aborted_clients"], refused
+    client = subprocess.Popen(["mariadb", "--no-defaults", "-h", "127.0.0.1", "-P", str(s.mysql), "--protocol=tcp", "-u", "root",
+                               "-N", "-B", "--unbuffered"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    client.stdin.write("show session status like 'Questions';\nselect 1;\nshow session status like 'Com_select';\n")
+    client.stdin.flush()
+    own = [client.stdout.readline().split() for _ in range(3)]
+    assert own[0][0] == "Questions" and int(own[0][1]) < 10 and own[1] == ["1"], own
+    # The client asks something by itself when it starts.
+    assert own[2][0] == "Com_select" and 1 <= int(own[2][1]) <= 3, own
+    client.kill()
+    client.wait()
+    client.stdin.close()
+    client.stdout.close()
+    until(lambda now: now["Aborted_clients"] == before["Aborted_clients"] + 1)
 
 
 def temporary_tables_end(s):
@@ -1453,7 +1592,7 @@ CASES = [curl_loads, sketches, expressions_and_where, rejected_rows_are_named, j
          digits_of_datetimes, times, command_line, many_clients,
          labels_share, group_commit, http_stream, http_stream_headers, zones, absent_in_json,
          the_log_has_all_rejected_rows, the_last_of_a_stream_counts, cells_of_arrays_and_structs, hive_text, names_of_starrocks,
-         the_sequence_column_by_its_name, profiles, backup_and_restore, neighbours, connectors, temporary_tables_end, stops, a_long_line, local_infile, accounts]
+         the_sequence_column_by_its_name, profiles, backup_and_restore, neighbours, connectors, proc_paths, figures_of_status, temporary_tables_end, stops, a_long_line, local_infile, accounts]
 
 
 def forgotten(*modules):

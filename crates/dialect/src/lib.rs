@@ -8,6 +8,7 @@
 //! `dipper-base`.
 
 pub mod chains;
+pub mod counters;
 pub mod error;
 pub mod explode;
 pub mod full_text;

@@ -86,7 +86,7 @@ pub fn topics() -> Vec<Topic> {
 /// Returns the name of the topic that explains a statement.
 pub fn topic_of(statement: &Statement) -> &'static str {
     match statement {
-        Statement::Query(_) => "SELECT",
+        Statement::Query(_) | Statement::SelectIntoVariables { .. } => "SELECT",
         Statement::Insert(_) => "INSERT",
         Statement::InsertIntoFiles { .. } => "INSERT INTO FILES",
         Statement::SelectIntoOutfile(_) => "SELECT INTO OUTFILE",
@@ -197,7 +197,7 @@ fn topic_of_show(kind: &ShowKind) -> &'static str {
         ShowKind::TableStatus { .. } => "SHOW TABLE STATUS",
         ShowKind::Proc(_) => "SHOW PROC",
         ShowKind::CreateTable(_) => "SHOW CREATE TABLE",
-        ShowKind::CreateView(_) => "SHOW CREATE VIEW",
+        ShowKind::CreateView(_) | ShowKind::CreateMaterializedView { .. } => "SHOW CREATE VIEW",
         ShowKind::CreateDatabase(_) => "SHOW CREATE DATABASE",
         ShowKind::Columns { .. } => "SHOW COLUMNS",
         ShowKind::Index(_) => "SHOW INDEX",

@@ -464,6 +464,57 @@ fn show_statements() {
 }
 
 #[test]
+fn rows_become_variables() {
+    for sql in [
+        "select a, b into @x, @Y from t limit 1",
+        "select a, b from t limit 1 into @x, @Y",
+        "(select a, b from t limit 1) into @x, @Y",
+    ] {
+        let Statement::SelectIntoVariables { source, names } = one(sql) else { panic!("{sql}") };
+        assert_eq!(names, ["x", "Y"], "{sql}");
+        assert!(source.ast.to_string().to_lowercase().contains("select a, b from t limit 1"), "{sql}: {}", source.ast);
+    }
+    assert!(matches!(one("select 1 into outfile '/x'"), Statement::SelectIntoOutfile(_)));
+    assert!(error("select 1 into x").message.contains("for procedures"));
+    assert!(error("select 1 into @x,").message.contains("a user variable"));
+    assert!(error("select 1 into @@x").message.contains("a user variable"));
+}
+
+#[test]
+fn materialized_views_keep_their_clauses() {
+    let Statement::CreateView(view) = one("create materialized view m (a) build deferred  comment 'c' as select 1")
+    else {
+        panic!("no view")
+    };
+    assert_eq!((view.kind, view.clauses.as_str()), (ViewKind::Materialized, "build deferred  comment 'c'"));
+    let Statement::CreateView(view) = one("create view v as select 1") else { panic!("no view") };
+    assert_eq!((view.kind, view.clauses.as_str()), (ViewKind::Plain, ""));
+    for (sql, table) in
+        [("show create materialized view d.m", None), ("show create materialized view d.m on t", Some(name("t")))]
+    {
+        let Statement::Show(show) = one(sql) else { panic!("{sql}") };
+        assert_eq!(show.kind, ShowKind::CreateMaterializedView { name: name("d.m"), table }, "{sql}");
+    }
+}
+
+#[test]
+fn columns_of_dumps_have_types() {
+    let sql = "create table t (k int, s set('a','bc') default 'a', y year(4), z year not null, v variant<'a' : int, 'b' : array<string>>)";
+    let Statement::CreateTable(create) = one(sql) else { panic!("no table") };
+    let types: Vec<_> = create.columns.iter().map(|c| (c.data_type.to_string(), c.paths.as_deref())).collect();
+    let wanted = [
+        ("int", None),
+        ("varchar(4)", None),
+        ("smallint", None),
+        ("smallint", None),
+        ("variant", Some("<'a' : int, 'b' : array<string>>")),
+    ];
+    assert_eq!(types, wanted.map(|(name, paths)| (name.to_string(), paths)));
+    assert!(create.to_string().contains("`v` variant<'a' : int, 'b' : array<string>> NULL"), "{create}");
+    assert!(error("create table t (y year(2))").message.contains("two digits"));
+}
+
+#[test]
 fn explain_and_describe() {
     assert!(matches!(one("explain analyze verbose select 1"), Statement::Explain { analyze: true, verbose: true, .. }));
     assert!(matches!(one("explain format=json select 1"), Statement::Explain { format: Some(f), .. } if f == "JSON"));
@@ -471,9 +522,15 @@ fn explain_and_describe() {
     assert!(matches!(one("explain insert into t select 1"), Statement::Explain { .. }));
     assert_eq!(
         one("desc d.t"),
-        Statement::Describe { target: DescribeTarget::Table { name: name("d.t"), column: None }, extended: false }
+        Statement::Describe {
+            target: DescribeTarget::Table { name: name("d.t"), column: None },
+            detail: DescribeDetail::Columns
+        }
     );
-    assert!(matches!(one("describe extended t"), Statement::Describe { extended: true, .. }));
+    assert!(matches!(one("describe extended t"), Statement::Describe { detail: DescribeDetail::Comments, .. }));
+    for all in ["desc t all", "desc all t", "explain t all"] {
+        assert!(matches!(one(all), Statement::Describe { detail: DescribeDetail::Indexes, .. }), "{all}");
+    }
     assert!(matches!(one("explain t"), Statement::Describe { .. }));
     assert!(matches!(one("desc files('path'='x.csv')"), Statement::Describe { target: DescribeTarget::Query(_), .. }));
     assert!(matches!(one("desc 'x.csv'"), Statement::Describe { target: DescribeTarget::Query(_), .. }));

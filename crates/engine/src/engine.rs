@@ -96,8 +96,8 @@ const READ_AHEAD_SHARE: usize = 8;
 /// The row cache gets 1 / `ROW_CACHE_SHARE` of the memory, unless its size is given.
 const ROW_CACHE_SHARE: u64 = 10;
 
-/// Returns names and values for SHOW STATUS.
-type Counted = Box<dyn Fn() -> Vec<(&'static str, u64)> + Send + Sync>;
+/// Returns names and values for SHOW STATUS: those of a session, given by its number, or of all sessions.
+type Counted = Box<dyn Fn(Option<u32>) -> Vec<(&'static str, u64)> + Send + Sync>;
 
 /// The state that all sessions share: catalog, memory pool, function registry, query threads.
 pub struct Engine {
@@ -275,14 +275,15 @@ impl Engine {
         dipper_ingest::errors::read(&self.loads.store, name).await
     }
 
-    /// Adds the counters of `counted` to SHOW STATUS, which calls it each time. Only the first call has an effect.
-    pub fn count_by(&self, counted: impl Fn() -> Vec<(&'static str, u64)> + Send + Sync + 'static) {
+    /// Adds the counters of `counted` to SHOW STATUS, which calls it each time with the number of a session, or without
+    /// one for all sessions. Only the first call has an effect.
+    pub fn count_by(&self, counted: impl Fn(Option<u32>) -> Vec<(&'static str, u64)> + Send + Sync + 'static) {
         let _ = self.counted.set(Box::new(counted));
     }
 
     /// Names and values of the counters that [`count_by`](Self::count_by) added.
-    pub(crate) fn counted(&self) -> Vec<(&'static str, u64)> {
-        self.counted.get().map(|counted| counted()).unwrap_or_default()
+    pub(crate) fn counted(&self, session: Option<u32>) -> Vec<(&'static str, u64)> {
+        self.counted.get().map(|counted| counted(session)).unwrap_or_default()
     }
 
     /// Variables of GLOBAL scope.

@@ -92,6 +92,8 @@ impl Session {
         self.query = self.engine.profiles.id();
         let text = source.get(parsed.text.clone()).unwrap_or(source);
         let process = Arc::clone(self.process());
+        process.counters.count(&parsed.statement);
+        process.slow_from(self.variables.quick().slow);
         process.begin(&crate::secrets::mask(&parsed.statement.shown(text)));
         let hinted = Hinted(self);
         let run = statements::run(hinted.0, source, parsed, params);

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
 
+use dipper_dialect::counters::Counters;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 
@@ -44,6 +46,10 @@ pub struct Process {
     pub host: String,
     /// Time at which the session began.
     pub started: SystemTime,
+    /// Counters of the session's statements.
+    pub(crate) counters: Counters,
+    /// Microseconds from which on a statement is slow.
+    slow_us: AtomicU64,
     activity: Mutex<Activity>,
     stop: watch::Sender<Option<Stop>>,
     on_stop: Mutex<Option<StopHook>>,
@@ -76,9 +82,18 @@ impl Process {
         activity.since = Instant::now();
     }
 
+    /// Sets the time from which on a statement is slow (`long_query_time`).
+    pub(crate) fn slow_from(&self, time: Duration) {
+        self.slow_us.store(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
     /// Records the end of a statement.
     pub(crate) fn end(&self) {
         let mut activity = self.activity.lock();
+        let took = activity.since.elapsed().as_micros();
+        if activity.command == "Query" && took >= u128::from(self.slow_us.load(Ordering::Relaxed)) {
+            self.counters.count_slow();
+        }
         activity.command = "Sleep";
         activity.info = None;
         activity.since = Instant::now();
@@ -127,6 +142,8 @@ impl Process {
 #[derive(Debug, Default)]
 pub struct Processes {
     all: RwLock<BTreeMap<u32, Arc<Process>>>,
+    /// Counters of the sessions that have ended.
+    ended: Counters,
 }
 
 impl Processes {
@@ -137,6 +154,8 @@ impl Processes {
             user: user.to_string(),
             host: host.to_string(),
             started: SystemTime::now(),
+            counters: Counters::default(),
+            slow_us: AtomicU64::new(u64::MAX),
             activity: Mutex::new(Activity { command: "Sleep", info: None, since: Instant::now(), database: None }),
             stop: watch::Sender::new(None),
             on_stop: Mutex::new(None),
@@ -148,6 +167,21 @@ impl Processes {
     /// Lists all sessions by number.
     pub fn list(&self) -> Vec<Arc<Process>> {
         self.all.read().values().cloned().collect()
+    }
+
+    /// Returns the counters of a session, or the sums of all sessions. A session that ends at this moment may be missing
+    /// in this sum, but not in later ones.
+    pub(crate) fn counters(&self, session: Option<u32>) -> Counters {
+        let sum = Counters::default();
+        let all = self.all.read();
+        match session.and_then(|id| all.get(&id)) {
+            Some(session) => sum.add_all(&session.counters),
+            None => {
+                sum.add_all(&self.ended);
+                all.values().for_each(|session| sum.add_all(&session.counters));
+            }
+        }
+        sum
     }
 
     /// Stops a session or its statement.
@@ -180,6 +214,7 @@ impl ProcessGuard {
 impl Drop for ProcessGuard {
     fn drop(&mut self) {
         let mut all = self.processes.all.write();
+        self.processes.ended.add_all(&self.process.counters);
         if all.get(&self.process.id).is_some_and(|p| Arc::ptr_eq(p, &self.process)) {
             all.remove(&self.process.id);
         }

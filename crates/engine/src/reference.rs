@@ -55,6 +55,7 @@ fn values(kind: Kind) -> String {
         Kind::Text => "text".into(),
         Kind::Version => "version".into(),
         Kind::Instant => "seconds since 1970".into(),
+        Kind::Seconds => "seconds from 0 to 31536000".into(),
         Kind::SqlMode => "flags, separated by commas".into(),
         Kind::TimeZone => "`SYSTEM`, an offset such as `+08:00`, or a name such as `Europe/Berlin`".into(),
         Kind::Charset(_) => "character set".into(),

@@ -450,8 +450,9 @@ impl Session {
         self.process().set_database(self.database.clone());
     }
 
-    /// Sets ROW_COUNT() and FOUND_ROWS() after a look-up by key that bypassed [`execute`](Self::execute).
+    /// Counts the query, and sets ROW_COUNT() and FOUND_ROWS(), after a look-up by key that bypassed [`execute`](Self::execute).
     pub(crate) fn found(&mut self, rows: u64) {
+        self.process().counters.count_select();
         self.forget_reads_only();
         self.row_count = -1;
         match Arc::get_mut(&mut self.found_rows) {

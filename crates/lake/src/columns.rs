@@ -5,6 +5,7 @@ use dipper_node::error::Result;
 use dipper_store::catalog::{Column, ExternalTable};
 
 use crate::files::define;
+use crate::sheet::{Cell, Sheet};
 use dipper_sql::type_text::type_text;
 
 /// A column of a table.
@@ -69,6 +70,89 @@ pub fn of_external(external: &ExternalTable) -> Result<Vec<ColumnInfo>> {
     Ok(declared(external)?.map(|fields| described(&fields, external)).unwrap_or_default())
 }
 
+/// Returns the cells of DESCRIBE, in Doris's order: name, type, whether NULL is allowed, whether it is a key, DEFAULT,
+/// Extra.
+fn cells(column: ColumnInfo) -> [Cell; 6] {
+    [
+        column.name.into(),
+        column.type_text.into(),
+        if column.nullable { "Yes" } else { "No" }.into(),
+        if column.key { "true" } else { "false" }.into(),
+        column.default.into(),
+        column.extra.into(),
+    ]
+}
+
+/// Makes the rows of DESCRIBE under Doris's names, and the comments behind them if they are asked for.
+pub fn description(columns: Vec<ColumnInfo>, comments: bool) -> Sheet {
+    let mut heads = vec!["Field", "Type", "Null", "Key", "Default", "Extra"];
+    if comments {
+        heads.push("Comment");
+    }
+    let mut sheet = Sheet::texts(&heads);
+    for column in columns {
+        let comment = comments.then(|| column.comment.clone());
+        sheet.push_row(cells(column).into_iter().chain(comment.map(Cell::from)).collect());
+    }
+    sheet
+}
+
+/// Makes the rows of DESC ALL: the columns of each index, given by its name and Doris's kind of its keys, which only
+/// the first row of each index shows. An empty row is between two indexes.
+pub fn description_by_index(indexes: Vec<(String, &str, Vec<ColumnInfo>)>) -> Sheet {
+    let mut sheet = Sheet::texts(&[
+        "IndexName",
+        "IndexKeysType",
+        "Field",
+        "Type",
+        "InternalType",
+        "Null",
+        "Key",
+        "Default",
+        "Extra",
+        "Visible",
+        "DefineExpr",
+        "WhereClause",
+    ]);
+    for (number, (name, keys, columns)) in indexes.into_iter().enumerate() {
+        if number > 0 {
+            sheet.push([""; 12].map(Cell::from));
+        }
+        for (at, column) in columns.into_iter().enumerate() {
+            let [index, keys] = if at == 0 { [name.as_str(), keys] } else { ["", ""] };
+            let internal = internal_type(&column.type_text);
+            let [field, type_text, null, key, default, extra] = cells(column);
+            let shown = [index.into(), keys.into(), field, type_text, internal.into()];
+            let rest = [null, key, default, extra, "true".into(), "".into(), "".into()];
+            sheet.push_row(shown.into_iter().chain(rest).collect());
+        }
+    }
+    sheet
+}
+
+/// Returns a type by the names of Doris's storage: `datev2`, `datetimev2(p)`, `decimalv3(p, s)`.
+fn internal_type(type_text: &str) -> String {
+    let mut out = String::with_capacity(type_text.len() + 8);
+    let mut rest = type_text;
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+        let (word, after) = rest.split_at(end);
+        // A word before a colon is the name of a field.
+        out.push_str(match word {
+            word if after.starts_with(':') => word,
+            "date" => "datev2",
+            "datetime" if after.starts_with('(') => "datetimev2",
+            "datetime" => "datetimev2(0)",
+            "decimal" => "decimalv3",
+            word => word,
+        });
+        let next = after.chars().next().map_or(0, char::len_utf8);
+        out.push_str(&after[..next]);
+        rest = &after[next..];
+    }
+    out
+}
+
 /// Returns the columns of a result. `comment` returns the comment of a column by its name.
 pub fn schema_columns(schema: &Schema, comment: impl Fn(&str) -> String) -> Vec<ColumnInfo> {
     schema
@@ -120,7 +204,23 @@ pub fn described(fields: &[FieldRef], table: &ExternalTable) -> Vec<ColumnInfo> 
 
 #[cfg(test)]
 mod tests {
-    use super::as_text;
+    use super::{as_text, internal_type};
+
+    #[test]
+    fn types_have_names_of_storage() {
+        for (shown, internal) in [
+            ("int", "int"),
+            ("date", "datev2"),
+            ("datetime", "datetimev2(0)"),
+            ("datetime(3)", "datetimev2(3)"),
+            ("decimal(10,2)", "decimalv3(10,2)"),
+            ("array<datetime(6)>", "array<datetimev2(6)>"),
+            ("struct<date:int,d:date>", "struct<date:int,d:datev2>"),
+            ("bigint unsigned", "bigint unsigned"),
+        ] {
+            assert_eq!(internal_type(shown), internal);
+        }
+    }
 
     #[test]
     fn strings_are_shown_as_text() {

@@ -9,6 +9,7 @@
 //! | [`sink`] | how are files written? |
 //! | [`times`] | how are times with an offset read if a load has a time zone? |
 //! | [`columns`], [`types`], [`sheet`], [`result`] | how are columns, types and small tables described? |
+//! | [`printed`] | which statement creates a table, a view, a database or a catalog? |
 //! | [`virtual_tables`] | which columns do `information_schema` and similar databases have? |
 //!
 //! Invariant: what a foreign file says about itself is checked before rows are skipped because of it.
@@ -19,6 +20,7 @@
 pub mod catalogs;
 pub mod columns;
 pub mod files;
+pub mod printed;
 pub mod read;
 pub mod result;
 pub mod sheet;

@@ -120,6 +120,11 @@ impl Sheet {
         self.rows.push(cells);
     }
 
+    /// Counts the rows whose cell in this column is a text for which `counts` is true.
+    pub fn count(&self, column: usize, counts: impl Fn(&str) -> bool) -> usize {
+        self.rows.iter().filter(|row| matches!(row.get(column), Some(Cell::Text(s)) if counts(s))).count()
+    }
+
     /// Keeps the rows whose cell in this column is a text for which `keep` is true.
     pub fn retain(&mut self, column: usize, keep: impl Fn(&str) -> bool) {
         self.rows.retain(|row| matches!(row.get(column), Some(Cell::Text(s)) if keep(s)));

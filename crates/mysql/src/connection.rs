@@ -23,7 +23,7 @@ use crate::link::{Link, timed};
 use crate::login::{self, Admitted, Refused};
 use crate::packet::PacketReader;
 use crate::ready::ReadyAnswer;
-use crate::registry::{Connection, Counts, Idle, Kill};
+use crate::registry::{Connection, Counts, Ended, Idle, Kill};
 use crate::server::{Shared, Ticket, shutting_down, too_many_connections};
 use crate::statements::Statements;
 
@@ -52,15 +52,16 @@ pub(crate) async fn run<B: Backend>(
     let counts = Arc::new(Counts::default());
     let mut link = Link::new(tcp, shared.settings.write_timeout, Arc::clone(&counts));
     let Some(mut client) = admit(&shared, &mut link, peer, ticket).await else {
-        shared.registry.keep(&counts);
+        shared.registry.keep(&counts, Ended::Refused);
         return;
     };
     let end = client.serve(&mut link).await;
+    let ended = if client.left { Ended::Left } else { Ended::Aborted };
     // The session is dropped first: its work ends before the connection leaves the process list.
     let Client { session, statements, connection, .. } = client;
     drop((session, statements));
     shared.registry.remove(connection.id());
-    shared.registry.keep(&counts);
+    shared.registry.keep(&counts, ended);
     if let End::Told(error) = end {
         tracing::info!(connection = connection.id(), %peer, %error, "connection ended by an error");
         link.close_with(&error).await;
@@ -128,6 +129,8 @@ pub(crate) struct Client<B: Backend> {
     /// The default database that the client knows.
     database: Option<String>,
     nothing: Arc<str>,
+    /// Whether the client has said that it goes.
+    left: bool,
 }
 
 impl<B: Backend> Client<B> {
@@ -150,6 +153,7 @@ impl<B: Backend> Client<B> {
             compression,
             database: None,
             nothing: Arc::from(""),
+            left: false,
         };
         client.note_database();
         client
@@ -190,7 +194,10 @@ impl<B: Backend> Client<B> {
             }
             if self.shared.stopping.load(Ordering::SeqCst) {
                 return match link.reader.payload().first() {
-                    Some(&command::QUIT) => End::Silent,
+                    Some(&command::QUIT) => {
+                        self.left = true;
+                        End::Silent
+                    }
                     _ => End::Told(shutting_down()),
                 };
             }
@@ -264,7 +271,10 @@ impl<B: Backend> Client<B> {
             counts.statements.fetch_add(1, Ordering::Relaxed);
         }
         let binary = match payload.first() {
-            Some(&command::STMT_EXECUTE) => true,
+            Some(&command::STMT_EXECUTE) => {
+                counts.executed.fetch_add(1, Ordering::Relaxed);
+                true
+            }
             Some(&command::QUERY) => false,
             // Some clients send this before each execution.
             Some(&command::STMT_RESET) => {
@@ -307,7 +317,10 @@ impl<B: Backend> Client<B> {
 
     async fn command(&mut self, link: &mut Link, payload: &[u8]) -> Result<(), End> {
         match Command::decode(payload)? {
-            Command::Quit => return Err(End::Silent),
+            Command::Quit => {
+                self.left = true;
+                return Err(End::Silent);
+            }
             Command::Ping => self.done(link, Done::default(), 0),
             Command::Query(sql) => self.query(link, sql).await?,
             Command::Execute { statement, cursor, values } => {
@@ -318,10 +331,14 @@ impl<B: Backend> Client<B> {
                 }
             }
             Command::Prepare(sql) => {
+                link.counts.prepared.fetch_add(1, Ordering::Relaxed);
                 self.connection.begin("Prepare", sql);
                 self.statements.prepare(&mut self.session, link, &self.connection, sql).await?;
             }
-            Command::Close(id) => self.statements.close(&mut self.session, id).await,
+            Command::Close(id) => {
+                link.counts.closed.fetch_add(1, Ordering::Relaxed);
+                self.statements.close(&mut self.session, id).await;
+            }
             Command::LongData { statement, param, data } => self.statements.long_data(statement, param, data),
             Command::ResetStatement(id) => self.reset_statement(link, id),
             Command::Fetch { statement, rows } => {

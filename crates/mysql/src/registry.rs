@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
@@ -24,6 +24,18 @@ pub struct Totals {
     pub sent: u64,
     /// Statements that clients sent as text, or executed by their id.
     pub statements: u64,
+    /// Statements that clients executed by their id.
+    pub executed: u64,
+    /// Statements that clients prepared.
+    pub prepared: u64,
+    /// Prepared statements that clients closed.
+    pub closed: u64,
+    /// Connections that ended before their login was done.
+    pub refused: u64,
+    /// Connections that ended without a word of the client.
+    pub aborted: u64,
+    /// Most connections that were logged in at the same time.
+    pub most: u64,
 }
 
 /// Counters of one connection. Only its own task writes them.
@@ -32,6 +44,9 @@ pub(crate) struct Counts {
     pub(crate) received: AtomicU64,
     pub(crate) sent: AtomicU64,
     pub(crate) statements: AtomicU64,
+    pub(crate) executed: AtomicU64,
+    pub(crate) prepared: AtomicU64,
+    pub(crate) closed: AtomicU64,
 }
 
 impl Counts {
@@ -39,6 +54,9 @@ impl Counts {
         totals.received += self.received.load(Ordering::Relaxed);
         totals.sent += self.sent.load(Ordering::Relaxed);
         totals.statements += self.statements.load(Ordering::Relaxed);
+        totals.executed += self.executed.load(Ordering::Relaxed);
+        totals.prepared += self.prepared.load(Ordering::Relaxed);
+        totals.closed += self.closed.load(Ordering::Relaxed);
     }
 }
 
@@ -48,8 +66,21 @@ impl Counts {
 pub struct Registry {
     next: AtomicU32,
     connections: RwLock<BTreeMap<u32, Arc<Connection>>>,
+    /// Most connections that were logged in at the same time.
+    most: AtomicUsize,
     /// Counters of the connections that have ended.
     ended: Mutex<Totals>,
+}
+
+/// How a connection ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// Before its login was done.
+    Refused,
+    /// Without a word of the client.
+    Aborted,
+    /// By a word of the client.
+    Left,
 }
 
 impl Registry {
@@ -95,6 +126,7 @@ impl Registry {
             return false;
         }
         connections.insert(connection.id, Arc::clone(connection));
+        self.most.fetch_max(connections.len(), Ordering::Relaxed);
         true
     }
 
@@ -109,12 +141,19 @@ impl Registry {
         for connection in self.connections.read().values() {
             connection.counts.add_to(&mut totals);
         }
-        Totals { connections: u64::from(self.next.load(Ordering::Relaxed)), ..totals }
+        let most = self.most.load(Ordering::Relaxed) as u64;
+        Totals { connections: u64::from(self.next.load(Ordering::Relaxed)), most, ..totals }
     }
 
     /// Adds the counters of a connection that ends, whether it was logged in or not.
-    pub(crate) fn keep(&self, counts: &Counts) {
-        counts.add_to(&mut self.ended.lock());
+    pub(crate) fn keep(&self, counts: &Counts, ended: Ended) {
+        let mut totals = self.ended.lock();
+        counts.add_to(&mut totals);
+        match ended {
+            Ended::Refused => totals.refused += 1,
+            Ended::Aborted => totals.aborted += 1,
+            Ended::Left => {}
+        }
     }
 }
 
@@ -219,6 +258,13 @@ impl Connection {
     /// Returns the address of the client.
     pub fn peer(&self) -> SocketAddr {
         self.peer
+    }
+
+    /// Returns the counters of this connection alone; those of the process are 0.
+    pub fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        self.counts.add_to(&mut totals);
+        totals
     }
 
     /// Returns the time at which the client connected.

@@ -154,14 +154,21 @@ impl Server {
             engine.globals().publish("http_port", app.http.port().to_string());
         }
         let counted = Arc::clone(&registry);
-        engine.count_by(move || {
+        engine.count_by(move |session| {
             let totals = counted.totals();
+            let own = session.and_then(|id| counted.get(id)).map_or(totals, |connection| connection.totals());
             vec![
-                ("Bytes_received", totals.received),
-                ("Bytes_sent", totals.sent),
+                ("Aborted_clients", totals.aborted),
+                ("Aborted_connects", totals.refused),
+                ("Bytes_received", own.received),
+                ("Bytes_sent", own.sent),
+                ("Com_stmt_close", own.closed),
+                ("Com_stmt_execute", own.executed),
+                ("Com_stmt_prepare", own.prepared),
                 ("Connections", totals.connections),
-                ("Queries", totals.statements),
-                ("Questions", totals.statements),
+                ("Max_used_connections", totals.most),
+                ("Queries", own.statements),
+                ("Questions", own.statements),
                 ("Threads_cached", 0),
                 ("Threads_created", totals.connections),
             ]

@@ -29,6 +29,8 @@ pub enum Kind {
     Version,
     /// Seconds since 1970, perhaps with a fraction.
     Instant,
+    /// Seconds, perhaps with a fraction.
+    Seconds,
     /// Flags of `sql_mode`.
     SqlMode,
     /// `SYSTEM`, an offset, or an IANA name.

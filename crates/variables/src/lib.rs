@@ -148,6 +148,8 @@ pub struct Quick {
     pub parse: ParseOptions,
     /// Time that a connection may stay without a statement.
     pub wait_timeout: Duration,
+    /// Time from which on a statement is slow.
+    pub slow: Duration,
     /// Look-ups by key bypass the planner.
     pub short_circuit: bool,
     /// Look-ups by key also read columns that the row store lacks.
@@ -513,6 +515,7 @@ impl Quick {
             autocommit: flag(values, "autocommit"),
             parse: ParseOptions::from_sql_mode(&text(values, "sql_mode")),
             wait_timeout: Duration::from_secs(number(values, "wait_timeout")),
+            slow: Duration::from_secs_f64(text(values, "long_query_time").parse().unwrap_or_default()),
             short_circuit: flag(values, "enable_short_circuit_query"),
             access_column_store: flag(values, "enable_short_circuit_query_access_column_store"),
             hidden_columns: flag(values, "show_hidden_columns"),
@@ -591,6 +594,10 @@ fn canonical(definition: &Definition, name: &str, value: &str) -> Result<String>
                 Ok(given.to_string())
             }
             _ => Err("a version such as 8.0.33".to_string()),
+        },
+        Kind::Seconds => match given.parse::<f64>() {
+            Ok(seconds) if (0.0..=31_536_000.0).contains(&seconds) => Ok(given.to_string()),
+            _ => Err("seconds from 0 to 31536000".to_string()),
         },
         // NOW() can show times up to the year 9999.
         Kind::Instant => match given.parse::<f64>() {

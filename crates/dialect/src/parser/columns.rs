@@ -273,6 +273,7 @@ fn column_with_key(c: &mut Cursor<'_>) -> Result<(ColumnDef, Option<InlineKey>),
     }
     // SERIAL is MySQL's BIGINT UNSIGNED NOT NULL AUTO_INCREMENT UNIQUE; generated numbers are signed here.
     let is_serial = c.accept_word("SERIAL");
+    let start = c.index();
     let data_type = match is_serial {
         true => SqlType::BigInt,
         false => match type_of_mysql(c, &name)? {
@@ -280,9 +281,11 @@ fn column_with_key(c: &mut Cursor<'_>) -> Result<(ColumnDef, Option<InlineKey>),
             None => c.sql_type()?,
         },
     };
+    let has_paths = data_type == SqlType::Variant && c.index() > start + 1;
     let mut def = ColumnDef {
         name,
         data_type,
+        paths: has_paths.then(|| c.text_from(start + 1).to_string()),
         comment: None,
         not_null: false,
         key: false,
@@ -365,7 +368,7 @@ fn generated(c: &mut Cursor<'_>) -> Result<String, SqlError> {
     Ok(text)
 }
 
-/// Reads MySQL's own types of columns, BIT(1) and ENUM, as BOOLEAN and VARCHAR, with a note.
+/// Reads MySQL's own types of columns with a note: BIT(1) as BOOLEAN, ENUM and SET as VARCHAR, YEAR as SMALLINT.
 fn type_of_mysql(c: &mut Cursor<'_>, column: &str) -> Result<Option<SqlType>, SqlError> {
     if c.peek_words(&["BIT"]) {
         let at = c.index();
@@ -384,20 +387,50 @@ fn type_of_mysql(c: &mut Cursor<'_>, column: &str) -> Result<Option<SqlType>, Sq
     }
     if c.peek_words(&["ENUM"]) && *c.token(c.index() + 1) == Token::LParen {
         c.advance();
-        c.advance();
-        loop {
-            c.string()?;
-            if !c.accept_token(&Token::Comma) {
-                break;
-            }
-        }
-        c.expect_token(&Token::RParen)?;
+        texts(c)?;
         c.notes.push(format!(
             "ENUM of column '{column}' is kept as VARCHAR({ENUM_BYTES}), which takes other values, too, and is sorted as text"
         ));
         return Ok(Some(SqlType::Varchar(Some(ENUM_BYTES))));
     }
+    if c.peek_words(&["SET"]) && *c.token(c.index() + 1) == Token::LParen {
+        c.advance();
+        let members = texts(c)?;
+        // All members at once, with a comma between two.
+        let bytes = members.iter().map(|member| member.len() + 1).sum::<usize>() - 1;
+        let bytes = u32::try_from(bytes.max(1)).unwrap_or(u32::MAX);
+        c.notes.push(format!(
+            "SET of column '{column}' is kept as VARCHAR({bytes}), which takes other values, too, and is sorted as text"
+        ));
+        return Ok(Some(SqlType::Varchar(Some(bytes))));
+    }
+    if c.peek_words(&["YEAR"]) {
+        let at = c.index();
+        c.advance();
+        if c.accept_token(&Token::LParen) {
+            if c.uint()? != 4 {
+                c.seek(at);
+                return Err(c.unsupported("YEAR of two digits is not supported; use YEAR or SMALLINT"));
+            }
+            c.expect_token(&Token::RParen)?;
+        }
+        c.notes.push(format!(
+            "YEAR of column '{column}' is kept as SMALLINT, which takes other numbers, too, and reads 70 as 70"
+        ));
+        return Ok(Some(SqlType::SmallInt));
+    }
     Ok(None)
+}
+
+/// Reads `('a', 'b')`.
+fn texts(c: &mut Cursor<'_>) -> Result<Vec<String>, SqlError> {
+    c.expect_token(&Token::LParen)?;
+    let mut texts = vec![c.string()?];
+    while c.accept_token(&Token::Comma) {
+        texts.push(c.string()?);
+    }
+    c.expect_token(&Token::RParen)?;
+    Ok(texts)
 }
 
 /// The longest value of an ENUM in bytes: 255 characters of up to four bytes each.

@@ -408,6 +408,19 @@ impl<'a> Cursor<'a> {
         Ok(out)
     }
 
+    /// Reads `@name`, and returns the name.
+    pub(super) fn user_variable(&mut self) -> Result<String, SqlError> {
+        match self.peek().clone() {
+            Token::Word(Word { value, quote_style: None, .. })
+                if value.starts_with('@') && !value.starts_with("@@") && value.len() > 1 =>
+            {
+                self.advance();
+                Ok(value[1..].to_string())
+            }
+            _ => Err(self.expected("a user variable (@name)")),
+        }
+    }
+
     pub(super) fn sql_type(&mut self) -> Result<SqlType, SqlError> {
         let start = self.index();
         let t = parse_type_with(&mut self.parser, self.bare_decimal);

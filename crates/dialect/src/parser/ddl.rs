@@ -158,8 +158,8 @@ fn create_view(c: &mut Cursor<'_>, or_replace: bool) -> Result<Statement, SqlErr
     c.expect(&["AS"])?;
     let query = c.query()?;
     check_option(c)?;
-    let kind = ViewKind::Plain;
-    Ok(Statement::CreateView(CreateView { kind, name, or_replace, if_not_exists, columns, comment, query }))
+    let (kind, clauses) = (ViewKind::Plain, String::new());
+    Ok(Statement::CreateView(CreateView { kind, name, or_replace, if_not_exists, columns, comment, clauses, query }))
 }
 
 /// Reads `[IF NOT EXISTS] name [(columns)] [clauses] AS query`, after MATERIALIZED VIEW. Clauses say when and where
@@ -170,7 +170,8 @@ fn create_materialized_view(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let columns = view_columns(c)?;
     let mut comment = None;
     let mut kind = ViewKind::OfTable;
-    while !c.accept_word("AS") {
+    let start = c.index();
+    while !c.peek_words(&["AS"]) {
         if c.at_end() {
             return Err(c.expected("AS"));
         }
@@ -183,8 +184,11 @@ fn create_materialized_view(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
             storage_clause(c)?;
         }
     }
+    let clauses = c.text_from(start).to_string();
+    c.advance();
     let query = c.query()?;
-    Ok(Statement::CreateView(CreateView { kind, name, or_replace: false, if_not_exists, columns, comment, query }))
+    let or_replace = false;
+    Ok(Statement::CreateView(CreateView { kind, name, or_replace, if_not_exists, columns, comment, clauses, query }))
 }
 
 /// Reads a clause of Doris or StarRocks that says when and where the rows of a materialized view are stored.

@@ -21,14 +21,32 @@ pub(super) fn query(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     };
     let start = c.index();
     c.seek(into);
-    let mut out = outfile(c)?;
+    let mut statement = match c.token(into + 1) {
+        Token::Word(word) if word.quote_style.is_none() && word.value.starts_with('@') => into_variables(c)?,
+        _ => Statement::SelectIntoOutfile(outfile(c)?),
+    };
     let end = c.index();
     c.seek(start);
     let mut rest = c.without(into..end);
-    out.source = rest.query()?;
+    let query = rest.query()?;
     rest.expect_end()?;
     c.seek(c.token_count());
-    Ok(Statement::SelectIntoOutfile(out))
+    if let Statement::SelectIntoOutfile(SelectIntoOutfile { source, .. })
+    | Statement::SelectIntoVariables { source, .. } = &mut statement
+    {
+        *source = query;
+    }
+    Ok(statement)
+}
+
+/// Reads `INTO @name [, @name, ...]`. The caller sets the query, whose tokens lie on both sides of the clause.
+fn into_variables(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    c.expect(&["INTO"])?;
+    let mut names = vec![c.user_variable()?];
+    while c.accept_token(&Token::Comma) {
+        names.push(c.user_variable()?);
+    }
+    Ok(Statement::SelectIntoVariables { source: c.subordinate_query("SELECT 1")?, names })
 }
 
 /// Reads a statement that begins with WITH: a query, or INSERT, UPDATE, DELETE or MERGE after the common table
@@ -78,11 +96,8 @@ fn outfile(c: &mut Cursor<'_>) -> Result<SelectIntoOutfile, SqlError> {
         if c.peek_words(&["DUMPFILE"]) {
             return Err(c.unsupported("only INTO OUTFILE is supported, not INTO DUMPFILE"));
         }
-        if matches!(c.peek(), Token::Word(w) if w.value.starts_with('@')) {
-            return Err(c.unsupported("SELECT ... INTO @variable is not supported; SET @variable = (SELECT ...)"));
-        }
         return Err(c.unsupported(
-            "SELECT ... INTO variable is for procedures, which there are none of; INTO OUTFILE writes a file",
+            "SELECT ... INTO variable is for procedures, which there are none of; INTO @variable keeps a value, INTO OUTFILE writes a file",
         ));
     }
     // The caller replaces this: the query's tokens lie on both sides of the clause.

@@ -436,7 +436,7 @@ pub(super) fn prepared(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
             }
             PrepareSource::Text(c.text_from(start).to_string())
         } else {
-            PrepareSource::Variable(user_variable(c)?)
+            PrepareSource::Variable(c.user_variable()?)
         };
         return Ok(Statement::Prepare { name, source });
     }
@@ -444,25 +444,13 @@ pub(super) fn prepared(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         let name = c.ident()?;
         let mut using = Vec::new();
         if c.accept_word("USING") {
-            using.push(user_variable(c)?);
+            using.push(c.user_variable()?);
             while c.accept_token(&Token::Comma) {
-                using.push(user_variable(c)?);
+                using.push(c.user_variable()?);
             }
         }
         return Ok(Statement::Execute { name, using });
     }
     c.expect(&["DEALLOCATE", "PREPARE"])?;
     c.ident().map(Statement::Deallocate)
-}
-
-fn user_variable(c: &mut Cursor<'_>) -> Result<String, SqlError> {
-    match c.peek().clone() {
-        Token::Word(Word { value, quote_style: None, .. })
-            if value.starts_with('@') && !value.starts_with("@@") && value.len() > 1 =>
-        {
-            c.advance();
-            Ok(value[1..].to_string())
-        }
-        _ => Err(c.expected("a user variable (@name)")),
-    }
 }

@@ -7,7 +7,9 @@ use super::cursor::Cursor;
 use super::show_words::{KNOWN, OTHER};
 use super::{access, catalogs, functions, partitions, words};
 use crate::error::SqlError;
-use crate::statement::{DescribeTarget, FunctionScope, Name, Scope, Show, ShowFilter, ShowKind, Statement};
+use crate::statement::{
+    DescribeDetail, DescribeTarget, FunctionScope, Name, Scope, Show, ShowFilter, ShowKind, Statement,
+};
 
 pub(super) fn show(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["SHOW"])?;
@@ -118,6 +120,11 @@ fn kind(c: &mut Cursor<'_>) -> Result<ShowKind, SqlError> {
                 function.name = Name(database.0.into_iter().chain([object]).collect());
             }
             return Ok(ShowKind::CreateFunction(function));
+        }
+        if c.accept(&["MATERIALIZED", "VIEW"]) {
+            let name = c.name()?;
+            let table = if c.accept_word("ON") { Some(c.name()?) } else { None };
+            return Ok(ShowKind::CreateMaterializedView { name, table });
         }
         return match c.accept_any(&["TABLE", "VIEW", "DATABASE", "SCHEMA", "USER", "CATALOG"]) {
             Some("USER") => access::user(c).map(ShowKind::CreateUser),
@@ -521,7 +528,7 @@ pub(super) fn explain(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     if !explain_word && let Some(volume) = super::volume::describe(c)? {
         return Ok(volume);
     }
-    let (mut analyze, mut verbose, mut extended) = (false, false, false);
+    let (mut analyze, mut verbose, mut detail) = (false, false, DescribeDetail::Columns);
     let mut format = None;
     loop {
         match c.accept_any(&[
@@ -556,8 +563,8 @@ pub(super) fn explain(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
             }
             Some("ANALYZE") => analyze = true,
             Some("VERBOSE") => verbose = true,
-            Some("EXTENDED" | "FORMATTED") => (extended, verbose) = (true, explain_word),
-            Some("ALL") => (extended, verbose) = (true, explain_word),
+            Some("EXTENDED" | "FORMATTED") => (detail, verbose) = (DescribeDetail::Comments, explain_word),
+            Some("ALL") => (detail, verbose) = (DescribeDetail::Indexes, explain_word),
             // MySQL's EXPLAIN always shows partitions, and so does dipper's.
             Some("PLAN" | "PROCESS" | "CURRENT" | "PARTITIONS") => {}
             Some(kind) => format = Some(kind.to_string()),
@@ -602,16 +609,18 @@ pub(super) fn explain(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
             c.advance();
         }
         let sql = format!("SELECT * FROM {}", c.text_from(start));
-        return Ok(Statement::Describe { target: DescribeTarget::Query(c.subordinate_query(&sql)?), extended });
+        return Ok(Statement::Describe { target: DescribeTarget::Query(c.subordinate_query(&sql)?), detail });
     }
     if matches!(c.peek(), Token::SingleQuotedString(_) | Token::DoubleQuotedString(_)) {
         let start = c.index();
         c.advance();
         let sql = format!("SELECT * FROM {}", c.text_from(start));
-        return Ok(Statement::Describe { target: DescribeTarget::Query(c.subordinate_query(&sql)?), extended });
+        return Ok(Statement::Describe { target: DescribeTarget::Query(c.subordinate_query(&sql)?), detail });
     }
     let name = c.name()?;
-    let extended = extended || c.accept_word("ALL");
+    if c.accept_word("ALL") {
+        detail = DescribeDetail::Indexes;
+    }
     // All partitions have the same columns.
     if partitions::names(c)?.is_some() {
         c.expect_end()?;
@@ -623,7 +632,7 @@ pub(super) fn explain(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     } else {
         Some(c.ident()?)
     };
-    Ok(Statement::Describe { target: DescribeTarget::Table { name, column }, extended })
+    Ok(Statement::Describe { target: DescribeTarget::Table { name, column }, detail })
 }
 
 /// Reads `HELP 'topic'`.

@@ -42,7 +42,6 @@ pub(super) const OTHER: &[&str] = &[
     "CREATE PROCEDURE",
     "CREATE TRIGGER",
     "CREATE EVENT",
-    "CREATE MATERIALIZED VIEW",
     "MATERIALIZED VIEWS",
     "COMPUTE",
     "AUTHORS",

@@ -29,7 +29,7 @@ pub use access::{
 pub use catalogs::{CatalogAlteration, DatabaseAlteration};
 pub use functions::{CreateFunction, DropFunction, FunctionName, FunctionScope};
 pub use print::aggregate_name;
-pub use show::{DescribeTarget, Show, ShowFilter, ShowKind};
+pub use show::{DescribeDetail, DescribeTarget, Show, ShowFilter, ShowKind};
 pub use table::{
     Aggregate, ColumnDef, ColumnPosition, ConstraintDef, ConstraintKind, CreateIndex, CreateTable, DefaultValue,
     DistributionClause, IndexDef, KeyClause, Model, PartitionClause, PartitionDef, PartitionExpr, PartitionItem,
@@ -149,6 +149,13 @@ pub enum Statement {
     },
     /// `SELECT ... INTO OUTFILE ...`.
     SelectIntoOutfile(SelectIntoOutfile),
+    /// `SELECT ... INTO @name, ...`.
+    SelectIntoVariables {
+        /// The query without the INTO clause.
+        source: QueryText,
+        /// The names of the variables, without `@`.
+        names: Vec<String>,
+    },
     /// `COPY (query) | table TO 'path' [WITH] [(option value, ...)]`.
     CopyTo {
         /// The query whose rows are written; a bare table has become `SELECT * FROM table`.
@@ -366,8 +373,8 @@ pub enum Statement {
     Describe {
         /// The described object.
         target: DescribeTarget,
-        /// Whether EXTENDED, FORMATTED or ALL was written.
-        extended: bool,
+        /// How much is shown.
+        detail: DescribeDetail,
     },
     /// `USE [catalog.]database`.
     Use(Name),
@@ -639,6 +646,9 @@ pub struct CreateView {
     pub columns: Vec<(String, Option<String>)>,
     /// COMMENT.
     pub comment: Option<String>,
+    /// The clauses of MATERIALIZED VIEW that say when and where rows are stored, as written, with COMMENT; empty for
+    /// other views.
+    pub clauses: String,
     /// The definition; its `text` is what SHOW CREATE VIEW prints.
     pub query: QueryText,
 }

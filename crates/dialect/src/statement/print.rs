@@ -117,7 +117,7 @@ impl Display for ColumnDef {
         match &self.data_type {
             // Like Doris. Clients read the types of columns from SHOW CREATE TABLE, and MySQL has no STRING.
             SqlType::String => f.write_str("text")?,
-            other => write!(f, "{other}")?,
+            other => write!(f, "{other}{}", self.paths.as_deref().unwrap_or_default())?,
         }
         if self.key {
             f.write_str(" KEY")?;

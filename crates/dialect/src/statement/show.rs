@@ -59,6 +59,13 @@ pub enum ShowKind {
     CreateTable(Name),
     /// CREATE VIEW v.
     CreateView(Name),
+    /// `CREATE MATERIALIZED VIEW v [ON t]`.
+    CreateMaterializedView {
+        /// The view.
+        name: Name,
+        /// The table whose queries the view speeds up.
+        table: Option<Name>,
+    },
     /// CREATE DATABASE d.
     CreateDatabase(Name),
     /// `[FULL] COLUMNS / FIELDS FROM t [FROM db]`.
@@ -265,6 +272,17 @@ pub enum ShowKind {
     },
     /// `PROC '/x'` and other administrative forms: words in upper case, names as written.
     Other(String),
+}
+
+/// How much DESCRIBE shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DescribeDetail {
+    /// The columns.
+    Columns,
+    /// The columns with their comments: EXTENDED, FORMATTED.
+    Comments,
+    /// The columns of each index: ALL.
+    Indexes,
 }
 
 /// The object of DESCRIBE.

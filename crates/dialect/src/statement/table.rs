@@ -17,6 +17,8 @@ pub struct ColumnDef {
     pub name: String,
     /// The type.
     pub data_type: SqlType,
+    /// `<...>` after VARIANT: the types of paths, as written.
+    pub paths: Option<String>,
     /// COMMENT.
     pub comment: Option<String>,
     /// Whether NOT NULL was written, or follows from AUTO_INCREMENT.

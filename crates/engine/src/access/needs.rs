@@ -106,7 +106,7 @@ fn collect(session: &Session, statement: &Statement, needs: &mut Vec<Need>) {
     let database = |name: &Name| database(session, name);
     match statement {
         // The tables of these are checked when they are looked up.
-        Statement::Query(_) | Statement::Do(_) => {}
+        Statement::Query(_) | Statement::SelectIntoVariables { .. } | Statement::Do(_) => {}
         Statement::Explain { statement, .. } => collect(session, statement, needs),
         Statement::Insert(insert) => {
             let mut privileges = Privileges::INSERT;
@@ -351,7 +351,10 @@ fn shown(session: &Session, show: &Show, needs: &mut Vec<Need>) {
             needs.extend(around(session, &function.name).map(Need::Seen));
         }
         ShowKind::CreateDatabase(name) => needs.push(Need::Seen(database(name))),
-        ShowKind::CreateTable(name) | ShowKind::CreateView(name) => needs.extend(table(name).map(Need::Definition)),
+        ShowKind::CreateTable(name)
+        | ShowKind::CreateView(name)
+        | ShowKind::CreateMaterializedView { table: None, name }
+        | ShowKind::CreateMaterializedView { table: Some(name), .. } => needs.extend(table(name).map(Need::Definition)),
         ShowKind::Columns { table: name, .. }
         | ShowKind::Index(name)
         | ShowKind::ViewsOver(name)

@@ -18,15 +18,20 @@ fn native(state: &TableState, hidden: bool) -> Vec<ColumnInfo> {
     let schema = state.schema();
     let info = |(at, c): (usize, &TableColumn)| {
         let key = at < schema.keys;
-        let merged = c.aggregate.map_or("NONE", aggregate_name);
-        let mut extra = if key { String::new() } else { merged.to_string() };
+        let mut extra = Vec::new();
+        if !key {
+            extra.push(c.aggregate.map_or("NONE", aggregate_name));
+        }
+        if schema.has_bloom_filter(c) {
+            extra.push("BLOOM_FILTER");
+        }
         let mut mysql_extra = String::new();
         if c.auto_increment.is_some() {
-            extra = if key { "AUTO_INCREMENT".into() } else { format!("{extra},AUTO_INCREMENT") };
+            extra.push("AUTO_INCREMENT");
             mysql_extra = "auto_increment".into();
         }
         if c.generated.is_some() {
-            extra = if key { "STORED GENERATED".into() } else { format!("{extra},STORED GENERATED") };
+            extra.push("STORED GENERATED");
             mysql_extra = "STORED GENERATED".into();
         }
         if c.on_update.is_some() {
@@ -52,7 +57,7 @@ fn native(state: &TableState, hidden: bool) -> Vec<ColumnInfo> {
                 Some(DefaultValue::Empty) if c.data_type == SqlType::QuantileState => None,
                 Some(DefaultValue::Empty) => Some("BITMAP_EMPTY".into()),
             },
-            extra,
+            extra: extra.join(","),
             mysql_extra,
             ..ColumnInfo::plain(
                 c.name.clone(),

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use dipper_dialect::parser::ParseOptions;
 use dipper_dialect::statement::Statement;
 use dipper_lake::sheet::{Cell, Sheet, wall_clock_text, wall_clock_us};
-use dipper_lake::virtual_tables::partitions;
+use dipper_lake::virtual_tables::keys::keys_type;
+use dipper_lake::virtual_tables::partitions::NODE;
+use dipper_lake::virtual_tables::{column_sizes, partitions};
 use dipper_sql::charter::session::TableRef;
 use dipper_sql::charter::table_refs;
 use dipper_store::catalog::access::Privileges;
@@ -33,15 +35,6 @@ pub(super) async fn natives(context: &Arc<QueryContext>, wanted: &Wanted) -> Vec
         Some((database.to_string(), Arc::clone(table), state))
     };
     catalog_tables(context, wanted).filter_map(state).collect()
-}
-
-/// Returns Doris's name of a table's model, such as `UNIQUE_KEYS`.
-pub(crate) fn keys_type(schema: &TableSchema) -> &'static str {
-    match schema.shown_model() {
-        Model::Duplicate => "DUP_KEYS",
-        Model::Aggregate => "AGG_KEYS",
-        Model::Unique => "UNIQUE_KEYS",
-    }
 }
 
 /// Joins names by commas, each between two of `quote`.
@@ -276,7 +269,7 @@ pub(super) async fn rowsets(context: &Arc<QueryContext>, wanted: &Wanted, sheet:
         for s in state.all_segments() {
             let tablet = s.segment.tablet;
             sheet.push([
-                Cell::Int(1),
+                NODE,
                 s.id.to_string().into(),
                 partitions::tablet_id(table.id, tablet.partition, tablet.bucket),
                 int(s.live_rows()),
@@ -291,6 +284,15 @@ pub(super) async fn rowsets(context: &Arc<QueryContext>, wanted: &Wanted, sheet:
                 int(state.schema().version),
             ]);
         }
+    }
+    Ok(())
+}
+
+/// Fills the bytes of columns by segment.
+pub(super) async fn column_data_sizes(context: &Arc<QueryContext>, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for (_, table, state) in natives(context, wanted).await {
+        let handle = context.engine.native.get(table.id).await?;
+        column_sizes::rows(sheet, &handle, &state, context.readers()).await?;
     }
     Ok(())
 }

@@ -120,6 +120,7 @@ pub(super) async fn rows(
         | "view_dependency"
         | "metadata_name_ids"
         | "rowsets"
+        | "column_data_sizes"
         | "partitions_meta" => {}
         _ => return Ok(false),
     }

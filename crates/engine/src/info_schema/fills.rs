@@ -34,6 +34,9 @@ pub(super) fn of(rows: Rows) -> Fill {
         Rows::BeThreads => Fill::Now(measures::be_threads),
         Rows::CharacterSets => Fill::Now(server::character_sets),
         Rows::Collations => Fill::Now(server::collations),
+        Rows::ColumnDataSizes => {
+            Fill::Later(|context, wanted, sheet| Box::pin(config::column_data_sizes(context, wanted, sheet)))
+        }
         Rows::ColumnStatistics => {
             Fill::Later(|context, wanted, sheet| Box::pin(measures::column_statistics(context, wanted, sheet)))
         }
@@ -47,6 +50,7 @@ pub(super) fn of(rows: Rows) -> Fill {
         Rows::EnabledRoles => Fill::Now(access::enabled_roles),
         Rows::Engines => Fill::Now(server::fill_engines),
         Rows::FeThreads => Fill::Now(measures::fe_threads),
+        Rows::GlobalStatus => Fill::Now(server::global_status),
         Rows::GlobalVariables => Fill::Now(server::global_variables),
         Rows::GrantsToRoles => Fill::Now(access::grants_to_roles),
         Rows::GrantsToUsers => Fill::Now(access::grants_to_users),
@@ -78,11 +82,11 @@ pub(super) fn of(rows: Rows) -> Fill {
         Rows::SchemaObjectOverview => Fill::Now(config::schema_object_overview),
         Rows::SchemaPrivileges => Fill::Now(access::schema_privileges),
         Rows::Schemata => Fill::Now(objects::schemata),
+        Rows::SessionStatus => Fill::Now(server::session_status),
         Rows::SessionVariables => Fill::Now(server::session_variables),
         Rows::Statistics => {
             Fill::Later(|context, wanted, sheet| Box::pin(keys::rows(context, wanted, sheet, of_keys::statistics)))
         }
-        Rows::Status => Fill::Now(server::fill_status),
         Rows::StreamLoads => Fill::Now(loads::stream_loads),
         Rows::SysMetrics => Fill::Now(server::sys_metrics),
         Rows::SysSessions => Fill::Now(server::sys_sessions),

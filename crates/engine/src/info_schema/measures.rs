@@ -15,11 +15,9 @@ use crate::context::QueryContext;
 use crate::error::Result;
 use crate::profile::{Profile, Task};
 use dipper_lake::sheet::{Cell, Sheet, wall_clock_us};
-use dipper_lake::virtual_tables::partitions;
+use dipper_lake::virtual_tables::keys::keys_type;
+use dipper_lake::virtual_tables::partitions::{self, NODE};
 use dipper_variables::Variables;
-
-/// Number of the only node.
-const NODE: Cell = Cell::Int(0);
 
 fn int(n: u64) -> Cell {
     Cell::Int(i64::try_from(n).unwrap_or(i64::MAX))
@@ -51,7 +49,7 @@ pub(super) async fn be_tablets(context: &Arc<QueryContext>, wanted: &Wanted, she
                     Cell::Null,
                     Cell::Null,
                     "RUNNING".into(),
-                    super::config::keys_type(state.schema()).into(),
+                    keys_type(state.schema()).into(),
                     (&path).into(),
                     Cell::Null,
                     int(state.schema().version),
@@ -115,7 +113,7 @@ pub(super) fn fe_threads(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) 
 
 /// Fills the counters of SHOW GLOBAL STATUS.
 pub(super) fn metrics(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
-    for (name, value) in status(&context.engine) {
+    for (name, value) in status(&context.engine, None) {
         sheet.push([NODE, name.into(), "{}".into(), value.parse::<i64>().unwrap_or(i64::MAX).into()]);
     }
     Ok(())

@@ -87,13 +87,16 @@ pub(super) fn global_variables(context: &QueryContext, _: &Wanted, sheet: &mut S
     Ok(())
 }
 
-/// Returns the counters of this process, sorted by name.
-pub(crate) fn status(engine: &Engine) -> Vec<(&'static str, String)> {
+/// Returns the counters of a session, given by its number, or of this process, sorted by name. What is not counted by
+/// session is that of the process.
+pub(crate) fn status(engine: &Engine, session: Option<u32>) -> Vec<(&'static str, String)> {
     let sessions = engine.processes().list();
     let running = sessions.iter().filter(|p| p.activity().command == "Query").count();
     let uptime = engine.globals().uptime().as_secs();
-    let mut all = engine.counted();
+    let mut all = engine.counted(session);
+    all.extend(engine.processes().counters(session).list());
     all.extend([
+        ("Open_tables", engine.native.open_tables().len() as u64),
         ("Threads_connected", sessions.len() as u64),
         ("Threads_running", running as u64),
         ("Uptime", uptime),
@@ -103,8 +106,15 @@ pub(crate) fn status(engine: &Engine) -> Vec<(&'static str, String)> {
     all.into_iter().map(|(name, value)| (name, value.to_string())).collect()
 }
 
-pub(super) fn fill_status(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
-    for (name, value) in status(&context.engine) {
+pub(super) fn global_status(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for (name, value) in status(&context.engine, None) {
+        sheet.push([name.into(), value.into()]);
+    }
+    Ok(())
+}
+
+pub(super) fn session_status(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for (name, value) in status(&context.engine, Some(context.connection_id)) {
         sheet.push([name.into(), value.into()]);
     }
     Ok(())
@@ -213,7 +223,7 @@ pub(super) fn sys_sessions(context: &QueryContext, _: &Wanted, sheet: &mut Sheet
 }
 
 pub(super) fn sys_metrics(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
-    for (name, value) in status(&context.engine) {
+    for (name, value) in status(&context.engine, None) {
         sheet.push([name.to_lowercase().into(), value.into(), "Global Status".into(), "YES".into()]);
     }
     Ok(())

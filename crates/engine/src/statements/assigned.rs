@@ -1,6 +1,7 @@
-//! `SELECT @a := 1, ...` without FROM: returns the values and keeps them in user variables.
+//! `SELECT @a := 1, ...` without FROM returns the values and keeps them in user variables; `SELECT ... INTO @a, ...`
+//! only keeps them.
 //!
-//! Such a query has one row, whose values are computed before the client gets them. In other queries, and deeper in
+//! A query of the first form has one row, whose values are computed before the client gets them. In other queries, and deeper in
 //! expressions, the planner refuses `:=`: when MySQL assigns there depends on its plan.
 
 use std::ops::ControlFlow;
@@ -12,7 +13,7 @@ use futures::{StreamExt, stream};
 use sqlparser::ast::{self, BinaryOperator, Expr, SelectItem};
 
 use crate::error::{EngineError, Result};
-use crate::result::Rows;
+use crate::result::{Done, Outcome, Rows};
 use crate::session::Session;
 
 /// Takes `@name :=` out of the items of a query's select list. Returns the query of the values, and for each assignment
@@ -99,4 +100,54 @@ pub(super) async fn select(
     }
     rows.batches = stream::iter(batches.into_iter().map(Ok)).boxed();
     Ok((rows, warnings))
+}
+
+/// Runs `SELECT ... INTO @name, ...`: sets the variables to the values of the only row. Without a row nothing is set,
+/// which a warning says.
+///
+/// # Errors
+/// The error of the query; 1222 if the row has another number of values, 1172 if there are several rows, as in MySQL;
+/// `Resources` if the session has too many variables.
+pub(super) async fn into_variables(
+    session: &mut Session,
+    query: &QueryText,
+    names: &[String],
+    params: Vec<VarValue>,
+) -> Result<Outcome> {
+    let (mut rows, warnings) = session.run_query(query, params).await?;
+    if rows.columns.len() != names.len() {
+        let (columns, names) = (rows.columns.len(), names.len());
+        let message = format!(
+            "The used SELECT statements have a different number of columns: {columns} columns INTO {names} variables"
+        );
+        return Err(EngineError { code: 1222, sqlstate: "21000", ..EngineError::invalid(message) });
+    }
+    let mut found = None;
+    while let Some(batch) = rows.batches.next().await {
+        let batch = batch?;
+        if batch.num_rows() + usize::from(found.is_some()) > 1 {
+            let message = "Result consisted of more than one row; add LIMIT 1";
+            return Err(EngineError { code: 1172, sqlstate: "42000", ..EngineError::invalid(message) });
+        }
+        if batch.num_rows() == 1 {
+            let mut values = Vec::with_capacity(names.len());
+            for (name, column) in names.iter().zip(batch.columns()) {
+                values.push((name.to_lowercase(), ScalarValue::try_from_array(column, 0)?));
+            }
+            found = Some(values);
+        }
+    }
+    for warning in warnings {
+        session.warn(super::WARNING, warning);
+    }
+    match found {
+        Some(values) => {
+            super::set::keep(session, values)?;
+            Ok(Outcome::Done(Done { affected_rows: 1, ..Done::default() }))
+        }
+        None => {
+            session.warn(1329, "No data - zero rows fetched, selected, or processed");
+            Ok(Outcome::ok())
+        }
+    }
 }

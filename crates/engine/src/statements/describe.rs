@@ -1,6 +1,6 @@
 //! DESCRIBE, and SHOW COLUMNS, which shows the same in MySQL's columns.
 
-use dipper_dialect::statement::{DescribeTarget, Name};
+use dipper_dialect::statement::{DescribeDetail, DescribeTarget, Name};
 use dipper_exec::on_cpu::on_cpu;
 use dipper_lake::sheet::{Cell, Sheet};
 use dipper_sql::type_text::type_text;
@@ -14,37 +14,60 @@ use crate::query;
 use crate::result::Outcome;
 use crate::session::Session;
 use crate::tables;
-use dipper_lake::columns::ColumnInfo;
+use dipper_lake::columns::{ColumnInfo, description, description_by_index};
+use dipper_lake::virtual_tables::keys::keys_type;
+use dipper_store::table::schema::{ColumnId, Rollup};
 
-/// Runs DESCRIBE, with Doris's columns; `extended` adds the comments.
-pub(super) async fn describe(session: &mut Session, target: &DescribeTarget, extended: bool) -> Result<Outcome> {
+/// Runs DESCRIBE, with Doris's columns.
+pub(super) async fn describe(
+    session: &mut Session,
+    target: &DescribeTarget,
+    detail: DescribeDetail,
+) -> Result<Outcome> {
     let (described, pattern) = match target {
         DescribeTarget::Table { name, column } => (of_table(session, name).await?, column.as_deref()),
         DescribeTarget::Query(query) => (of_query(session, query).await?, None),
     };
-    let mut heads = vec!["Field", "Type", "Null", "Key", "Default", "Extra"];
-    if extended {
-        heads.push("Comment");
-    }
-    let mut sheet = Sheet::texts(&heads);
-    for column in described {
-        let mut row: Vec<Cell> = vec![
-            column.name.into(),
-            column.type_text.into(),
-            if column.nullable { "Yes" } else { "No" }.into(),
-            if column.key { "true" } else { "false" }.into(),
-            column.default.into(),
-            column.extra.into(),
-        ];
-        if extended {
-            row.push(column.comment.into());
+    let (mut sheet, field) = match (detail, target) {
+        (DescribeDetail::Indexes, DescribeTarget::Table { name, .. }) => {
+            (description_by_index(by_index(session, name, described).await?), 2)
         }
-        sheet.push_row(row);
-    }
+        (detail, _) => (description(described, detail != DescribeDetail::Columns), 0),
+    };
     if let Some(pattern) = pattern {
-        sheet.retain(0, |name| like(pattern, name));
+        sheet.retain(field, |name| like(pattern, name));
     }
     sheet.into_outcome()
+}
+
+/// Returns the columns of the table itself and of its rollups, each with a name and Doris's kind of the keys. Other
+/// objects than native tables have no keys.
+async fn by_index(
+    session: &Session,
+    name: &Name,
+    columns: Vec<ColumnInfo>,
+) -> Result<Vec<(String, &'static str, Vec<ColumnInfo>)>> {
+    let context = session.query_context().await?;
+    let native = match session.place(name).await? {
+        Place::Internal { database: Some(database) } => context.catalog.table(&database, name.object()).cloned(),
+        _ => None,
+    };
+    let Some(table) = native.filter(|table| table.is_native()) else {
+        return Ok(vec![(name.object().to_string(), "", columns)]);
+    };
+    let state = crate::native::snapshot(&context, table.id).await?;
+    let schema = state.schema();
+    let of_rollup = |rollup: &Rollup| {
+        let ids = rollup.columns.iter().filter_map(|id| Some((*id, &schema.columns[schema.position(*id)?].name)));
+        let column = |(id, name): (ColumnId, &String)| {
+            let found = columns.iter().find(|column| column.name == *name)?;
+            let key = if rollup.keys.is_empty() { found.key } else { rollup.keys.contains(&id) };
+            Some(ColumnInfo { key, ..found.clone() })
+        };
+        (rollup.name.clone(), keys_type(schema), ids.filter_map(column).collect())
+    };
+    let rollups: Vec<_> = schema.rollups.iter().map(of_rollup).collect();
+    Ok(std::iter::once((table.name.clone(), keys_type(schema), columns)).chain(rollups).collect())
 }
 
 /// Makes the rows of `SHOW [FULL] COLUMNS`.
@@ -72,7 +95,8 @@ pub(super) async fn columns(session: &Session, table: &Name, full: bool) -> Resu
     Ok(sheet)
 }
 
-async fn of_table(session: &Session, name: &Name) -> Result<Vec<ColumnInfo>> {
+/// Describes the columns of a table, a view or a virtual table.
+pub(super) async fn of_table(session: &Session, name: &Name) -> Result<Vec<ColumnInfo>> {
     if let Place::External { catalog, database } = session.place(name).await? {
         let database = database.ok_or_else(|| catalogs::no_database_selected(name))?;
         let found = session.engine.lake.find(&catalog, &database, name.object()).await?;

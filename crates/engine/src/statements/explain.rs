@@ -53,6 +53,7 @@ pub(super) async fn explain(
         Statement::Insert(Insert { source, .. })
         | Statement::InsertIntoFiles { source, .. }
         | Statement::CopyTo { source, .. }
+        | Statement::SelectIntoVariables { source, .. }
             if !analyze =>
         {
             source.clone()

@@ -123,6 +123,7 @@ async fn run_statement(
         && !matches!(
             statement,
             Statement::Query(_)
+                | Statement::SelectIntoVariables { .. }
                 | Statement::Insert(_)
                 | Statement::Update(_)
                 | Statement::Delete(_)
@@ -148,6 +149,9 @@ async fn run_statement(
                 session.warn(WARNING, warning);
             }
             Ok(Outcome::Rows(rows))
+        }
+        Statement::SelectIntoVariables { source, names } => {
+            assigned::into_variables(session, source, names, params).await
         }
         Statement::Do(q) => {
             let context = session.query_context_for(q).await?;
@@ -203,7 +207,7 @@ async fn run_statement(
         Statement::DropCatalog { name, if_exists } => catalogs::drop(session, name, *if_exists).await,
         Statement::Refresh { kind, name } => catalogs::refresh(session, *kind, name).await,
         Statement::Show(show) => show::show(session, show).await,
-        Statement::Describe { target, extended } => describe::describe(session, target, *extended).await,
+        Statement::Describe { target, detail } => describe::describe(session, target, *detail).await,
         Statement::Use(name) => {
             session.use_database_of(name).await?;
             Ok(Outcome::ok())
@@ -310,6 +314,7 @@ fn writes(statement: &Statement) -> bool {
         // DROP PARTITIONS removes partitions from the definition.
         Statement::MsckRepair { drop, .. } => *drop,
         Statement::Query(_)
+        | Statement::SelectIntoVariables { .. }
         | Statement::InsertIntoFiles { .. }
         | Statement::SelectIntoOutfile(_)
         | Statement::CopyTo { .. }

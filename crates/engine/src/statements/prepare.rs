@@ -52,6 +52,7 @@ pub(super) async fn execute(session: &mut Session, name: &str, using: &[String])
     }
     let params =
         using.iter().map(|v| there.user_variables.get(&v.to_lowercase()).map_or(VarValue::Null, var_value)).collect();
+    there.process().counters.count(&parsed.statement);
     super::run(&mut there, &prepared.source, &parsed, params).await
 }
 

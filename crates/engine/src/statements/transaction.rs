@@ -197,7 +197,7 @@ fn sees(session: &Session, statement: &Statement) -> bool {
                 && session.variables.flag("enable_unique_key_partial_update");
             insert.ignore || is_partial || !insert.on_duplicate.is_empty() || !table_refs(&insert.source).is_empty()
         }
-        Statement::Query(query) => !table_refs(query).is_empty(),
+        Statement::Query(query) | Statement::SelectIntoVariables { source: query, .. } => !table_refs(query).is_empty(),
         Statement::Set(assignments) => assignments.iter().any(|assignment| {
             let value = match assignment {
                 Assignment::Variable { value, .. } | Assignment::User { value, .. } => Some(value),

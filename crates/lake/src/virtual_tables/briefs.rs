@@ -104,8 +104,8 @@ const MYSQLS: &[Brief] = &[
 const PERFORMANCE: &[Brief] = &[
     (PERFORMANCE_SCHEMA, "session_variables", "VARIABLE_NAME VARIABLE_VALUE", Rows::SessionVariables),
     (PERFORMANCE_SCHEMA, "global_variables", "VARIABLE_NAME VARIABLE_VALUE", Rows::GlobalVariables),
-    (PERFORMANCE_SCHEMA, "session_status", "VARIABLE_NAME VARIABLE_VALUE", Rows::Status),
-    (PERFORMANCE_SCHEMA, "global_status", "VARIABLE_NAME VARIABLE_VALUE", Rows::Status),
+    (PERFORMANCE_SCHEMA, "session_status", "VARIABLE_NAME VARIABLE_VALUE", Rows::SessionStatus),
+    (PERFORMANCE_SCHEMA, "global_status", "VARIABLE_NAME VARIABLE_VALUE", Rows::GlobalStatus),
     (
         PERFORMANCE_SCHEMA,
         "variables_info",
@@ -336,6 +336,13 @@ const DORIS: &[Brief] = &[
         "BACKEND_ID# ROWSET_ID TABLET_ID# ROWSET_NUM_ROWS# TXN_ID# NUM_SEGMENTS# START_VERSION# END_VERSION# \
          INDEX_DISK_SIZE# DATA_DISK_SIZE# CREATION_TIME@ NEWEST_WRITE_TIMESTAMP@ SCHEMA_VERSION#",
         Rows::Rowsets,
+    ),
+    (
+        INFORMATION_SCHEMA,
+        "column_data_sizes",
+        "BACKEND_ID# TABLE_ID# INDEX_ID# PARTITION_ID# TABLET_ID# ROWSET_ID COLUMN_UNIQUE_ID# COLUMN_NAME COLUMN_TYPE \
+         COMPRESSED_DATA_BYTES# UNCOMPRESSED_DATA_BYTES# RAW_DATA_BYTES#",
+        Rows::ColumnDataSizes,
     ),
     (INFORMATION_SCHEMA, "backend_configuration", "BE_ID# CONFIG_NAME CONFIG_TYPE CONFIG_VALUE IS_MUTABLE", Rows::None),
     (

@@ -367,8 +367,8 @@ pub(super) const TABLES: &[Virtual] = &[
     info("collation_character_set_applicability", &[t("COLLATION_NAME"), t("CHARACTER_SET_NAME")], Rows::Applicability),
     info("session_variables", NAME_AND_VALUE, Rows::SessionVariables),
     info("global_variables", NAME_AND_VALUE, Rows::GlobalVariables),
-    info("session_status", NAME_AND_VALUE, Rows::Status),
-    info("global_status", NAME_AND_VALUE, Rows::Status),
+    info("session_status", NAME_AND_VALUE, Rows::SessionStatus),
+    info("global_status", NAME_AND_VALUE, Rows::GlobalStatus),
     info(
         "processlist",
         &[u("ID"), t("USER"), t("HOST"), t("DB"), t("COMMAND"), i("TIME"), t("STATE"), t("INFO")],

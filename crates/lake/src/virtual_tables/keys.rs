@@ -12,6 +12,21 @@ const PRIMARY: &str = "PRIMARY";
 /// Adds the rows of one table, whose database, name and definition are given, to a virtual table.
 pub type Fill = fn(&mut Sheet, &str, &str, &TableSchema);
 
+/// Returns Doris's name of a table's model, such as `UNIQUE_KEYS`.
+pub fn keys_type(schema: &TableSchema) -> &'static str {
+    match schema.shown_model() {
+        Model::Duplicate => "DUP_KEYS",
+        Model::Aggregate => "AGG_KEYS",
+        Model::Unique => "UNIQUE_KEYS",
+    }
+}
+
+/// Formats the properties of an index as `("k" = "v", ...)`; empty if there are none.
+pub fn properties_text(index: &Index) -> String {
+    let pairs: Vec<_> = index.properties.iter().map(|(k, v)| format!("{k:?} = {v:?}")).collect();
+    if pairs.is_empty() { String::new() } else { format!("({})", pairs.join(", ")) }
+}
+
 fn unique_key(schema: &TableSchema) -> &[TableColumn] {
     match schema.model {
         Model::Duplicate => &[],

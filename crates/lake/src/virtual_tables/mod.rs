@@ -9,11 +9,14 @@
 //! | `briefs.rs` | `mysql`, `performance_schema`, Doris's and StarRocks' `information_schema`, written in words |
 //! | `of_mysql.rs`, `of_performance.rs`, `of_starrocks.rs` | tables that consoles and monitors read, mostly without rows |
 //! | `no_rows.rs` | the lists of SHOW that are always empty |
+//! | `column_sizes.rs` | bytes of the columns of native tables |
 //! | `keys.rs` | rows of keys, indexes and constraints of native tables |
 //! | `partitions.rs` | partitions and tablets of native tables |
+//! | `proc.rs` | what SHOW PROC lists below a table |
 //! | `types.rs` | the types of columns |
 
 mod briefs;
+pub mod column_sizes;
 mod heads;
 pub mod keys;
 pub mod no_rows;
@@ -21,6 +24,7 @@ mod of_mysql;
 mod of_performance;
 mod of_starrocks;
 pub mod partitions;
+pub mod proc;
 pub mod types;
 
 use std::borrow::Cow;
@@ -65,6 +69,8 @@ pub enum Rows {
     CharacterSets,
     /// Rows of `information_schema.collations`.
     Collations,
+    /// Rows of `information_schema.column_data_sizes`.
+    ColumnDataSizes,
     /// Rows of `_statistics_.column_statistics`.
     ColumnStatistics,
     /// Rows of `information_schema.columns`.
@@ -83,6 +89,8 @@ pub enum Rows {
     Engines,
     /// Rows of `information_schema.fe_threads`.
     FeThreads,
+    /// Rows of `information_schema.global_status` and `performance_schema.global_status`.
+    GlobalStatus,
     /// Rows of `information_schema.global_variables` and `performance_schema.global_variables`.
     GlobalVariables,
     /// Rows of `sys.grants_to_roles`.
@@ -133,13 +141,12 @@ pub enum Rows {
     SchemaPrivileges,
     /// Rows of `information_schema.schemata`.
     Schemata,
+    /// Rows of `information_schema.session_status` and `performance_schema.session_status`.
+    SessionStatus,
     /// Rows of `information_schema.session_variables` and `performance_schema.session_variables`.
     SessionVariables,
     /// Rows of `information_schema.statistics`.
     Statistics,
-    /// Rows of `information_schema.session_status`, `information_schema.global_status`,
-    /// `performance_schema.session_status` and `performance_schema.global_status`.
-    Status,
     /// Rows of `information_schema.stream_loads`.
     StreamLoads,
     /// Rows of `sys.metrics`.

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use dipper_base::sketch::hash_integer;
 use dipper_dialect::statement::Name;
 use dipper_store::catalog::{Database, Table, TableId};
+use dipper_store::table::data::Tablet;
 use dipper_store::table::schema::{Bounds, Distribution, Partition, PartitionId, TableSchema, Values};
-use dipper_store::table::{SegmentRef, TableState};
+use dipper_store::table::{SegmentRef, TableState, table_path};
 
 use crate::sheet::{Cell, Kind, Sheet, wall_clock_text};
 
@@ -62,6 +63,9 @@ pub fn columns(state: &TableState, ids: &[u32]) -> String {
     let names = ids.iter().filter_map(|id| schema.position(*id)).map(|at| schema.columns[at].name.as_str());
     names.collect::<Vec<_>>().join(", ")
 }
+
+/// The number of the only node, by which lists of nodes and of tablets are joined.
+pub const NODE: Cell = Cell::Int(0);
 
 /// Columns of SHOW PARTITION id.
 pub const PARTITION: &[&str] = &["DbName", "TableName", "PartitionName", "DbId", "TableId"];
@@ -146,6 +150,68 @@ pub fn partition_rows(table: TableId, state: &TableState, version: u64, zone: &s
     match temporary {
         true => state.temporary_partitions().for_each(push),
         false => state.partitions().for_each(push),
+    }
+    sheet
+}
+
+/// Makes the rows of SHOW TABLETS for tablets of a table whose chain is at `version`, given by partition and bucket.
+pub fn tablet_rows<'a>(
+    table: TableId,
+    state: &TableState,
+    version: u64,
+    tablets: impl Iterator<Item = (&'a Partition, u32)>,
+) -> Sheet {
+    let mut sheet = Sheet::new(&[
+        ("TabletId", Kind::Int),
+        ("ReplicaId", Kind::Int),
+        ("BackendId", Kind::Int),
+        ("SchemaHash", Kind::Int),
+        ("Version", Kind::Int),
+        ("LstSuccessVersion", Kind::Int),
+        ("LstFailedVersion", Kind::Int),
+        ("LstFailedTime", Kind::Text),
+        ("LocalDataSize", Kind::Int),
+        ("RemoteDataSize", Kind::Int),
+        ("RowCount", Kind::Int),
+        ("State", Kind::Text),
+        ("LstConsistencyCheckTime", Kind::Text),
+        ("CheckVersion", Kind::Int),
+        ("VersionCount", Kind::Int),
+        ("QueryHits", Kind::Int),
+        ("PathHash", Kind::Int),
+        ("Path", Kind::Text),
+        ("MetaUrl", Kind::Text),
+        ("CompactionStatus", Kind::Text),
+        ("PartitionName", Kind::Text),
+        ("Bucket", Kind::Int),
+    ]);
+    let path = table_path(table).to_string();
+    for (p, bucket) in tablets {
+        let size = Size::of(state.tablet_segments(Tablet { partition: p.id, bucket }));
+        sheet.push([
+            tablet_id(table, p.id, bucket),
+            tablet_id(table, p.id, bucket),
+            NODE,
+            int(state.schema().version),
+            int(version),
+            int(version),
+            Cell::Int(-1),
+            Cell::Null,
+            int(size.bytes),
+            Cell::Int(0),
+            int(size.rows),
+            "NORMAL".into(),
+            Cell::Null,
+            Cell::Int(-1),
+            int(size.segments),
+            Cell::Int(0),
+            Cell::Int(-1),
+            (&path).into(),
+            Cell::Null,
+            Cell::Null,
+            (&p.name).into(),
+            Cell::Int(i64::from(bucket)),
+        ]);
     }
     sheet
 }

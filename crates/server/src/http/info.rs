@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use axum::extract::{ConnectInfo, Path, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::Response;
 use dipper_engine::profile::Profile;
 use serde_json::{Value, json};
 
 use super::listener::Client;
-use super::{App, authorized, reply};
+use super::{App, authorized, parameter, reply};
 
 /// Answers that the server is up. Needs no password, because load balancers have none.
 pub(super) async fn health() -> Response {
@@ -37,13 +37,17 @@ pub(super) async fn backends(
     if let Err(response) = authorized(&app, &client, &headers).await {
         return response;
     }
+    let (ip, port) = host(&app, &headers);
+    reply::success(&json!({ "backends": [{ "ip": ip, "http_port": port, "is_alive": true }] }))
+}
+
+/// Returns the name and the port by which the client reached the server: `[::1]:8030`, `name:8030`, `name`.
+pub(super) fn host<'h>(app: &App, headers: &'h HeaderMap) -> (&'h str, u16) {
     let host = headers.get(header::HOST).and_then(|h| h.to_str().ok()).unwrap_or_default();
-    // `[::1]:8030`, `name:8030`, `name`.
-    let (ip, port) = match host.rsplit_once(':') {
+    match host.rsplit_once(':') {
         Some((ip, port)) if !port.ends_with(']') => (ip, port.parse().unwrap_or(app.http.port())),
         _ => (host, app.http.port()),
-    };
-    reply::success(&json!({ "backends": [{ "ip": ip, "http_port": port, "is_alive": true }] }))
+    }
 }
 
 /// Returns the profile of a statement or load. `id` is a value of `last_query_id()`, the number of a load in SHOW LOAD,
@@ -84,6 +88,39 @@ pub(super) async fn query_profile(
     headers: HeaderMap,
 ) -> Response {
     one_profile(&app, &client, &id, &headers, |profile| profile.to_text().into()).await
+}
+
+/// Returns the profile that the parameter `query_id` names, as Doris's manual asks for one.
+pub(super) async fn named_profile(
+    State(app): State<Arc<App>>,
+    ConnectInfo(client): ConnectInfo<Client>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response {
+    match parameter(&uri, "query_id") {
+        Some(id) => one_profile(&app, &client, &id, &headers, |p| json!({ "profile": p.to_text() })).await,
+        None => reply::failure(1, "Error", "expected the parameter query_id: ?query_id=ID"),
+    }
+}
+
+/// Returns a profile for the manager.
+pub(super) async fn manager_profile(
+    State(app): State<Arc<App>>,
+    ConnectInfo(client): ConnectInfo<Client>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    one_profile(&app, &client, &id, &headers, |profile| json!({ "profile": profile.to_text() })).await
+}
+
+/// Returns the text of a statement for the manager.
+pub(super) async fn manager_sql(
+    State(app): State<Arc<App>>,
+    ConnectInfo(client): ConnectInfo<Client>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    one_profile(&app, &client, &id, &headers, |profile| json!({ "sql": profile.statement })).await
 }
 
 /// Lists the statements whose profiles are kept, the newest first, in Doris's form.

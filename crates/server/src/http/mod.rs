@@ -9,7 +9,8 @@
 //! | `load` | Stream Load, its second phase, its labels and error logs |
 //! | `query` | SQL in, JSON out |
 //! | `info` | health, bootstrap, backends, metrics, profiles |
-//! | `tables` | what connectors and consoles ask about tables and nodes |
+//! | `tables` | what connectors ask about tables |
+//! | `consoles` | what consoles and managers ask about the server, its sessions, settings and names |
 //! | `reply` | Doris's envelopes |
 //!
 //! Doris answers most errors with status 200 and describes them in the body. This port does the same, for clients that
@@ -19,6 +20,7 @@
 //! Both `Content-Length` and `Transfer-Encoding` in one request: the length is ignored, as RFC 9112 (6.3) asks.
 
 mod body;
+mod consoles;
 mod guard;
 mod info;
 mod listener;
@@ -135,9 +137,22 @@ fn router(app: Arc<App>) -> Router {
         .route("/api/_get_ddl", get(tables::ddl))
         .route("/api/show_data", get(tables::data_sizes))
         .route("/api/rowcount", get(tables::row_count))
-        .route("/rest/v1/system", get(tables::system))
-        .route("/rest/v2/manager/node/backends", get(tables::manager_backends))
-        .route("/rest/v2/manager/node/frontends", get(tables::manager_frontends))
+        .route("/api/show_table_data", get(tables::table_sizes))
+        .route("/api/show_proc", get(consoles::show_proc))
+        .route("/api/meta/namespaces/{ns}/databases", get(consoles::databases))
+        .route("/api/meta/namespaces/{ns}/databases/{db}/tables", get(consoles::tables))
+        .route("/api/meta/namespaces/{ns}/databases/{db}/tables/{table}/schema", get(consoles::table_schema))
+        .route("/rest/v1/system", get(consoles::system))
+        .route("/rest/v1/session", get(consoles::sessions))
+        .route("/rest/v1/session/all", get(consoles::sessions))
+        .route("/rest/v1/config/fe", get(consoles::settings))
+        .route("/rest/v2/manager/node/{kind}", get(consoles::nodes))
+        .route("/rest/v2/manager/node/node_list", get(consoles::node_list))
+        .route("/rest/v2/manager/node/configuration_name", get(consoles::setting_names))
+        .route("/rest/v2/manager/cluster/cluster_info/conn_info", get(consoles::addresses))
+        .route("/rest/v2/manager/query/sql/{id}", get(info::manager_sql))
+        .route("/rest/v2/manager/query/profile/text/{id}", get(info::manager_profile))
+        .route("/api/profile", get(info::named_profile))
         .route("/api/profile/{id}", get(info::profile))
         .route("/rest/v1/query_profile", get(info::query_profiles))
         .route("/rest/v1/query_profile/{id}", get(info::query_profile))
@@ -191,7 +206,7 @@ async fn checked(
 }
 
 async fn unknown(uri: Uri) -> Response {
-    reply::refusal(StatusCode::NOT_FOUND, &format!("no such address: {}", uri.path()))
+    reply::no_address(uri.path())
 }
 
 async fn wrong_method(request: Request) -> Response {

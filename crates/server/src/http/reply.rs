@@ -45,6 +45,11 @@ pub(super) fn refusal(status: StatusCode, detail: &str) -> Response {
     envelope(status, status.canonical_reason().unwrap_or_default(), status.as_u16(), &Value::from(detail))
 }
 
+/// Refuses an address that there is not.
+pub(super) fn no_address(path: &str) -> Response {
+    refusal(StatusCode::NOT_FOUND, &format!("no such address: {path}"))
+}
+
 /// The answer while the server stops. The client had better ask another one, by another connection.
 pub(super) fn stopping() -> Response {
     let detail = Value::from("Server shutdown in progress");

@@ -1,5 +1,6 @@
-//! Requests of connectors and consoles about tables: columns, sizes, definitions, plans.
+//! Requests of connectors about tables: columns, sizes, definitions, plans.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::Array;
@@ -20,13 +21,13 @@ use super::{App, authorized, database, parameter, reply};
 const NO_PLANS: &str = "dipper has no query plans for the sources of the Spark and Flink connectors: there are no backends whose tablets could be read. Read by JDBC instead (MySQL driver, jdbc:mysql://HOST:QUERY_PORT/DATABASE); the connectors' sinks work";
 
 /// Makes a session of the user of a request, or returns the refusal if its credentials are missing or wrong.
-async fn begin(app: &App, client: &Client, headers: &HeaderMap) -> Result<Session, Response> {
+pub(super) async fn begin(app: &App, client: &Client, headers: &HeaderMap) -> Result<Session, Response> {
     let user = authorized(app, client, headers).await?;
     Ok(app.session(&user, client.peer))
 }
 
 /// Answers with a result or with its error.
-fn said(data: Result<Value, EngineError>) -> Response {
+pub(super) fn said(data: Result<Value, EngineError>) -> Response {
     match data {
         Ok(data) => reply::success(&data),
         Err(e) => reply::failure(1, "Error", &e.message),
@@ -76,9 +77,9 @@ async fn columns(
     let at = |name: &str| rows.names.iter().position(|n| n.eq_ignore_ascii_case(name));
     let cell = |row: &[Option<String>], i: Option<usize>| i.and_then(|i| row[i].clone()).unwrap_or_default();
     let (field, kind, null, comment) = (at("Field"), at("Type"), at("Null"), at("Comment"));
-    // Only DESC shows the aggregation of a column.
+    // Only DESC shows the aggregation of a column, before what else it says of the column.
     let described = texts(session, &format!("DESC {place}")).await?;
-    let merged = |row: usize| match described.rows.get(row).and_then(|r| r.last()?.clone()).as_deref() {
+    let merged = |row: usize| match described.rows.get(row).and_then(|r| r.last()?.as_deref()?.split(',').next()) {
         Some(
             name @ ("SUM"
             | "MIN"
@@ -227,8 +228,7 @@ pub(super) async fn ddl(
     )
 }
 
-/// Returns the bytes of native tables by database and table: of all that the user sees, of the database `db`, or of its
-/// table `table`.
+/// Returns the bytes of the native tables that the user sees: of all together, or of the database `db`.
 pub(super) async fn data_sizes(
     State(app): State<Arc<App>>,
     ConnectInfo(client): ConnectInfo<Client>,
@@ -239,28 +239,48 @@ pub(super) async fn data_sizes(
         Ok(session) => session,
         Err(response) => return response,
     };
-    let session = &mut session;
-    said(
-        async {
-            let mut asked = String::from(
-                "SELECT TABLE_SCHEMA, TABLE_NAME, DATA_LENGTH FROM information_schema.tables WHERE ENGINE = 'OLAP'",
-            );
-            for (name, column) in [("db", "TABLE_SCHEMA"), ("table", "TABLE_NAME")] {
-                if let Some(value) = parameter(&uri, name) {
-                    asked.push_str(&format!(" AND {column} = {}", literal(database(&value))));
-                }
-            }
-            let mut all: Map<String, Value> = Map::new();
-            for row in texts(session, &asked).await?.rows {
-                let mut cells = row.into_iter().map(Option::unwrap_or_default);
-                let (db, table) = (cells.next().unwrap_or_default(), cells.next().unwrap_or_default());
-                let bytes: u64 = cells.next().and_then(|n| n.parse().ok()).unwrap_or_default();
-                all.entry(db).or_insert_with(|| json!({}))[table] = bytes.into();
-            }
-            Ok(Value::Object(all))
+    said(sizes(&mut session, &uri).await.map(|all| {
+        let of = |tables: &Map<String, Value>| tables.values().filter_map(Value::as_u64).sum::<u64>();
+        match parameter(&uri, "db") {
+            Some(db) => json!({ db.as_str(): all.get(database(&db)).map_or(0, of) }),
+            None => json!({ "__total_size": all.values().map(of).sum::<u64>() }),
         }
-        .await,
-    )
+    }))
+}
+
+/// Returns the bytes of native tables by database and table: of all that the user sees, of the database `db`, or of its
+/// table `table`.
+pub(super) async fn table_sizes(
+    State(app): State<Arc<App>>,
+    ConnectInfo(client): ConnectInfo<Client>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response {
+    let mut session = match begin(&app, &client, &headers).await {
+        Ok(session) => session,
+        Err(response) => return response,
+    };
+    said(sizes(&mut session, &uri).await.map(|all| json!(all)))
+}
+
+/// The bytes of native tables by database and table, of the database and the table that the parameters name.
+async fn sizes(session: &mut Session, uri: &Uri) -> Result<BTreeMap<String, Map<String, Value>>, EngineError> {
+    let mut asked = String::from(
+        "SELECT TABLE_SCHEMA, TABLE_NAME, DATA_LENGTH FROM information_schema.tables WHERE ENGINE = 'OLAP'",
+    );
+    for (name, column) in [("db", "TABLE_SCHEMA"), ("table", "TABLE_NAME")] {
+        if let Some(value) = parameter(uri, name) {
+            asked.push_str(&format!(" AND {column} = {}", literal(database(&value))));
+        }
+    }
+    let mut all: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
+    for row in texts(session, &asked).await?.rows {
+        let mut cells = row.into_iter().map(Option::unwrap_or_default);
+        let (db, table) = (cells.next().unwrap_or_default(), cells.next().unwrap_or_default());
+        let bytes: u64 = cells.next().and_then(|n| n.parse().ok()).unwrap_or_default();
+        all.entry(db).or_default().insert(table, bytes.into());
+    }
+    Ok(all)
 }
 
 /// Returns the number of rows of a native table, named by the parameters `db` and `table`, as counted in its chain.
@@ -308,76 +328,25 @@ fn named(uri: &Uri, table: &str) -> Result<(String, String), EngineError> {
     }
 }
 
-/// Returns the list that SHOW PROC gives for the parameter `path`, in the form that the console of Doris's front end
-/// reads.
-pub(super) async fn system(
-    State(app): State<Arc<App>>,
-    ConnectInfo(client): ConnectInfo<Client>,
-    uri: Uri,
-    headers: HeaderMap,
-) -> Response {
-    let mut session = match begin(&app, &client, &headers).await {
-        Ok(session) => session,
-        Err(response) => return response,
-    };
-    let session = &mut session;
-    said(async {
-        let path = parameter(&uri, "path").unwrap_or_default();
-        let path = format!("/{}", path.trim_matches('/'));
-        let list = texts(session, &format!("SHOW PROC {}", literal(&path))).await?;
-        let rows: Vec<Value> = (list.rows.iter())
-            .map(|row| {
-                let cells = list.names.iter().cloned().zip(row.iter().cloned().map(Value::from));
-                Value::Object(cells.collect())
-            })
-            .collect();
-        let first: Vec<&String> = list.names.iter().take(1).collect();
-        Ok(json!({ "href_columns": first, "column_names": list.names, "rows": rows, "parent_url": "/rest/v1/system?path=/" }))
-    }.await)
-}
-
-/// SHOW BACKENDS for doris-manager.
-pub(super) async fn manager_backends(
-    State(app): State<Arc<App>>,
-    ConnectInfo(client): ConnectInfo<Client>,
-    headers: HeaderMap,
-) -> Response {
-    manager(&app, &client, &headers, "SHOW BACKENDS").await
-}
-
-/// SHOW FRONTENDS for doris-manager.
-pub(super) async fn manager_frontends(
-    State(app): State<Arc<App>>,
-    ConnectInfo(client): ConnectInfo<Client>,
-    headers: HeaderMap,
-) -> Response {
-    manager(&app, &client, &headers, "SHOW FRONTENDS").await
-}
-
-async fn manager(app: &App, client: &Client, headers: &HeaderMap, statement: &str) -> Response {
-    let mut session = match begin(app, client, headers).await {
-        Ok(session) => session,
-        Err(response) => return response,
-    };
-    let list = texts(&mut session, statement).await;
-    said(list.map(|list| json!({ "column_names": list.names, "rows": list.rows })))
-}
-
 /// Quotes a string so that it means the same whatever `sql_mode` says about backslashes.
-fn literal(text: &str) -> String {
+pub(super) fn literal(text: &str) -> String {
     match text.contains('\\') {
         true => format!("x'{}'", text.bytes().map(|b| format!("{b:02X}")).collect::<String>()),
         false => format!("'{}'", text.replace('\'', "''")),
     }
 }
 
-fn quoted(name: &str) -> String {
+/// Quotes a name.
+pub(super) fn quoted(name: &str) -> String {
     format!("`{}`", name.replace('`', "``"))
 }
 
-struct Texts {
-    names: Vec<String>,
-    rows: Vec<Vec<Option<String>>>,
+/// The rows of a small result as text.
+pub(super) struct Texts {
+    /// Names of the columns.
+    pub(super) names: Vec<String>,
+    /// The rows; `None` is NULL.
+    pub(super) rows: Vec<Vec<Option<String>>>,
 }
 
 impl Texts {
@@ -388,7 +357,7 @@ impl Texts {
 }
 
 /// Reads all rows of a small result as text.
-async fn texts(session: &mut Session, statement: &str) -> Result<Texts, EngineError> {
+pub(super) async fn texts(session: &mut Session, statement: &str) -> Result<Texts, EngineError> {
     let Outcome::Rows(mut result) = execute(session, statement).await? else {
         return Err(EngineError::invalid("expected rows"));
     };

@@ -262,12 +262,10 @@ impl Rewriter {
             Expr::Collate { expr, .. } => *expr,
             Expr::Prefixed { value, .. } => *value,
             Expr::Interval(interval) => self.interval(interval),
-            Expr::Function(function) if function_name(&function).is_some_and(|name| name == "benchmark") => {
-                let what = "BENCHMARK is not supported: constants are evaluated once; measure the expression over rows, \
-                            as in SELECT count(md5(number)) FROM numbers('number' = '1000000')";
-                return Err(SqlError::unsupported(what, None));
-            }
-            Expr::Function(function) => self.function(function),
+            Expr::Function(function) => match refused(&function) {
+                Some(what) => return Err(SqlError::unsupported(what, None)),
+                None => self.function(function),
+            },
             Expr::CompoundFieldAccess { root, access_chain } => fields(*root, access_chain),
             // The planner plans the elements of a literal without the parameters of a lambda and without outer queries.
             Expr::Array(array) => call("make_array", array.elem),
@@ -288,7 +286,9 @@ impl Rewriter {
     }
 
     fn function(&self, function: ast::Function) -> Expr {
-        let Some(name) = function_name(&function) else { return Expr::Function(function) };
+        let Some(name) = function_name(&function) else {
+            return of_sys(&function).unwrap_or(Expr::Function(function));
+        };
         if function.over.is_none()
             && let Some(args) = plain_args(&function)
         {
@@ -313,6 +313,40 @@ impl Rewriter {
         }
         Expr::Function(function)
     }
+}
+
+/// Functions of MySQL that have no sense here, with what to do instead.
+const REFUSED: &[(&str, &str)] = &[
+    (
+        "benchmark",
+        "BENCHMARK is not supported: constants are evaluated once; measure the expression over rows, as in SELECT \
+         count(md5(number)) FROM numbers('number' = '1000000')",
+    ),
+    ("load_file", "LOAD_FILE is not supported; a path in FROM reads the rows of a file, as in SELECT * FROM 'x.csv'"),
+    ("master_pos_wait", NO_BINARY_LOG),
+    ("source_pos_wait", NO_BINARY_LOG),
+    ("wait_for_executed_gtid_set", NO_BINARY_LOG),
+];
+
+const NO_BINARY_LOG: &str = "functions that wait for a source of rows are not supported: there is no binary log";
+
+fn refused(function: &ast::Function) -> Option<&'static str> {
+    let name = function_name(function)?;
+    REFUSED.iter().find(|(refused, _)| *refused == name).map(|(_, what)| *what)
+}
+
+/// Rewrites the call of a function of MySQL's database `sys` that programs make. It does not fill the number of bytes up
+/// with blanks.
+fn of_sys(function: &ast::Function) -> Option<Expr> {
+    let [database, name] = function.name.0.as_slice() else { return None };
+    let is = |part: &ast::ObjectNamePart, name: &str| {
+        part.as_ident().is_some_and(|ident| ident.value.eq_ignore_ascii_case(name))
+    };
+    if !is(database, "sys") || !is(name, "format_bytes") || function.over.is_some() {
+        return None;
+    }
+    let arguments = plain_args(function).filter(|arguments| arguments.len() == 1)?;
+    Some(call("ltrim", vec![call("format_bytes", arguments)]))
 }
 
 /// Rewrites accesses such as `l[1].a` and `f().a`: names after something that is not a name are fields, which the

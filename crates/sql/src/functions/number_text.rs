@@ -13,11 +13,50 @@ use super::whole::{LARGEINT, large, truncated};
 
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
+    def("format_bytes", &[], (1, 1), Ret::Text, |a| with_unit(a, 4, &BYTES)),
     def("format_number", &[], (1, 1), Ret::Text, format_number),
+    def("format_pico_time", &[], (1, 1), Ret::Text, |a| with_unit(a, 3, &PICOSECONDS)),
     def("format_round", &[], (2, 2), Ret::Text, format_round),
     def("human_readable_seconds", &[], (1, 1), Ret::Text, human_readable_seconds),
     def("parse_data_size", &[], (1, 1), Ret::By(|_| Ok(LARGEINT)), parse_data_size),
 ];
+
+/// Units with the numbers of bytes that they have, beginning with the largest.
+const BYTES: [(f64, &str); 7] = [
+    (1_152_921_504_606_846_976.0, "EiB"),
+    (1_125_899_906_842_624.0, "PiB"),
+    (1_099_511_627_776.0, "TiB"),
+    (1_073_741_824.0, "GiB"),
+    (1_048_576.0, "MiB"),
+    (1024.0, "KiB"),
+    (1.0, "bytes"),
+];
+
+/// Units with the numbers of picoseconds that they have, beginning with the largest.
+const PICOSECONDS: [(f64, &str); 8] = [
+    (86_400e12, "d"),
+    (3_600e12, "h"),
+    (60e12, "min"),
+    (1e12, "s"),
+    (1e9, "ms"),
+    (1e6, "us"),
+    (1e3, "ns"),
+    (1.0, "ps"),
+];
+
+/// `FORMAT_BYTES(x)`, `FORMAT_PICO_TIME(x)`: two digits behind the point of the largest unit of which there is one. The
+/// smallest unit is counted whole, on the right of `width` places, as in MySQL.
+fn with_unit(a: &Args, width: usize, units: &[(f64, &str)]) -> Result<ArrayRef> {
+    let x = a.double(0)?;
+    a.texts(|i, out| {
+        let x = x.at(i)?;
+        let _ = match units.iter().find(|(size, _)| x.abs() >= *size && *size > 1.0) {
+            Some((size, unit)) => write!(out, "{:.2} {unit}", x / size),
+            None => write!(out, "{:width$} {}", x.trunc() as i64, units[units.len() - 1].1),
+        };
+        Some(())
+    })
+}
 
 /// `HUMAN_READABLE_SECONDS(x)`: weeks, days, hours, minutes and seconds, without those of which there are none. The sign does not
 /// count; NULL beyond the range of BIGINT.

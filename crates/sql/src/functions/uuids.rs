@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use arrow::array::{ArrayRef, UInt64Array};
 use arrow::datatypes::DataType;
-use datafusion::common::Result;
+use datafusion::common::{Result, exec_err};
 use datafusion::logical_expr::Volatility;
 use rand::Rng;
 
@@ -19,15 +19,10 @@ use super::whole::{LARGEINT, large, wholes};
 pub const DEFS: &[Def] = &[
     def("is_uuid", &[], (1, 1), Ret::Bool, |a| {
         let s = a.text(0)?;
-        a.bools(|i| {
-            let text = s.at(i)?;
-            let inside = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
-            Some(match inside {
-                Some(inside) => inside.len() == WITH_HYPHENS && bytes_of(inside, |c| c.is_ascii_hexdigit()).is_some(),
-                None => bytes_of(text, |c| c.is_ascii_hexdigit()).is_some(),
-            })
-        })
+        a.bools(|i| Some(written(s.at(i)?).is_some()))
     }),
+    def("uuid_to_bin", &[], (1, 2), Ret::Bytes, uuid_to_bin),
+    def("bin_to_uuid", &[], (1, 2), Ret::Text, bin_to_uuid),
     def("uuid_to_int", &[], (1, 1), LARGE, |a| {
         let s = a.text(0)?;
         large(a, |i| Ok(s.at(i).and_then(|text| bytes_of(text, |_| false)).map(i128::from_le_bytes)))
@@ -97,6 +92,46 @@ fn bytes_of(text: &str, at_hyphen: fn(char) -> bool) -> Option<[u8; 16]> {
         *byte = digit(pair[0])? << 4 | digit(pair[1])?;
     }
     Some(bytes)
+}
+
+/// Returns the bytes of a UUID in the forms of IS_UUID: 32 digits, with hyphens or without, and with hyphens also in
+/// braces.
+fn written(text: &str) -> Option<[u8; 16]> {
+    let inside = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+    let text = match inside {
+        Some(inside) => Some(inside).filter(|inside| inside.len() == WITH_HYPHENS)?,
+        None => text,
+    };
+    bytes_of(text, |c| c.is_ascii_hexdigit())
+}
+
+/// `UUID_TO_BIN(text [, swap])`: with `swap` the bytes of the time begin with the highest, so that UUIDs of version 1 are
+/// in the order of their times.
+fn uuid_to_bin(a: &Args) -> Result<ArrayRef> {
+    let (s, swap) = (a.text(0)?, a.has(1).then(|| a.bool(1)).transpose()?);
+    if let Some(wrong) = (0..a.rows).filter_map(|i| s.at(i)).find(|text| written(text).is_none()) {
+        return exec_err!("uuid_to_bin: '{wrong}' is no UUID");
+    }
+    a.binaries(|i| {
+        let b = written(s.at(i)?)?;
+        let swaps = swap.as_ref().map_or(Some(false), |swap| swap.at(i))?;
+        Some(if swaps { [&b[6..8], &b[4..6], &b[..4], &b[8..]].concat() } else { b.to_vec() })
+    })
+}
+
+/// `BIN_TO_UUID(bytes [, swap])`, the inverse of [`uuid_to_bin`].
+fn bin_to_uuid(a: &Args) -> Result<ArrayRef> {
+    let (s, swap) = (a.bytes(0)?, a.has(1).then(|| a.bool(1)).transpose()?);
+    if let Some(wrong) = (0..a.rows).filter_map(|i| s.at(i)).find(|bytes| bytes.len() != 16) {
+        return exec_err!("bin_to_uuid: a UUID has 16 bytes, found {}", wrong.len());
+    }
+    a.texts(|i, out| {
+        let b = s.at(i)?;
+        let swaps = swap.as_ref().map_or(Some(false), |swap| swap.at(i))?;
+        let bytes = if swaps { [&b[4..8], &b[2..4], &b[..2], &b[8..]].concat() } else { b.to_vec() };
+        write_uuid(out, bytes.try_into().ok()?);
+        Some(())
+    })
 }
 
 /// Appends the text of a UUID.

@@ -73,7 +73,7 @@ pub use self::options::{Codec, WriteOptions};
 pub use self::pages::PageCache;
 pub use self::pattern::TextPattern;
 pub use self::raw::{ColumnTest, ColumnTests};
-pub use self::read::ObjectReader;
+pub use self::read::{ColumnBytes, ObjectReader};
 pub use self::readers::Readers;
 #[doc(hidden)]
 pub use self::reseal::reseal;

@@ -97,6 +97,19 @@ pub struct ObjectReader {
     pub(super) trust: Option<Arc<Trust>>,
 }
 
+/// The bytes of a column's pages in a segment, with their headers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnBytes {
+    /// The column.
+    pub id: ColumnId,
+    /// Name of the column when the object was written.
+    pub name: String,
+    /// Bytes in the store.
+    pub packed: u64,
+    /// Bytes before compression, in the encoding of the pages.
+    pub unpacked: u64,
+}
+
 /// Objects up to this size are read whole when they are opened for one reader or on an object store: no other request
 /// is needed then.
 const WHOLE_BYTES: u64 = 64 << 10;
@@ -820,6 +833,26 @@ impl ObjectReader {
     pub fn segment_groups(&self, ordinal: u32) -> Range<usize> {
         let from = self.groups.partition_point(|(o, _)| *o < ordinal);
         from..self.groups.partition_point(|(o, _)| *o <= ordinal)
+    }
+
+    /// Returns the columns of a segment with the bytes of their pages, in the order in which the object has them.
+    pub fn column_bytes(&self, ordinal: u32) -> Vec<ColumnBytes> {
+        let schema = self.metadata.file_metadata().schema_descr();
+        let column = |(at, field): (usize, &Arc<Field>)| ColumnBytes {
+            id: self.ids.at(at),
+            name: field.name().clone(),
+            packed: 0,
+            unpacked: 0,
+        };
+        let mut all: Vec<ColumnBytes> = self.fields.iter().enumerate().map(column).collect();
+        for group in self.segment_groups(ordinal) {
+            for (leaf, chunk) in self.metadata.row_group(group).columns().iter().enumerate() {
+                let column = &mut all[schema.get_column_root_idx(leaf)];
+                column.packed += chunk.compressed_size().cast_unsigned();
+                column.unpacked += chunk.uncompressed_size().cast_unsigned();
+            }
+        }
+        all
     }
 
     /// Returns the first keys of a segment's key blocks, each with the number of the block's rows.

@@ -20,6 +20,9 @@ pub const MADE_BY_PRIMARY_KEY: &str = "dipper.primary_key";
 /// Beginning of the names of properties that hold declared constraints. They are shown by SHOW CONSTRAINTS alone.
 pub const CONSTRAINT: &str = "dipper.constraint.";
 
+/// Beginning of the names of properties that hold the types of paths of VARIANT columns, by the column's id.
+const VARIANT_PATHS: &str = "dipper.variant.";
+
 /// Identity of a partition in its table, never used twice.
 pub type PartitionId = u32;
 
@@ -308,7 +311,31 @@ impl TableSchema {
 
     /// Returns the properties that a user gave or that have an effect, without those that only dipper itself reads.
     pub fn shown_properties(&self) -> impl Iterator<Item = (&String, &String)> {
-        self.properties.iter().filter(|(name, _)| *name != MADE_BY_PRIMARY_KEY && !name.starts_with(CONSTRAINT))
+        let is_shown = |name: &str| {
+            name != MADE_BY_PRIMARY_KEY && ![CONSTRAINT, VARIANT_PATHS].iter().any(|own| name.starts_with(own))
+        };
+        self.properties.iter().filter(move |(name, _)| is_shown(name))
+    }
+
+    /// Returns `<...>` after VARIANT: the types of paths, as they were written.
+    pub fn variant_paths(&self, column: &TableColumn) -> Option<&String> {
+        self.properties.get(&format!("{VARIANT_PATHS}{}", column.id)).filter(|_| column.data_type == SqlType::Variant)
+    }
+
+    /// Sets the types of paths of a VARIANT column.
+    pub fn set_variant_paths(&mut self, column: ColumnId, paths: Option<String>) {
+        let name = format!("{VARIANT_PATHS}{column}");
+        match paths {
+            Some(paths) => self.properties.insert(name, paths),
+            None => self.properties.remove(&name),
+        };
+    }
+
+    /// Returns whether loads write Bloom filters over the values of a column.
+    pub fn has_bloom_filter(&self, column: &TableColumn) -> bool {
+        let mut named = self.property("bloom_filter_columns").unwrap_or("").split(',').map(str::trim);
+        named.any(|name| name.eq_ignore_ascii_case(&column.name))
+            || self.indexes.iter().any(|index| index.acts() && index.columns.contains(&column.id))
     }
 
     /// Returns a property; its name is compared without regard to case.

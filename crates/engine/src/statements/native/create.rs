@@ -243,6 +243,7 @@ async fn columns_of_query(
             Ok(ColumnDef {
                 name: names.get(i).cloned().unwrap_or(column.name),
                 data_type,
+                paths: None,
                 comment: None,
                 not_null: !column.field.is_nullable(),
                 key: false,
@@ -326,6 +327,9 @@ pub(super) fn definition(
         comment: create.comment.clone(),
         next_column,
     };
+    for (c, id) in create.columns.iter().zip(0..).filter(|(c, _)| c.paths.is_some()) {
+        definition.set_variant_paths(id, c.paths.clone());
+    }
     super::properties::check(session, &definition, create.properties.iter().map(|(k, v)| (k.as_str(), v.as_str())))?;
     for index in &create.indexes {
         indexes::add(session, &mut definition, false, index)?;

@@ -28,7 +28,7 @@ pub(in crate::statements) fn statement(table: &str, state: &TableState) -> Creat
         if_not_exists: false,
         or_replace: false,
         temporary: false,
-        columns: schema.columns.iter().filter(|c| !c.hidden).map(column).collect(),
+        columns: schema.columns.iter().filter(|c| !c.hidden).map(|c| column(schema, c)).collect(),
         column_names: Vec::new(),
         indexes: schema.indexes.iter().map(|i| index(schema, i)).collect(),
         engine: Some(crate::info_schema::NATIVE_ENGINE.to_string()),
@@ -58,10 +58,11 @@ fn name(schema: &TableSchema, id: ColumnId) -> String {
     schema.position(id).map(|at| schema.columns[at].name.clone()).unwrap_or_default()
 }
 
-fn column(c: &dipper_store::table::schema::TableColumn) -> ColumnDef {
+fn column(schema: &TableSchema, c: &dipper_store::table::schema::TableColumn) -> ColumnDef {
     ColumnDef {
         name: c.name.clone(),
         data_type: c.data_type.clone(),
+        paths: schema.variant_paths(c).cloned(),
         comment: c.comment.clone(),
         not_null: !c.nullable,
         key: false,

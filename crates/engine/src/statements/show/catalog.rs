@@ -2,19 +2,22 @@
 
 use std::sync::Arc;
 
-use dipper_dialect::statement::{Literal, Name};
+use dipper_dialect::parser::ParseOptions;
+use dipper_dialect::statement::{Literal, Name, Statement, ViewKind};
 use dipper_exec::on_cpu::on_cpu;
 use dipper_lake::files::define;
+use dipper_lake::printed;
 use dipper_lake::sheet::{Cell, Kind, Sheet, wall_clock_us};
-use dipper_store::catalog::{ExternalCatalog, Table, TableDef};
+use dipper_store::catalog::{ExternalCatalog, Table, TableDef, View};
 
-use super::{ddl, external, native};
+use super::{external, native};
 use crate::catalogs::{self, Place};
 use crate::context::QueryContext;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::partitions::directory_name;
 use crate::info_schema::facts::Facts;
 use crate::info_schema::{self, columns};
+use crate::secrets;
 use crate::session::Session;
 use crate::statements::qualified;
 use crate::tables;
@@ -229,7 +232,9 @@ pub(super) async fn create_table(session: &Session, name: &Name) -> Result<Sheet
     let (context, database, found) = table(session, name).await?;
     let statement = match found.as_deref() {
         Some(Table { def: TableDef::View(_), .. }) => return create_view(session, name).await,
-        Some(Table { def: TableDef::External(external), name, .. }) => ddl::table(name, external),
+        Some(Table { def: TableDef::External(external), name, .. }) => {
+            secrets::mask(&printed::table(name, external)).into_owned()
+        }
         Some(Table { def: TableDef::Native, name, id, .. }) => {
             let state = crate::native::snapshot(&context, *id).await?;
             crate::statements::native::statement(name, &state).to_string()
@@ -237,7 +242,7 @@ pub(super) async fn create_table(session: &Session, name: &Name) -> Result<Sheet
         None => {
             let columns = columns::columns(&context, &database, name.object()).await?.unwrap_or_default();
             let columns: Vec<_> = columns.into_iter().map(|c| (c.name, c.type_text)).collect();
-            ddl::virtual_table(name.object(), &columns)
+            printed::virtual_table(name.object(), &columns)
         }
     };
     let mut sheet = Sheet::texts(&["Table", "Create Table"]);
@@ -256,11 +261,42 @@ pub(super) async fn create_view(session: &Session, name: &Name) -> Result<Sheet>
     let mut sheet = Sheet::texts(&["View", "Create View", "character_set_client", "collation_connection"]);
     sheet.push([
         name.object().into(),
-        ddl::view(name.object(), view).into(),
+        secrets::mask(&printed::view(name.object(), view)).as_ref().into(),
         "utf8mb4".into(),
         "utf8mb4_0900_bin".into(),
     ]);
     Ok(sheet)
+}
+
+/// Runs SHOW CREATE MATERIALIZED VIEW: shows a view with the clauses that have no effect.
+pub(super) async fn create_materialized_view(session: &Session, name: &Name, of: Option<&Name>) -> Result<Sheet> {
+    if let Some(of) = of {
+        table(session, of).await?;
+        return Err(EngineError::unsupported(format!(
+            "materialized views of the table '{of}' are not kept, because its queries read the table itself"
+        )));
+    }
+    let (_, database, found) = table(session, name).await?;
+    let view = found.as_deref().and_then(Table::as_view);
+    let Some((view, clauses)) = view.and_then(|view| Some((view, clauses(view)?))) else {
+        return Err(EngineError::new(
+            ErrorKind::WrongObject,
+            format!("'{database}.{}' is no materialized view; SHOW CREATE TABLE shows it", name.object()),
+        ));
+    };
+    let mut sheet = Sheet::texts(&["Materialized View", "Create Materialized View"]);
+    let statement = printed::materialized_view(name.object(), view, &clauses);
+    sheet.push([name.object().into(), secrets::mask(&statement).as_ref().into()]);
+    Ok(sheet)
+}
+
+/// Returns the clauses of a materialized view between its columns and its query; `None` for other views.
+fn clauses(view: &View) -> Option<String> {
+    let parsed = dipper_dialect::parser::parse(&view.ddl, &ParseOptions::from_sql_mode(&view.sql_mode)).ok()?;
+    match parsed.into_iter().next()?.statement {
+        Statement::CreateView(create) if create.kind == ViewKind::Materialized => Some(create.clauses),
+        _ => None,
+    }
 }
 
 /// The views of all databases that read a table or a view, with their definitions.
@@ -269,7 +305,10 @@ pub(super) async fn views_over(session: &Session, name: &Name) -> Result<Sheet> 
     let mut sheet = Sheet::texts(&["View", "Create View"]);
     for (of, view) in info_schema::views_over(&context, &database, name.object()) {
         let found = context.catalog.table(&of, &view).and_then(|found| found.as_view());
-        sheet.push([(&view).into(), found.map(|definition| ddl::view(&view, definition)).into()]);
+        sheet.push([
+            (&view).into(),
+            found.map(|definition| secrets::mask(&printed::view(&view, definition)).into_owned()).into(),
+        ]);
     }
     Ok(sheet)
 }
@@ -281,7 +320,7 @@ pub(super) async fn create_database(session: &Session, name: &Name) -> Result<Sh
     }
     let state = session.engine.catalog.refresh().await?;
     let mut sheet = Sheet::texts(&["Database", "Create Database"]);
-    sheet.push([(&database).into(), ddl::database(&database, state.database(&database).map(|d| &**d)).into()]);
+    sheet.push([(&database).into(), printed::database(&database, state.database(&database).map(|d| &**d)).into()]);
     Ok(sheet)
 }
 

@@ -6,14 +6,16 @@ use dipper_base::names::CATALOG;
 use dipper_dialect::statement::{Literal, Name};
 use dipper_lake::catalogs::ExternalObject;
 use dipper_lake::catalogs::properties::masked;
+use dipper_lake::printed;
 use dipper_lake::sheet::{Cell, Kind, Sheet, wall_clock_text};
 use dipper_store::catalog::ExternalCatalog;
 
-use super::{catalog, ddl};
+use super::catalog;
 use crate::access::{self, Object};
 use crate::catalogs::{self, Place};
 use crate::error::{EngineError, Result};
 use crate::info_schema::external;
+use crate::secrets;
 use crate::session::Session;
 
 pub(super) async fn catalogs(session: &Session) -> Result<Sheet> {
@@ -79,7 +81,7 @@ pub(super) async fn create_catalog(session: &Session, name: &str) -> Result<Shee
     let mut sheet = Sheet::texts(&["Catalog", "CreateCatalog"]);
     let shown: BTreeMap<String, String> =
         masked(&catalog.properties).map(|(k, v)| (k.to_string(), v.to_string())).collect();
-    sheet.push([name.into(), ddl::catalog(name, catalog.comment.as_deref(), &shown).into()]);
+    sheet.push([name.into(), printed::catalog(name, catalog.comment.as_deref(), &shown).into()]);
     Ok(sheet)
 }
 
@@ -107,7 +109,7 @@ pub(super) async fn create_table(session: &Session, name: &Name) -> Result<Optio
     let Place::External { catalog, database } = session.place(name).await? else { return Ok(None) };
     let database = database.ok_or_else(|| catalogs::no_database_selected(name))?;
     Ok(Some(match session.engine.lake.find(&catalog, &database, name.object()).await? {
-        ExternalObject::Hive(table) => ddl::table(name.object(), &table.definition),
+        ExternalObject::Hive(table) => secrets::mask(&printed::table(name.object(), &table.definition)).into_owned(),
         ExternalObject::Iceberg(metadata) => dipper_lake::catalogs::iceberg::ddl(name.object(), &metadata)?,
     }))
 }

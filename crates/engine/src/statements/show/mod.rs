@@ -1,7 +1,6 @@
 //! SHOW in all its forms: rows under MySQL's (or Doris's) column names, then LIKE or WHERE, then LIMIT.
 
 mod catalog;
-mod ddl;
 mod external;
 mod lists;
 mod native;
@@ -95,6 +94,9 @@ async fn rows(session: &mut Session, kind: &ShowKind) -> Result<Sheet> {
         ShowKind::TableStatus { from } => catalog::table_status(session, from.as_ref()).await,
         ShowKind::CreateTable(name) => catalog::create_table(session, name).await,
         ShowKind::CreateView(name) => catalog::create_view(session, name).await,
+        ShowKind::CreateMaterializedView { name, table } => {
+            catalog::create_materialized_view(session, name, table.as_ref()).await
+        }
         ShowKind::ViewsOver(name) => catalog::views_over(session, name).await,
         ShowKind::CreateDatabase(name) => catalog::create_database(session, name).await,
         ShowKind::Columns { full, table } => super::describe::columns(session, table, *full).await,
@@ -106,7 +108,7 @@ async fn rows(session: &mut Session, kind: &ShowKind) -> Result<Sheet> {
         ShowKind::TableStats(table) => native::table_stats(session, table).await,
         ShowKind::ColumnStats { table, columns } => native::column_stats(session, table, columns).await,
         ShowKind::Variables(scope) => Ok(server::variables(session, *scope)),
-        ShowKind::Status(_) => Ok(server::status(session)),
+        ShowKind::Status(scope) => Ok(server::status(session, *scope)),
         ShowKind::Processlist { full } => server::processlist(session, *full),
         ShowKind::Warnings { count } => Ok(server::warnings(session, *count, false)),
         ShowKind::Errors { count } => Ok(server::warnings(session, *count, true)),

@@ -12,7 +12,8 @@ use dipper_store::table::{SegmentRef, TableState};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::session::Session;
 use crate::statements::{ddl, native};
-use dipper_lake::virtual_tables::partitions::{Size, bytes_text, int, partition_rows, tablet_id};
+use dipper_lake::virtual_tables::keys::properties_text;
+use dipper_lake::virtual_tables::partitions::{NODE, Size, bytes_text, int, partition_rows, tablet_rows};
 
 /// Returns a native table with the newest version and state of its chain.
 async fn state(session: &Session, name: &Name) -> Result<(Arc<Table>, u64, Arc<TableState>)> {
@@ -69,7 +70,7 @@ pub(super) async fn distribution(session: &Session, name: &Name, wanted: &[Strin
         ("SizePercent", Kind::Text),
     ]);
     let ([number_bar, number], [size_bar, size]) = (bar(tablets, tablets), bar(bytes, bytes));
-    sheet.push([Cell::Int(0), int(tablets), int(bytes), number_bar, number, size_bar, size]);
+    sheet.push([NODE, int(tablets), int(bytes), number_bar, number, size_bar, size]);
     Ok(sheet)
 }
 
@@ -99,62 +100,8 @@ pub(super) async fn skew(session: &Session, name: &Name, wanted: &[String]) -> R
 
 pub(super) async fn tablets(session: &Session, name: &Name, wanted: &[String]) -> Result<Sheet> {
     let (table, version, state) = state(session, name).await?;
-    let mut sheet = Sheet::new(&[
-        ("TabletId", Kind::Int),
-        ("ReplicaId", Kind::Int),
-        ("BackendId", Kind::Int),
-        ("SchemaHash", Kind::Int),
-        ("Version", Kind::Int),
-        ("LstSuccessVersion", Kind::Int),
-        ("LstFailedVersion", Kind::Int),
-        ("LstFailedTime", Kind::Text),
-        ("LocalDataSize", Kind::Int),
-        ("RemoteDataSize", Kind::Int),
-        ("RowCount", Kind::Int),
-        ("State", Kind::Text),
-        ("LstConsistencyCheckTime", Kind::Text),
-        ("CheckVersion", Kind::Int),
-        ("VersionCount", Kind::Int),
-        ("QueryHits", Kind::Int),
-        ("PathHash", Kind::Int),
-        ("Path", Kind::Text),
-        ("MetaUrl", Kind::Text),
-        ("CompactionStatus", Kind::Text),
-        ("PartitionName", Kind::Text),
-        ("Bucket", Kind::Int),
-    ]);
-    let path = dipper_store::table::table_path(table.id).to_string();
-    for p in chosen(&state, wanted)? {
-        for bucket in 0..p.buckets {
-            let tablet = dipper_store::table::data::Tablet { partition: p.id, bucket };
-            let size = Size::of(state.tablet_segments(tablet));
-            sheet.push([
-                tablet_id(table.id, p.id, bucket),
-                tablet_id(table.id, p.id, bucket),
-                Cell::Int(1),
-                int(state.schema().version),
-                int(version),
-                int(version),
-                Cell::Int(-1),
-                Cell::Null,
-                int(size.bytes),
-                Cell::Int(0),
-                int(size.rows),
-                "NORMAL".into(),
-                Cell::Null,
-                Cell::Int(-1),
-                int(size.segments),
-                Cell::Int(0),
-                Cell::Int(-1),
-                (&path).into(),
-                Cell::Null,
-                Cell::Null,
-                (&p.name).into(),
-                Cell::Int(i64::from(bucket)),
-            ]);
-        }
-    }
-    Ok(sheet)
+    let chosen = chosen(&state, wanted)?.into_iter().flat_map(|p| (0..p.buckets).map(move |bucket| (&**p, bucket)));
+    Ok(tablet_rows(table.id, &state, version, chosen))
 }
 
 /// Runs SHOW PARTITION id and SHOW TABLET id: asks each native table that the user sees.
@@ -355,10 +302,4 @@ pub(super) fn index(table: &str, state: &TableState, sheet: &mut Sheet) {
             push(1, &index.name, at, *id, Some(index));
         }
     }
-}
-
-/// Formats the properties of an index as `("k" = "v", ...)`; empty if there are none.
-fn properties_text(index: &Index) -> String {
-    let pairs: Vec<_> = index.properties.iter().map(|(k, v)| format!("{k:?} = {v:?}")).collect();
-    if pairs.is_empty() { String::new() } else { format!("({})", pairs.join(", ")) }
 }

@@ -36,9 +36,10 @@ pub(super) fn verbose_variables(session: &Session, default: &str, changed: &str)
     sheet
 }
 
-pub(super) fn status(session: &Session) -> Sheet {
+pub(super) fn status(session: &Session, scope: Scope) -> Sheet {
     let mut sheet = Sheet::texts(&["Variable_name", "Value"]);
-    for (name, value) in info_schema::status(&session.engine) {
+    let own = (scope != Scope::Global).then_some(session.client.connection_id);
+    for (name, value) in info_schema::status(&session.engine, own) {
         sheet.push([name.into(), value.into()]);
     }
     sheet

@@ -45,6 +45,30 @@ async fn all_types_in_all_codecs() {
     }
 }
 
+/// Nested columns have several chunks, whose bytes are those of one column.
+#[tokio::test]
+async fn the_bytes_of_columns_are_those_of_their_segment() {
+    for codec in ["zstd", "lz4", "none"] {
+        let schema = table(&all_types(), 0, Model::Duplicate, &[("compression", codec)]);
+        let mut options = WriteOptions::try_new(schema.clone()).unwrap();
+        options.row_group_rows = 1000;
+        let options = Arc::new(options);
+        let segments = [vec![rows(&schema, 2500, true, 1)], vec![rows(&schema, 10, true, 2)]];
+        let (bytes, object) = object(&options, 0, &segments);
+        let stored = Stored::new(bytes).await;
+        let reader = stored.open(&object).await.unwrap();
+        for (ordinal, segment) in (0..).zip(&object.segments) {
+            let found = reader.column_bytes(ordinal);
+            let names: Vec<_> = found.iter().map(|c| (c.id, c.name.as_str())).collect();
+            let wanted: Vec<_> = schema.columns.iter().map(|c| (c.id, c.name.as_str())).collect();
+            assert_eq!(names, wanted);
+            assert_eq!(found.iter().map(|c| c.packed).sum::<u64>(), segment.bytes, "{codec} {ordinal}");
+            assert!(found.iter().all(|c| c.packed <= c.unpacked), "{codec} {found:?}");
+            assert_eq!(codec == "none", found.iter().all(|c| c.packed == c.unpacked), "{codec} {found:?}");
+        }
+    }
+}
+
 /// However the rows come, also with a key index and a row store, whose blocks follow each row group.
 #[tokio::test]
 async fn a_last_row_group_of_few_rows_goes_with_the_one_before_it() {

@@ -92,6 +92,7 @@ pub(super) fn add(
     rules::column(&column)?;
     column.added_default = added_default(&column, now)?;
     let at = target(schema, &def.name, position)?;
+    schema.set_variant_paths(column.id, def.paths.clone());
     schema.columns.insert(at, column);
     schema.next_column += 1;
     Ok(())
@@ -255,6 +256,7 @@ pub(super) fn modify(
     rules::column(&column)?;
     default_value(&column, now)?;
     schema.columns[at] = column;
+    schema.set_variant_paths(old.id, def.paths.clone());
     if let Some(position) = position {
         let column = schema.columns.remove(at);
         if at < schema.keys {

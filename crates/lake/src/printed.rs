@@ -1,10 +1,9 @@
-//! Definitions of the catalog as the statements that create them.
+//! Definitions of the catalog as the statements that create them. Secrets are not masked.
 
 use dipper_dialect::statement::Name;
-use dipper_lake::files::define::{FORMAT_TEXT, LAZY_SIMPLE_SERDE};
-use dipper_store::catalog::{Column, Database, ExternalTable, View};
+use dipper_store::catalog::{Column, Database, ExternalTable, View, ViewColumn};
 
-use crate::secrets;
+use crate::files::define::{FORMAT_TEXT, LAZY_SIMPLE_SERDE};
 
 /// Clauses of ROW FORMAT DELIMITED in the order of Hive's grammar, each with its property.
 const CLAUSES: &[(&str, &str)] = &[
@@ -19,8 +18,8 @@ const CLAUSES: &[(&str, &str)] = &[
 /// The property that ROW FORMAT DELIMITED sets besides `field.delim`.
 const FORMAT_KEY: &str = "serialization.format";
 
-/// Returns CREATE EXTERNAL TABLE of `table` under `name`. Secrets among its properties are masked.
-pub(super) fn table(name: &str, table: &ExternalTable) -> String {
+/// Returns CREATE EXTERNAL TABLE of `table` under `name`.
+pub fn table(name: &str, table: &ExternalTable) -> String {
     let mut out = format!("CREATE EXTERNAL TABLE {}", quoted(name));
     if !table.columns.is_empty() {
         out.push_str(&format!(" (\n{}\n)", columns(&table.columns)));
@@ -39,7 +38,7 @@ pub(super) fn table(name: &str, table: &ExternalTable) -> String {
     if !table.properties.is_empty() {
         out.push_str(&format!("\nTBLPROPERTIES (\n{}\n)", pairs(table.properties.iter())));
     }
-    secrets::mask(&out).into_owned()
+    out
 }
 
 fn row_format(table: &ExternalTable) -> String {
@@ -62,37 +61,36 @@ fn row_format(table: &ExternalTable) -> String {
 }
 
 /// Returns CREATE CATALOG with these properties, in which secrets are masked already.
-pub(super) fn catalog(
-    name: &str,
-    comment: Option<&str>,
-    properties: &std::collections::BTreeMap<String, String>,
-) -> String {
+pub fn catalog(name: &str, comment: Option<&str>, properties: &std::collections::BTreeMap<String, String>) -> String {
     let comment = comment.map(|c| format!(" COMMENT {}", text(c))).unwrap_or_default();
     format!("CREATE CATALOG {}{comment} PROPERTIES (\n{}\n)", quoted(name), pairs(properties.iter()))
 }
 
 /// Returns CREATE VIEW of `view` under `name`.
-pub(super) fn view(name: &str, view: &View) -> String {
-    let mut out = format!("CREATE VIEW {}", quoted(name));
-    if !view.columns.is_empty() {
-        let columns: Vec<_> = view
-            .columns
-            .iter()
-            .map(|c| match &c.comment {
-                None => quoted(&c.name),
-                Some(comment) => format!("{} COMMENT {}", quoted(&c.name), text(comment)),
-            })
-            .collect();
-        out.push_str(&format!(" ({})", columns.join(", ")));
+pub fn view(name: &str, view: &View) -> String {
+    let comment = view.comment.as_ref().map(|comment| format!(" COMMENT {}", text(comment))).unwrap_or_default();
+    format!("CREATE VIEW {}{comment} AS {}", named(name, view), view.sql)
+}
+
+/// Returns CREATE MATERIALIZED VIEW of `view` under `name` with these clauses.
+pub fn materialized_view(name: &str, view: &View, clauses: &str) -> String {
+    format!("CREATE MATERIALIZED VIEW {} {clauses} AS {}", named(name, view), view.sql)
+}
+
+/// Returns the name of a view with the names and comments of its columns, if it has some of its own.
+fn named(name: &str, view: &View) -> String {
+    if view.columns.is_empty() {
+        return quoted(name);
     }
-    if let Some(comment) = &view.comment {
-        out.push_str(&format!(" COMMENT {}", text(comment)));
-    }
-    format!("{out} AS {}", secrets::mask(&view.sql))
+    let column = |c: &ViewColumn| match &c.comment {
+        None => quoted(&c.name),
+        Some(comment) => format!("{} COMMENT {}", quoted(&c.name), text(comment)),
+    };
+    format!("{} ({})", quoted(name), view.columns.iter().map(column).collect::<Vec<_>>().join(", "))
 }
 
 /// Returns CREATE DATABASE; `database` is `None` for databases that always exist.
-pub(super) fn database(name: &str, database: Option<&Database>) -> String {
+pub fn database(name: &str, database: Option<&Database>) -> String {
     let mut out = format!("CREATE DATABASE {}", quoted(name));
     let mut properties: Vec<(&String, &String)> = database.iter().flat_map(|d| &d.properties).collect();
     let key = "comment".to_string();
@@ -106,7 +104,7 @@ pub(super) fn database(name: &str, database: Option<&Database>) -> String {
 }
 
 /// Returns CREATE TABLE of a virtual table, which nobody can run.
-pub(super) fn virtual_table(name: &str, columns: &[(String, String)]) -> String {
+pub fn virtual_table(name: &str, columns: &[(String, String)]) -> String {
     let columns: Vec<_> = columns.iter().map(|(name, data_type)| format!("  {} {data_type}", quoted(name))).collect();
     format!("CREATE TABLE {} (\n{}\n)", quoted(name), columns.join(",\n"))
 }
