@@ -89,6 +89,9 @@ prop_compose! {
         generated in proptest::option::of(prop_oneof![
             Just("a + 1".to_string()), Just("concat('x)', `b c`, (1))".to_string()),
         ]),
+        paths in proptest::option::of(prop_oneof![
+            Just("<'a.b': INT>".to_string()), Just("<MATCH_NAME 'x*' : STRING, 'y' : ARRAY<DATE>>".to_string()),
+        ]),
     ) -> ColumnDef {
         let not_null = not_null || auto_increment.is_some();
         // BIGINT UNSIGNED AUTO_INCREMENT is read as BIGINT, which is what AUTO_INCREMENT counts in.
@@ -98,7 +101,10 @@ prop_compose! {
         };
         // The empty value of QUANTILE_STATE has no name.
         let default = default.filter(|d| data_type != SqlType::QuantileState || *d != DefaultValue::Empty);
-        ColumnDef { name, data_type, comment, not_null, key, aggregate, auto_increment, default, on_update, generated }
+        let paths = paths.filter(|_| data_type == SqlType::Variant);
+        ColumnDef {
+            name, data_type, paths, comment, not_null, key, aggregate, auto_increment, default, on_update, generated,
+        }
     }
 }
 

@@ -191,10 +191,28 @@ pub(super) fn index_options(c: &mut Cursor<'_>, mut index: IndexDef) -> Result<I
             index.properties = c.properties(false)?;
         } else if let Some(comment) = c.comment()? {
             index.comment = Some(comment);
-        } else {
+        } else if !index_option_of_mysql(c)? {
             return Ok(index);
         }
     }
+}
+
+/// Reads an option of MySQL's indexes that has no meaning here; returns whether one was next.
+fn index_option_of_mysql(c: &mut Cursor<'_>) -> Result<bool, SqlError> {
+    if c.accept_any(&["VISIBLE", "INVISIBLE"]).is_some() {
+        return Ok(true);
+    }
+    if c.accept_word("KEY_BLOCK_SIZE") {
+        c.accept_token(&Token::Eq);
+        c.uint()?;
+        return Ok(true);
+    }
+    if c.peek_words(&["WITH", "PARSER"]) {
+        c.expect(&["WITH", "PARSER"])?;
+        c.ident()?;
+        return Ok(true);
+    }
+    Ok(false)
 }
 
 /// Reads an index of ALTER TABLE ... ADD INDEX: `name (columns) ...`, after INDEX.

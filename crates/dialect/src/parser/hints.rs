@@ -128,6 +128,10 @@ fn odbc_joins(tokens: &mut Vec<TokenWithSpan>, ranges: &mut Vec<Range<usize>>) {
     }
 }
 
+/// Levels of `<` that a type may have. The search for the end of a type stops there: without a limit, a statement of
+/// many `ARRAY<` would be searched to its end for each of them.
+const DEEPEST_TYPE: i64 = 128;
+
 /// Writes StarRocks' arrays and maps with a type in front as casts.
 fn typed_collection(tokens: &mut Vec<TokenWithSpan>, ranges: &mut Vec<Range<usize>>, at: usize) {
     let is = |place: usize, token: &Token| tokens.get(place).is_some_and(|t| t.token == *token);
@@ -149,8 +153,11 @@ fn typed_collection(tokens: &mut Vec<TokenWithSpan>, ranges: &mut Vec<Range<usiz
             Token::ShiftRight => -2,
             _ => 0,
         };
-        depth <= 0
+        depth <= 0 || depth > DEEPEST_TYPE
     });
+    if depth > DEEPEST_TYPE {
+        return;
+    }
     let Some(start) = behind.map(|end| end + 1).filter(|start| is(*start, &open)) else { return };
     let mut depth = 0_i64;
     let end = (start..tokens.len()).find(|place| {
