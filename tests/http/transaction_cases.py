@@ -332,6 +332,28 @@ def flexible_columns(s):
     s.sql(f"insert into d.{q} values (1, 1, 1, 10)")
     run.status(load({"k": 1, "v": 5, "ts": 5}, {"k": 1, "w": 6, "ts": 20}, {"k": 1, "v": 7, "ts": 15}, {"k": 1, "v": 8}, table=q), "Success")
     assert s.sql(f"select * from d.{q}") == [[1, 8, 6, 20]]
+    # A row behind one that deletes its key is a new one, with the sequence that the key had unless it brings another.
+    def kept(*rows, table=q, **more):
+        run.status(load(*rows, table=table, **more), "Success")
+        return s.sql(f"select * from d.{table}")
+
+    assert kept({"k": 1, sign: 1}, {"k": 1, "v": 3}) == [[1, 3, None, 20]]
+    assert kept({"k": 1, sign: 1, "ts": 30}) == []
+    assert kept({"k": 1, "w": 4}) == [[1, None, 4, 30]]
+    assert kept({"k": 1, sign: 1, "ts": 40}, {"k": 1, "v": 1, "ts": 35}, {"k": 1, "v": 2}) == [[1, 2, None, 40]]
+    assert kept({"k": 1, sign: 1, "ts": 50}) == []
+    assert kept({"k": 1, "v": 9, "ts": 45}, {"k": 2, "v": 1}, {"k": 2, sign: 1}) == []
+    assert kept({"k": 1, "v": 9, "ts": 45}, {"k": 1, "w": 5}) == [[1, None, 5, 50]]
+    s.sql(f"delete from d.{q} where k = 1")
+    run.status(s.load(q, b"1\t6\n", columns="k,v", partial_columns="true"), "Success")
+    assert s.sql(f"select * from d.{q}") == [[1, 6, None, 50]]
+    h = run.fresh(s, "h", "create table d.{} (k int, v int, w int default '7') unique key(k) distributed by hash(k) buckets 1 "
+                          "properties('function_column.sequence_type' = 'int')")
+    number = "__DORIS_SEQUENCE_COL__"
+    assert kept({"k": 1, "v": 1, "w": 1, number: 10}, {"k": 1, sign: 1}, {"k": 1, "v": 2}, table=h) == [[1, 2, 7]]
+    assert kept({"k": 1, sign: 1, number: 11}, table=h) == []
+    assert kept({"k": 1, "w": 3, number: 5}, table=h) == []
+    assert kept({"k": 1, "w": 3}, table=h) == [[1, None, 3]]
     # Loads at the same time.
     names = ("name", "nick", "age")
     with concurrent.futures.ThreadPoolExecutor(3) as pool:

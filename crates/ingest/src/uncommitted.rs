@@ -402,14 +402,15 @@ impl Uncommitted {
     async fn delete_and_publish(&self, rowset: Rowset) -> Result<()> {
         let (own, old): (Deletes, Deletes) =
             self.deletes.clone().into_iter().partition(|(segment, _)| segment.object.txn == self.txn);
-        let resolve = |state: Arc<TableState>, _| {
-            let found = self.base.rows(&old, &state).map(|mut found| {
-                found.extend(own.clone());
-                found
-            });
+        // Rows are followed through the merges so far before the table's lock is taken; later merges remain.
+        let old = self.base.rows(&old, &self.table.snapshot()).await.unwrap_or(old);
+        let (base, own, old) = (&self.base, &own, &old);
+        let resolve = |state: Arc<TableState>, _| async move {
             let gone =
                 || conflict("rows that it deletes were removed or added to by others, or moved by another server");
-            std::future::ready(found.ok_or_else(gone))
+            let mut found = base.rows(old, &state).await.ok_or_else(gone)?;
+            found.extend(own.clone());
+            Ok::<_, EngineError>(found)
         };
         Ok(self.table.publish_replacing(rowset, resolve).await.map(drop)?)
     }

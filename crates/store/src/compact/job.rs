@@ -10,6 +10,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int8Type;
 use arrow_buffer::BooleanBufferBuilder;
 use object_store::ObjectStoreExt;
+use parking_lot::Mutex;
 use roaring::RoaringBitmap;
 use tokio::runtime::Handle;
 
@@ -130,7 +131,7 @@ struct Source {
 }
 
 async fn commit(table: &Table, txn: TxnId, merged: Merged) -> Result<Done, CompactError> {
-    let Merged { object, dropped: mut inputs, mut tablets, tombstones } = merged;
+    let Merged { object, dropped: mut inputs, tablets, tombstones } = merged;
     inputs.extend(tablets.iter().flat_map(|t| &t.inputs).map(|s| (s.id, s.deleted.clone())));
     let done = Done {
         inputs: inputs.len() as u64,
@@ -141,10 +142,19 @@ async fn commit(table: &Table, txn: TxnId, merged: Merged) -> Result<Done, Compa
     let kept = tablets.clone();
     let moving = table.moving(
         inputs.iter().map(|(id, _)| *id),
+        tablets.iter().flat_map(|t| &t.outputs).map(|(id, _)| *id),
         tablets.iter().map(|t| t.map.bytes()).sum::<u64>() + inputs.len() as u64 * INPUT_BYTES,
         Box::new(move |rows| carry(&mut kept.clone(), rows).ok()),
     );
-    let carry = |added: Deletes| std::future::ready(carry(&mut tablets, added));
+    // Rows that were deleted meanwhile may be many.
+    let tablets = Arc::new(Mutex::new(tablets));
+    let carry = |added: Deletes| {
+        let tablets = Arc::clone(&tablets);
+        async move {
+            let carried = tokio::task::spawn_blocking(move || carry(&mut tablets.lock(), added)).await;
+            carried.map_err(|_| CompactError::Panicked)?
+        }
+    };
     match table.compact(txn, inputs, object.into_iter().map(Arc::new).collect(), tombstones, carry).await {
         Ok(_) => Ok(done),
         Err(e) => {

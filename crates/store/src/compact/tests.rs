@@ -535,8 +535,8 @@ impl Fixture {
 
     /// Deletes rows of a followed state, as the commit of a transaction does.
     async fn delete_followed(&self, followed: &Followed, marked: &Deletes) -> Result<(), TableError> {
-        let resolve = |state: Arc<TableState>, _| {
-            std::future::ready(followed.rows(marked, &state).ok_or(Refused::NotCreated).map_err(TableError::from))
+        let resolve = |state: Arc<TableState>, _| async move {
+            followed.rows(marked, &state).await.ok_or(Refused::NotCreated).map_err(TableError::from)
         };
         self.table.delete(vec![], resolve).await.map(drop)
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use dipper_base::retry;
 use object_store::ObjectStore;
 use object_store::path::Path;
+use parking_lot::Mutex;
 use roaring::RoaringBitmap;
 
 use super::change::{Deletes, Input, Replace, Replaced, Rowset, TableChange, union};
@@ -161,8 +162,14 @@ impl Table {
     }
 
     /// Notes where rows go by a merge that is committed next. `bytes` is the memory that `carry` takes.
-    pub(crate) fn moving(&self, inputs: impl IntoIterator<Item = SegmentId>, bytes: u64, carry: Box<Carry>) -> Moving {
-        self.inner.moves.moving(inputs, bytes, carry)
+    pub(crate) fn moving(
+        &self,
+        inputs: impl IntoIterator<Item = SegmentId>,
+        outputs: impl IntoIterator<Item = SegmentId>,
+        bytes: u64,
+        carry: Box<Carry>,
+    ) -> Moving {
+        self.inner.moves.moving(inputs, outputs, bytes, carry)
     }
 
     /// Returns the time since the store was last asked for newer versions. [`snapshot`](Self::snapshot) contains
@@ -268,7 +275,7 @@ impl Table {
         rowset: Rowset,
         followed: &Followed,
         read: &Deletes,
-        resolve: F,
+        mut resolve: F,
     ) -> Result<Arc<TableState>, TableError>
     where
         F: FnMut(Arc<TableState>, u64) -> Fut,
@@ -277,10 +284,25 @@ impl Table {
     {
         let txn = rowset.txn;
         let scope = Scope::of(&rowset);
+        // Before the lock, because rows of large merges take long to follow. Under the lock only later merges remain.
+        let read = followed.rows(read, &self.snapshot()).await;
+        let there = Mutex::new(None);
+        let (read, there) = (read.as_ref(), &there);
+        let resolve = |state: Arc<TableState>, after| {
+            let replaced = resolve(Arc::clone(&state), after);
+            async move {
+                let found = match read {
+                    Some(read) => followed.rows(read, &state).await,
+                    None => None,
+                };
+                *there.lock() = found;
+                replaced.await
+            }
+        };
         let build = |state: &TableState, replaced: Replaced| {
             let mut rowset = rowset.clone();
             if let Some(reads) = &mut rowset.reads
-                && followed.rows(read, state).is_some_and(|read| are_among(state, txn, &replaced.deletes, &read))
+                && there.lock().as_ref().is_some_and(|read| are_among(state, txn, &replaced.deletes, read))
             {
                 // The rows are those of this state, too. From here on the change itself says if it still holds.
                 reads.seq = state.seq();
