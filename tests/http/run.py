@@ -677,6 +677,14 @@ def cells_of_arrays_and_structs(s):
         bad = s.load("n", b"4|" + cell + b"|[]|{}\n", column_separator="|", strict_mode="true")
         assert "is not a STRUCT" in status(bad, "Fail")["Message"], bad
     assert "is not a MAP" in status(s.load("n", b"4|{}|[]|{5}\n", column_separator="|", strict_mode="true"), "Fail")["Message"]
+    # A key that is NULL leaves the row out, and is no reason to forget the map.
+    for strict in ("true", "false"):
+        more = {"strict_mode": strict, "max_filter_ratio": "0.5"}
+        answer = status(s.load("n", b"4|\\N|[]|{null:1,\"a\":2}\n5|\\N|[]|{\"a\":null}\n", column_separator="|", **more), "Success")
+        assert answer["NumberFilteredRows"] == 1 and "NULL as a key" in answer["RejectedRows"][0]["reason"], answer
+        answer = status(s.load("n", b'{"k":6,"m":"{null:1}"}\n{"k":7,"m":{"null":1}}\n', format="json", **more), "Success")
+        assert answer["NumberFilteredRows"] == 1 and "NULL as a key" in answer["RejectedRows"][0]["reason"], answer
+    assert s.sql("select k, m from d.n where k > 3 order by k, m") == [[5, '{"a":null}']] * 2 + [[7, '{"null":1}']] * 2
 
 
 def hive_text(s):

@@ -408,7 +408,7 @@ impl JsonRows {
             let read = texts.iter().zip(&self.converters).zip(&self.absent).zip(self.schema.fields());
             for (((column, converter), absent), field) in read {
                 let wanted: Vec<Span> = column[from..to].iter().map(|text| text.span(base as u32)).collect();
-                // Invalid UTF-8 is reported even where other bad values just become NULL.
+                // Invalid UTF-8 and what no column can hold are reported even where other bad values just become NULL.
                 let mut bad = BadValues::new(self.strict);
                 let mut cx = Cx {
                     strings: Strings::View,
@@ -424,10 +424,11 @@ impl JsonRows {
                 for entry in bad.entries() {
                     let value = wanted[entry.row].bytes(block.bytes()).map(shown).unwrap_or_default();
                     let (name, why) = (field.name(), &entry.reason);
-                    faults.entry(entry.row).or_insert_with(|| {
-                        format!(
+                    faults.entry(entry.row).or_insert_with(|| match entry.unsupported {
+                        true => format!("column({name}) cannot hold {value:?} {why}"),
+                        false => format!(
                             "column({name}) value is incorrect while strict mode is 1, src value is {value:?} {why}"
-                        )
+                        ),
                     });
                 }
             }

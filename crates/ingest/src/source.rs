@@ -291,6 +291,7 @@ pub fn from_text(rejected: Rejected) -> RejectedRow {
             format!("Column count mismatch: expected {expected}, but found {found}; {way}")
         }
         (_, RecordFault::InvalidUtf8) => "Invalid file encoding: all CSV files must be UTF-8 encoded".to_string(),
+        (Some(column), RecordFault::Unsupported) => format!("column({column}) cannot hold {reason}"),
         (Some(column), _) => {
             format!("column({column}) value is incorrect while strict mode is 1, src value is {reason}")
         }

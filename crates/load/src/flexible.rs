@@ -2,8 +2,9 @@
 //!
 //! A row is completed by the current row of its key: the load's previous row, else the table's. So rows with equal keys
 //! add up, column by column, in the order of the load. With a sequence column, a row with a smaller value than the
-//! current row of its key changes nothing. Completed rows stay in memory until the load ends, because any later row may
-//! have one of their keys.
+//! current row of its key changes nothing. A row whose current row deletes the key is a new row; if it does not bring the
+//! sequence column, it keeps the deleting row's value there, else it would lose to that row. Completed rows stay in
+//! memory until the load ends, because any later row may have one of their keys.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use dipper_store::table::schema::DELETE_SIGN;
 use dipper_text::Memory;
 use parking_lot::Mutex;
 
-use crate::partial::{Filled, LookedUp, Partial};
+use crate::partial::{Filled, LookedUp, Partial, Past};
 use crate::{Load, LoadError, memory_of};
 
 /// For each column of the table, which rows of a batch bring it.
@@ -97,9 +98,9 @@ impl Flexible {
     /// suffice.
     pub fn fill(&self, batch: &RecordBatch, given: Given) -> Result<Filled, LoadError> {
         let mut known = self.known.lock();
-        let LookedUp { keys, valid, found } = self.partial.look_up(batch)?;
+        let LookedUp { keys, valid, found, past } = self.partial.look_up(batch)?;
         let old = self.partial.read(&found)?;
-        let sources = Sources::new(self, batch, &old, &known.filled)?;
+        let sources = Sources::new(self, batch, &old, &known.filled, past.as_ref())?;
         let columns = batch.num_columns();
         // Source of each value: row by row, column by column.
         let mut from: Vec<(usize, usize)> = Vec::with_capacity(batch.num_rows() * columns);
@@ -111,14 +112,21 @@ impl Flexible {
             let stands = match (here.get(key), known.latest.get(key)) {
                 (Some((before, deletes)), _) => Some((Stands::Here(*before), *deletes)),
                 (None, Some(latest)) => Some((Stands::Source(sources.own(latest.batch), latest.row), latest.deletes)),
-                (None, None) => found[row].map(|(segment, at)| {
-                    let (rows, _) = &old[&segment];
-                    (Stands::Source(sources.old[&segment], rows.rank(at) as usize - 1), false)
-                }),
+                (None, None) => match found[row] {
+                    Some((segment, at)) => {
+                        let (rows, _) = &old[&segment];
+                        Some((Stands::Source(sources.old[&segment], rows.rank(at) as usize - 1), false))
+                    }
+                    None => {
+                        past.as_ref().filter(|past| past.has[row]).map(|_| (Stands::Source(sources.past(), row), true))
+                    }
+                },
             };
             let base = stands.filter(|(_, deletes)| !deletes).map(|(stands, _)| stands);
             is_new.push(base.is_none());
             for (column, given) in given.iter().enumerate() {
+                let is_sequence = self.sequence.as_ref().is_some_and(|(sequence, _)| *sequence == column);
+                let base = if is_sequence { stands.map(|(stands, _)| stands) } else { base };
                 let value = match base {
                     Some(_) if given.value(row) => (0, row),
                     Some(Stands::Here(before)) => from[before * columns + column],
@@ -198,6 +206,8 @@ struct Sources<'a> {
     own: &'a [RecordBatch],
     /// Source numbers of segments.
     old: BTreeMap<dipper_store::table::data::SegmentId, usize>,
+    /// Sequence values of the table's deleted rows, which are the last source of that column, and of no other.
+    past: Option<(usize, &'a ArrayRef)>,
     keys: usize,
     /// Sequence values, by source.
     sequences: Vec<Keys>,
@@ -209,9 +219,12 @@ impl<'a> Sources<'a> {
         batch: &'a RecordBatch,
         old: &'a crate::partial::Old,
         own: &'a [RecordBatch],
+        past: Option<&'a Past>,
     ) -> Result<Self, LoadError> {
+        let sequence = flexible.sequence.as_ref().map(|(column, _)| *column);
         let mut sources = Sources {
             batch,
+            past: sequence.zip(past.map(|past| &past.sequence)),
             segments: old.values().map(|(_, rows)| rows).collect(),
             own,
             old: old.keys().zip(1..).map(|(id, place)| (*id, place)).collect(),
@@ -219,9 +232,12 @@ impl<'a> Sources<'a> {
             sequences: Vec::new(),
         };
         if let Some((column, encoder)) = &flexible.sequence {
-            for source in 0..1 + sources.segments.len() + own.len() {
+            for source in 0..sources.past() {
                 let values = [Arc::clone(sources.array(source, *column))];
                 sources.sequences.push(encoder.encode(&values).map_err(SegmentError::from)?);
+            }
+            if let Some((_, past)) = sources.past {
+                sources.sequences.push(encoder.encode(&[Arc::clone(past)]).map_err(SegmentError::from)?);
             }
         }
         Ok(sources)
@@ -230,6 +246,11 @@ impl<'a> Sources<'a> {
     /// Returns the source number of a batch of the load.
     fn own(&self, batch: usize) -> usize {
         1 + self.segments.len() + batch
+    }
+
+    /// Returns the source number of the deleted rows' sequence values.
+    fn past(&self) -> usize {
+        1 + self.segments.len() + self.own.len()
     }
 
     fn array(&self, source: usize, column: usize) -> &ArrayRef {
@@ -245,7 +266,8 @@ impl<'a> Sources<'a> {
         if column < self.keys {
             return vec![self.batch.column(column).as_ref()];
         }
-        (0..1 + self.segments.len() + self.own.len()).map(|source| self.array(source, column).as_ref()).collect()
+        let past = self.past.filter(|(sequence, _)| *sequence == column).map(|(_, past)| past.as_ref());
+        (0..self.past()).map(|source| self.array(source, column).as_ref()).chain(past).collect()
     }
 
     fn sequence(&self, (source, row): (usize, usize)) -> &[u8] {

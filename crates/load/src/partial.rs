@@ -6,20 +6,23 @@
 //!
 //! A sequence column is an ordinary column: a row that does not bring it keeps the old value, and so replaces the old
 //! row; a row that brings a smaller value than the table has loses to the old row when it is published, as whole rows
-//! do.
+//! do. A row that deletes its key by the delete sign is compared with later rows, too: a row that does not bring the
+//! sequence column keeps the value of such a row, but none of its other values.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow_array::{Array, BooleanArray, RecordBatch};
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int8Type;
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, new_null_array};
 use arrow_buffer::BooleanBufferBuilder;
 use arrow_select::concat::concat_batches;
 use arrow_select::interleave::interleave;
 use dipper_store::key::{KeyEncoder, Keys};
 use dipper_store::route::{NOWHERE, Routed, Router};
-use dipper_store::segment::{ObjectReader, Readers, Scan};
+use dipper_store::segment::{ObjectReader, Readers, Scan, SegmentError};
 use dipper_store::table::data::{SegmentId, Tablet};
-use dipper_store::table::schema::{Model, TableSchema};
+use dipper_store::table::schema::{DELETE_SIGN, Model, TableSchema};
 use dipper_store::table::{Reads, Rowset, SegmentRef, Table, TableState};
 use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
@@ -43,8 +46,27 @@ pub struct Partial {
     router: Router,
     /// Indexes of the columns that are filled.
     missing: Vec<usize>,
+    /// Where rows that were deleted by their sign matter: the table has a sequence column, which is filled.
+    signed: Option<Signed>,
     /// Old rows whose values were used by the load.
     read: Mutex<BTreeMap<SegmentId, RoaringBitmap>>,
+}
+
+/// What is read of rows that were deleted by their sign.
+#[derive(Debug)]
+struct Signed {
+    sign: usize,
+    sequence: usize,
+    encoder: KeyEncoder,
+}
+
+/// The sequence values of rows that were deleted by their sign, as a column beside the rows of a batch.
+#[derive(Debug)]
+pub(crate) struct Past {
+    /// The largest value among the deleted rows with each row's key.
+    pub(crate) sequence: ArrayRef,
+    /// Whether there is such a deleted row.
+    pub(crate) has: Vec<bool>,
 }
 
 /// Rows with all their columns.
@@ -66,6 +88,8 @@ pub(crate) struct LookedUp {
     pub(crate) valid: Vec<bool>,
     /// The living row of the table with each key.
     pub(crate) found: Vec<Option<Address>>,
+    /// Of keys without a living row.
+    pub(crate) past: Option<Past>,
 }
 
 /// Rows of segments with the columns that a load does not bring, in the order of row numbers.
@@ -94,8 +118,18 @@ impl Partial {
             return refuse(format!("Partial update should include all key columns, missing: {name}"));
         }
         let partitions: Vec<_> = state.partitions().cloned().collect();
+        let sequence = schema.sequence.and_then(|id| schema.position(id)).filter(|at| !given.contains(at));
+        let sign = schema.columns.iter().position(|c| c.name == DELETE_SIGN);
+        let signed = match (sign, sequence) {
+            (Some(sign), Some(sequence)) => {
+                let encoder = KeyEncoder::try_new([&schema.columns[sequence].data_type]).map_err(SegmentError::from)?;
+                Some(Signed { sign, sequence, encoder })
+            }
+            _ => None,
+        };
         Ok(Partial {
-            keys: KeyEncoder::for_table(&schema).map_err(dipper_store::segment::SegmentError::from)?,
+            signed,
+            keys: KeyEncoder::for_table(&schema).map_err(SegmentError::from)?,
             router: Router::try_new(&schema, &partitions)?,
             missing: (0..schema.columns.len()).filter(|c| !given.contains(c)).collect(),
             read: Mutex::default(),
@@ -114,7 +148,7 @@ impl Partial {
     /// # Errors
     /// [`LoadError::Segment`] if an object cannot be read or is damaged.
     pub fn fill(&self, batch: &RecordBatch) -> Result<Filled, LoadError> {
-        let LookedUp { found, .. } = self.look_up(batch)?;
+        let LookedUp { found, past, .. } = self.look_up(batch)?;
         let old = self.read(&found)?;
         // Source 0 is the batch itself, the others are the segments.
         let place: BTreeMap<SegmentId, usize> = old.keys().zip(1..).map(|(id, i)| (*id, i)).collect();
@@ -133,6 +167,11 @@ impl Partial {
             sources.extend(old.values().map(|(_, batch)| batch.column(i).as_ref()));
             columns[*column] = interleave(&sources, &indexes)?;
         }
+        if let (Some(signed), Some(past)) = (&self.signed, &past) {
+            let indexes: Vec<_> = past.has.iter().enumerate().map(|(row, has)| (usize::from(*has), row)).collect();
+            let sources: [&dyn Array; 2] = [columns[signed.sequence].as_ref(), past.sequence.as_ref()];
+            columns[signed.sequence] = interleave(&sources, &indexes)?;
+        }
         let is_new = found.iter().map(|at| Some(at.is_none())).collect();
         Ok(Filled { batch: RecordBatch::try_new(batch.schema(), columns)?, is_new })
     }
@@ -143,7 +182,7 @@ impl Partial {
         for (segment, row) in found.iter().flatten() {
             wanted.entry(*segment).or_default().insert(*row);
         }
-        let old = self.runtime.block_on(self.values(&wanted))?;
+        let old = self.runtime.block_on(self.values(&wanted, &self.missing))?;
         let mut read = self.read.lock();
         for (segment, rows) in wanted {
             *read.entry(segment).or_default() |= rows;
@@ -167,7 +206,7 @@ impl Partial {
         batch: &RecordBatch,
         mut is_first: impl FnMut(&[u8]) -> bool,
     ) -> Result<BooleanArray, LoadError> {
-        let LookedUp { keys, valid, found } = self.look_up(batch)?;
+        let LookedUp { keys, valid, found, .. } = self.look_up(batch)?;
         let is_new = |row: usize| !valid[row] || found[row].is_none() && is_first(keys.get(row));
         Ok((0..batch.num_rows()).map(is_new).map(Some).collect())
     }
@@ -215,18 +254,57 @@ impl Partial {
     pub(crate) fn look_up(&self, batch: &RecordBatch) -> Result<LookedUp, LoadError> {
         let (tablets, valid) = self.tablets(batch)?;
         let keys = &batch.columns()[..self.schema.keys];
-        let keys = self.keys.encode(keys).map_err(dipper_store::segment::SegmentError::from)?;
+        let keys = self.keys.encode(keys).map_err(SegmentError::from)?;
         let lookups = (0..batch.num_rows()).map(|row| {
             let (tablet, key) = (tablets[row].filter(|_| valid[row]), keys.get(row));
             async move {
                 match tablet {
                     Some(tablet) => self.find(tablet, key).await,
-                    None => Ok(None),
+                    None => Ok((None, Vec::new())),
                 }
             }
         });
-        let found = self.runtime.block_on(futures::stream::iter(lookups).buffered(LOOKUPS).try_collect())?;
-        Ok(LookedUp { keys, valid, found })
+        let found: Vec<_> = self.runtime.block_on(futures::stream::iter(lookups).buffered(LOOKUPS).try_collect())?;
+        let (found, deleted): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+        let past = self.past(&deleted)?;
+        Ok(LookedUp { keys, valid, found, past })
+    }
+
+    /// Reads the sequence values of the deleted rows with each key; `None` if no row was deleted by its sign.
+    fn past(&self, deleted: &[Vec<Address>]) -> Result<Option<Past>, LoadError> {
+        let Some(signed) = self.signed.as_ref().filter(|_| deleted.iter().any(|rows| !rows.is_empty())) else {
+            return Ok(None);
+        };
+        let mut wanted: BTreeMap<SegmentId, RoaringBitmap> = BTreeMap::new();
+        for (segment, row) in deleted.iter().flatten() {
+            wanted.entry(*segment).or_default().insert(*row);
+        }
+        let mut columns = [signed.sign, signed.sequence];
+        columns.sort_unstable();
+        let (sign, sequence) = if signed.sign < signed.sequence { (0, 1) } else { (1, 0) };
+        let read = self.runtime.block_on(self.values(&wanted, &columns))?;
+        let mut values = Vec::with_capacity(read.len());
+        for (_, batch) in read.values() {
+            values.push(signed.encoder.encode(&[Arc::clone(batch.column(sequence))]).map_err(SegmentError::from)?);
+        }
+        let places: BTreeMap<SegmentId, usize> = read.keys().zip(0..).map(|(id, place)| (*id, place)).collect();
+        // The segment and row, in `read`, of each largest value.
+        let largest = deleted.iter().map(|rows| {
+            let rows = rows.iter().filter_map(|(segment, row)| {
+                let (rows, batch) = read.get(segment)?;
+                let at = rows.rank(*row) as usize - 1;
+                let signs = batch.column(sign).as_primitive::<Int8Type>();
+                (signs.is_valid(at) && signs.value(at) != 0).then_some((*places.get(segment)?, at))
+            });
+            rows.max_by(|a, b| values[a.0].get(a.1).cmp(values[b.0].get(b.1)))
+        });
+        let largest: Vec<Option<(usize, usize)>> = largest.collect();
+        let none = new_null_array(&self.schema.columns[signed.sequence].data_type.to_arrow(), 1);
+        let mut sources: Vec<&dyn Array> = vec![none.as_ref()];
+        sources.extend(read.values().map(|(_, batch)| batch.column(sequence).as_ref()));
+        let indexes: Vec<_> = largest.iter().map(|at| at.map_or((0, 0), |(place, row)| (place + 1, row))).collect();
+        let sequence = interleave(&sources, &indexes)?;
+        Ok(Some(Past { sequence, has: largest.iter().map(Option::is_some).collect() }))
     }
 
     /// Returns the tablet of each row, and whether its key has no NULL in a NOT NULL column.
@@ -246,8 +324,10 @@ impl Partial {
         Ok((tablets, valid))
     }
 
-    /// Finds the living row with that key. There is at most one.
-    async fn find(&self, tablet: Tablet, key: &[u8]) -> Result<Option<Address>, LoadError> {
+    /// Finds the living row with that key, of which there is at most one. Where there is none, the second result has the
+    /// deleted rows with the key if their signs matter.
+    async fn find(&self, tablet: Tablet, key: &[u8]) -> Result<(Option<Address>, Vec<Address>), LoadError> {
+        let mut deleted = Vec::new();
         let mut segments: Vec<SegmentRef<'_>> = self.state.tablet_segments(tablet).collect();
         segments.sort_by_key(|s| std::cmp::Reverse(s.seq));
         for segment in segments {
@@ -255,21 +335,23 @@ impl Partial {
                 continue;
             }
             let reader = self.reader(&segment).await?;
-            if let Some(row) = reader.find(segment.id.ordinal, key).await?
-                && segment.deleted.is_none_or(|d| !d.contains(row))
-            {
-                return Ok(Some((segment.id, row)));
+            let Some(row) = reader.find(segment.id.ordinal, key).await? else { continue };
+            if segment.deleted.is_none_or(|d| !d.contains(row)) {
+                return Ok((Some((segment.id, row)), Vec::new()));
+            }
+            if self.signed.is_some() {
+                deleted.push((segment.id, row));
             }
         }
-        Ok(None)
+        Ok((None, deleted))
     }
 
     async fn reader(&self, segment: &SegmentRef<'_>) -> Result<Arc<ObjectReader>, LoadError> {
         Ok(self.readers.get(&self.table.data_path(segment.id.object), segment.object).await?)
     }
 
-    /// Reads the missing columns of some rows, by segment, in the order of rows.
-    async fn values(&self, wanted: &BTreeMap<SegmentId, RoaringBitmap>) -> Result<Old, LoadError> {
+    /// Reads columns of some rows, by segment, in the order of rows.
+    async fn values(&self, wanted: &BTreeMap<SegmentId, RoaringBitmap>, columns: &[usize]) -> Result<Old, LoadError> {
         let mut all = BTreeMap::new();
         for (id, rows) in wanted {
             // The segment was found in this state a moment ago.
@@ -288,7 +370,7 @@ impl Partial {
                 bits.append_n(count as usize, false);
                 rows.range(first..first + count).for_each(|row| bits.set_bit((row - first) as usize, true));
                 let bits = bits.finish();
-                let scan = Scan { rows: Some(&bits), ..Scan::new(&self.schema, &self.missing) };
+                let scan = Scan { rows: Some(&bits), ..Scan::new(&self.schema, columns) };
                 let found = reader.scan_group(group, &scan, None).await?;
                 output.get_or_insert_with(|| Arc::clone(found.schema()));
                 for batch in found {

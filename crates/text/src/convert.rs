@@ -38,7 +38,8 @@ pub struct Cx<'a> {
 /// Values of one column and batch that could not be read.
 #[derive(Debug, Default)]
 pub struct BadValues {
-    /// Whether reports are read. If not, none is collected and bad values are simply NULL.
+    /// Whether reports are read. If not, those of [`report`](Self::report) are not collected, and bad values are simply
+    /// NULL.
     pub(crate) wanted: bool,
     pub(crate) values: Vec<BadEntry>,
 }
@@ -52,6 +53,8 @@ pub struct BadEntry {
     pub reason: String,
     /// Whether the bytes of the value are not UTF-8.
     pub not_utf8: bool,
+    /// Whether the value is a good one that the column cannot hold: NULL in its place would lose it without a word.
+    pub unsupported: bool,
     /// Whether the scan fails regardless of its policy for bad values, because the policy for invalid UTF-8 demands it.
     pub fatal: bool,
 }
@@ -72,14 +75,22 @@ impl BadValues {
     #[cold]
     pub fn report(&mut self, row: usize, reason: impl FnOnce() -> String) {
         if self.wanted {
-            self.values.push(BadEntry { row, reason: reason(), not_utf8: false, fatal: false });
+            let reason = reason();
+            self.values.push(BadEntry { row, reason, not_utf8: false, unsupported: false, fatal: false });
         }
+    }
+
+    /// Reports a value that is a good one, but that the column cannot hold; also if other bad values become NULL.
+    #[cold]
+    pub fn report_unsupported(&mut self, row: usize, reason: String) {
+        self.values.push(BadEntry { row, reason, not_utf8: false, unsupported: true, fatal: false });
     }
 
     /// Reports a string that is not UTF-8, under [`InvalidUtf8::Error`] and [`InvalidUtf8::Reject`].
     #[cold]
     pub fn report_utf8(&mut self, row: usize, fatal: bool) {
-        self.values.push(BadEntry { row, reason: "is not UTF-8".to_string(), not_utf8: true, fatal });
+        let reason = "is not UTF-8".to_string();
+        self.values.push(BadEntry { row, reason, not_utf8: true, unsupported: false, fatal });
     }
 
     /// Returns the reports so far.

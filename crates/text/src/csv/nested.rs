@@ -139,7 +139,7 @@ impl Nested {
                         items.clear();
                     }
                     if items.iter().any(|(name, _)| name.is_some_and(Span::is_missing)) {
-                        bad.report(row, || "has NULL as a key, which a MAP cannot have".into());
+                        bad.report_unsupported(row, "has NULL as a key, which a MAP cannot have".into());
                         ok = Some(false);
                     }
                     if ok == Some(true) {

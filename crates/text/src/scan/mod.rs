@@ -249,6 +249,8 @@ pub enum RecordFault {
     },
     /// A field is not UTF-8.
     InvalidUtf8,
+    /// A value is a good one, but its column cannot hold it; the reason has the details.
+    Unsupported,
     /// A value does not fit its column, or a quote is not closed; the reason has the details.
     Other,
 }

@@ -231,14 +231,18 @@ impl RowMaker {
         let mut cx =
             Cx { strings: scan.options.strings, invalid_utf8: scan.options.invalid_utf8, batch, bad: &mut bad };
         let array = scan.convert(column, block, &self.spans, &mut cx)?;
-        for BadEntry { row, reason, not_utf8, fatal } in bad.values {
+        for BadEntry { row, reason, not_utf8, unsupported, fatal } in bad.values {
             let place = match rows {
                 Rows::Range(from, _) => from + row,
                 Rows::Some(some) => some[row] as usize,
             };
             let kind = if fatal { ErrorKind::InvalidUtf8 } else { ErrorKind::BadValue };
             let value = self.spans[row].bytes(block.bytes()).map(<[u8]>::to_vec);
-            let fault = if not_utf8 { RecordFault::InvalidUtf8 } else { RecordFault::Other };
+            let fault = match (not_utf8, unsupported) {
+                (true, _) => RecordFault::InvalidUtf8,
+                (false, true) => RecordFault::Unsupported,
+                (false, false) => RecordFault::Other,
+            };
             faults.push(Fault { row: place, column: Some(column), kind, fault, reason, value });
         }
         Ok(array)
