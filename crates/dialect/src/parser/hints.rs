@@ -128,9 +128,9 @@ fn odbc_joins(tokens: &mut Vec<TokenWithSpan>, ranges: &mut Vec<Range<usize>>) {
     }
 }
 
-/// Levels of `<` that a type may have. The search for the end of a type stops there: without a limit, a statement of
-/// many `ARRAY<` would be searched to its end for each of them.
-const DEEPEST_TYPE: i64 = 128;
+/// Levels that a type, or a list of values, may have. The search for the end of either stops there: without a limit, a
+/// statement of many `ARRAY<` or `ARRAY<INT>[` would be searched to its end for each of them.
+const DEEPEST: i64 = 128;
 
 /// Writes StarRocks' arrays and maps with a type in front as casts.
 fn typed_collection(tokens: &mut Vec<TokenWithSpan>, ranges: &mut Vec<Range<usize>>, at: usize) {
@@ -153,18 +153,18 @@ fn typed_collection(tokens: &mut Vec<TokenWithSpan>, ranges: &mut Vec<Range<usiz
             Token::ShiftRight => -2,
             _ => 0,
         };
-        depth <= 0 || depth > DEEPEST_TYPE
+        depth <= 0 || depth > DEEPEST
     });
-    if depth > DEEPEST_TYPE {
+    if depth > DEEPEST {
         return;
     }
     let Some(start) = behind.map(|end| end + 1).filter(|start| is(*start, &open)) else { return };
     let mut depth = 0_i64;
     let end = (start..tokens.len()).find(|place| {
         depth += i64::from(is(*place, &open)) - i64::from(is(*place, &close));
-        depth == 0
+        depth == 0 || depth > DEEPEST
     });
-    let Some(end) = end else { return };
+    let Some(end) = end.filter(|_| depth == 0) else { return };
     let word = |text: &str, like: usize| TokenWithSpan { token: Token::make_keyword(text), span: tokens[like].span };
     let sign = |token: Token, like: usize| TokenWithSpan { token, span: tokens[like].span };
     let mut new = vec![word("CAST", at), sign(Token::LParen, at)];

@@ -273,6 +273,10 @@ pub(super) fn definition(
         }
     }
     let mut properties: BTreeMap<String, String> = create.properties.iter().cloned().collect();
+    // What dipper keeps under these names is printed as part of the table's definition.
+    if let Some(key) = properties.keys().find(|key| key.to_lowercase().starts_with("dipper.")) {
+        return Err(EngineError::invalid(format!("property '{key}': names that begin with dipper. are dipper's own")));
+    }
     let is_primary = create.key.as_ref().is_some_and(|k| k.primary);
     if is_primary {
         properties.insert(MADE_BY_PRIMARY_KEY.into(), "true".into());

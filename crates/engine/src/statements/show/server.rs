@@ -154,7 +154,13 @@ pub(super) fn frontends(session: &Session) -> Sheet {
 pub(super) fn alters(session: &Session, from: Option<&Name>) -> Result<Sheet> {
     let mut sheet = dipper_lake::virtual_tables::no_rows::list("ALTER TABLE")?;
     let zone = session.variables.time_zone();
-    for alter in session.engine.alters.of(database_of(session, from, "SHOW ALTER TABLE COLUMN")?) {
+    let database = database_of(session, from, "SHOW ALTER TABLE COLUMN")?;
+    let state = session.engine.catalog.snapshot();
+    let rights = session.rights(&state)?;
+    for alter in session.engine.alters.of(database) {
+        if !state.database(database).is_some_and(|database| rights.sees_table(database.id, alter.id)) {
+            continue;
+        }
         let id = alter.id.0.to_string();
         sheet.push([
             alter.number.to_string().into(),
@@ -289,7 +295,12 @@ pub(super) async fn transactions(session: &Session, from: Option<&Name>, id: Opt
             Cell::Null,
         ]);
     }
+    let state = session.engine.catalog.snapshot();
+    let rights = session.rights(&state)?;
     for load in &loads {
+        if !access::sees_loads(&rights, &state, database, &load.header.table) {
+            continue;
+        }
         let end = load.ended.as_ref();
         let Some(number) = load.txn().map(txn_number).filter(wanted) else { continue };
         let status = transaction_word(labelled.state(load));
