@@ -26,6 +26,9 @@ pub const ARITHMETIC_MIN: usize = 32;
 /// operator, the others are the operands.
 pub const CHAIN: &str = "dipper_chain";
 
+/// The function of a chain whose operators are planned.
+pub const PLANNED_CHAIN: &str = "chain";
+
 /// The largest number of operands of one call that have to be computed, because all of them are in memory at once.
 /// Further operands belong to another call around this one.
 const COMPUTED_MAX: usize = 256;
@@ -105,17 +108,13 @@ impl Change for Balance {
 fn flatten(expr: &mut Expr) {
     let mut length = 1;
     let mut at = &*expr;
-    while let Expr::BinaryOp { left, op, right } = at
+    while let Expr::BinaryOp { left, op, .. } = at
         && sign(op).is_some()
     {
-        // Points in time with added intervals are planned by rules of their own.
-        if is_interval(right) {
-            return;
-        }
         length += 1;
         at = left;
     }
-    if length < ARITHMETIC_MIN || is_interval(at) {
+    if length < ARITHMETIC_MIN {
         return;
     }
     let (mut signs, mut operands) = (Vec::with_capacity(length), Vec::with_capacity(length));
@@ -154,16 +153,10 @@ fn chain(signs: String, operands: Vec<Expr>) -> Expr {
     call(CHAIN, std::iter::once(signs).chain(operands).collect())
 }
 
-fn is_interval(expr: &Expr) -> bool {
-    match expr {
-        Expr::Nested(inner) => is_interval(inner),
-        _ => matches!(expr, Expr::Interval(_)),
-    }
-}
-
 /// Whether an operand takes no memory of its own: it is a column or a constant.
 fn is_plain(expr: &Expr) -> bool {
     match expr {
+        Expr::Interval(interval) => is_plain(&interval.value),
         Expr::Nested(inner) | Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr: inner } => {
             matches!(**inner, Expr::Value(_)) || matches!(expr, Expr::Nested(_)) && is_plain(inner)
         }
@@ -330,8 +323,9 @@ mod tests {
         for short in ["a + b - c", "a + INTERVAL '1' DAY"] {
             assert_eq!(text(&format!("SELECT {short} FROM t")), format!("SELECT {short} FROM t"));
         }
-        let moved = format!("SELECT d{} FROM t", " + INTERVAL '1' DAY".repeat(40));
-        assert_eq!(text(&moved), moved);
+        let moved = format!("SELECT d{} FROM t", " + INTERVAL '1' DAY".repeat(300));
+        let flat = format!("SELECT dipper_chain('{}', d{}) FROM t", "+".repeat(300), ", INTERVAL '1' DAY".repeat(300));
+        assert_eq!(text(&moved), flat);
         // Not all of very many operands are computed at once.
         let calls = text(&format!("SELECT 1{} FROM t", " + f(a)".repeat(1_000)));
         assert_eq!(calls.matches("dipper_chain").count(), 4, "{calls}");

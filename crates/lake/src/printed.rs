@@ -1,5 +1,6 @@
 //! Definitions of the catalog as the statements that create them. Secrets are not masked.
 
+use dipper_dialect::parser::{ParseOptions, query_for};
 use dipper_dialect::statement::Name;
 use dipper_store::catalog::{Column, Database, ExternalTable, View, ViewColumn};
 
@@ -66,15 +67,16 @@ pub fn catalog(name: &str, comment: Option<&str>, properties: &std::collections:
     format!("CREATE CATALOG {}{comment} PROPERTIES (\n{}\n)", quoted(name), pairs(properties.iter()))
 }
 
-/// Returns CREATE VIEW of `view` under `name`.
-pub fn view(name: &str, view: &View) -> String {
+/// Returns CREATE VIEW of `view` under `name`, for a reader under a mode.
+pub fn view(name: &str, view: &View, reader: &ParseOptions) -> String {
     let comment = view.comment.as_ref().map(|comment| format!(" COMMENT {}", text(comment))).unwrap_or_default();
-    format!("CREATE VIEW {}{comment} AS {}", named(name, view), view.sql)
+    format!("CREATE VIEW {}{comment} AS {}", named(name, view), query_for(&view.sql, &view.sql_mode, reader))
 }
 
-/// Returns CREATE MATERIALIZED VIEW of `view` under `name` with these clauses.
-pub fn materialized_view(name: &str, view: &View, clauses: &str) -> String {
-    format!("CREATE MATERIALIZED VIEW {} {clauses} AS {}", named(name, view), view.sql)
+/// Returns CREATE MATERIALIZED VIEW of `view` under `name` with these clauses, for a reader under a mode.
+pub fn materialized_view(name: &str, view: &View, clauses: &str, reader: &ParseOptions) -> String {
+    let query = query_for(&view.sql, &view.sql_mode, reader);
+    format!("CREATE MATERIALIZED VIEW {} {clauses} AS {query}", named(name, view))
 }
 
 /// Returns the name of a view with the names and comments of its columns, if it has some of its own.

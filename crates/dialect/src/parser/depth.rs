@@ -178,25 +178,27 @@ fn is_arithmetic(before: Option<&Token>, token: &Token) -> bool {
             | Token::ShiftLeft
             | Token::ShiftRight
     );
-    joins
-        && match before {
-            Some(Token::Word(Word { value, quote_style: None, .. })) => {
-                let is = |words: &[&str]| words.iter().any(|w| value.eq_ignore_ascii_case(w));
-                !is(NO_CALLS) && !is(OPERATOR_WORDS) && !is(CHAIN_WORDS)
-            }
-            Some(
-                Token::Word(_)
-                | Token::Number(..)
-                | Token::SingleQuotedString(_)
-                | Token::DoubleQuotedString(_)
-                | Token::HexStringLiteral(_)
-                | Token::Placeholder(_)
-                | Token::RParen
-                | Token::RBracket
-                | Token::RBrace,
-            ) => true,
-            _ => false,
+    joins && before.is_some_and(is_operand_end)
+}
+
+/// Whether an operand can end with a token.
+pub(super) fn is_operand_end(token: &Token) -> bool {
+    match token {
+        Token::Word(Word { value, quote_style: None, .. }) => {
+            let is = |words: &[&str]| words.iter().any(|w| value.eq_ignore_ascii_case(w));
+            !is(NO_CALLS) && !is(OPERATOR_WORDS) && !is(CHAIN_WORDS)
         }
+        Token::Word(_)
+        | Token::Number(..)
+        | Token::SingleQuotedString(_)
+        | Token::DoubleQuotedString(_)
+        | Token::HexStringLiteral(_)
+        | Token::Placeholder(_)
+        | Token::RParen
+        | Token::RBracket
+        | Token::RBrace => true,
+        _ => false,
+    }
 }
 
 /// Fails with 1436 if the statement's tree would be deeper than [`DEPTH_MAX`].
@@ -239,6 +241,8 @@ pub(super) fn check(source: Source<'_>, tokens: &Tokens) -> Result<(), SqlError>
                     level.next_operand();
                 } else if is(&["UNION"]) {
                     level.unions += 1;
+                } else if joined && is(&["INTERVAL"]) {
+                    // This is an operand of the chain.
                 } else if is(OPERATOR_WORDS) {
                     level.operand += 1;
                 } else if is(CHAIN_WORDS) {
@@ -326,6 +330,7 @@ mod tests {
         assert!(refused(&format!("select {}1{}", "[".repeat(110), "]".repeat(110))));
         assert!(!refused(&format!("select {}1{}", "(".repeat(300), ")".repeat(300))));
         assert!(refused(&format!("select cast(1 as {}int{})", "array<".repeat(many), ">".repeat(many))));
+        assert!(refused(&format!("select {}1", "array<int>[".repeat(many))));
         assert!(!refused(&format!("select 1 in (1{})", ",1".repeat(many))));
         assert!(!refused(&format!("select 1{}", ", 1+1".repeat(many))));
         assert!(!refused(&format!("values (1){}", ",(1+2)".repeat(many))));
@@ -334,7 +339,9 @@ mod tests {
         assert!(!refused(&format!("select a = 1{}", " or a.b = 1 and c > 1".repeat(10_000))));
         assert!(!refused(&format!("select a = 1{}", " and a.b between 1 and 2".repeat(10_000))));
         assert!(!refused(&format!("select a = 1{}", " || a.b = 1 && c > 1".repeat(10_000))));
-        for chain in ["+1", "-a.b", "*f(2)", "/(1)", "%2", "|1", "&1", "^1", "<<1", " - 'x'", "+ -1"] {
+        for chain in
+            ["+1", "-a.b", "*f(2)", "/(1)", "%2", "|1", "&1", "^1", "<<1", " - 'x'", "+ -1", " + interval 1 day"]
+        {
             assert!(!refused(&format!("select a{}", chain.repeat(10_000))), "{chain}");
         }
         assert!(!refused(&format!("select a = 1{}", " or a + 1 * 2 > 1".repeat(10_000))));

@@ -29,6 +29,7 @@ mod scan;
 mod session;
 mod show;
 mod show_words;
+mod spelling;
 mod table;
 mod tables;
 mod types;
@@ -47,6 +48,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 pub use depth::{DEPTH_MAX, OPERATOR_DEPTH_MAX};
 pub use dialect::TYPE_NAME;
 pub use keywords::keywords;
+pub use spelling::{expr_for, query_for};
 
 use crate::error::SqlError;
 use crate::statement::{Parsed, Statement};
@@ -245,8 +247,8 @@ fn logic(dialect: &DipperDialect, tokens: &mut [TokenWithSpan]) {
     }
 }
 
-/// Returns the tokens of one statement without blanks, checked for depth.
-fn tokenize(dialect: &DipperDialect, source: Source<'_>) -> Result<Tokens, SqlError> {
+/// Returns the tokens of one statement without blanks, as they are written.
+fn plain_tokens(dialect: &DipperDialect, source: Source<'_>) -> Result<Tokens, SqlError> {
     let all = Tokenizer::new(dialect, source.text).tokenize_with_location().map_err(|e| {
         let at = source.offset(e.location);
         SqlError::syntax(e.message.to_lowercase(), Some(source.position(at..at + 1)))
@@ -284,6 +286,12 @@ fn tokenize(dialect: &DipperDialect, source: Source<'_>) -> Result<Tokens, SqlEr
             tokens.push(token);
         }
     }
+    Ok(Tokens { tokens, ranges })
+}
+
+/// Returns the tokens of one statement without blanks, checked for depth.
+fn tokenize(dialect: &DipperDialect, source: Source<'_>) -> Result<Tokens, SqlError> {
+    let Tokens { mut tokens, mut ranges } = plain_tokens(dialect, source)?;
     versions::in_words_of_the_parser(dialect, &mut tokens, &mut ranges);
     hints::in_words_of_the_parser(source, &mut tokens, &mut ranges)?;
     share_locks(&mut tokens, &mut ranges);

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use dipper_base::names::DEFAULT_DATABASE;
+use dipper_dialect::parser::query_for;
 use dipper_lake::files::define;
 use dipper_lake::sheet::{Cell, Sheet, wall_clock_us};
 use dipper_lake::virtual_tables::partitions;
@@ -222,11 +223,12 @@ pub(super) fn views(context: &QueryContext, wanted: &Wanted, sheet: &mut Sheet) 
             // As in MySQL, users who may not see the definition get an empty one.
             let object = Object::Table(database.to_string(), table.name.clone());
             let shown = access::on(&context.rights, &context.catalog, &object).contains(Privileges::SHOW_VIEW);
+            let text = query_for(&view.sql, &view.sql_mode, &context.variables.parse_options());
             sheet.push([
                 CATALOG_NAME.into(),
                 database.into(),
                 (&table.name).into(),
-                if shown { secrets::mask(&view.sql) } else { "".into() }.as_ref().into(),
+                if shown { secrets::mask(&text) } else { "".into() }.as_ref().into(),
                 "NONE".into(),
                 "NO".into(),
                 "root@%".into(),

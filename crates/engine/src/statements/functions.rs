@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::LogicalPlan;
 use dipper_base::types::SqlType;
-use dipper_dialect::parser::parse_expr;
+use dipper_dialect::parser::{expr_for, parse_expr};
 use dipper_dialect::statement::{CreateFunction, DropFunction, FunctionName, FunctionScope, Name, Statement};
 use dipper_lake::sheet::Sheet;
 use dipper_sql::charter::alias_functions::misfit;
@@ -151,8 +151,8 @@ pub(super) async fn show_create(session: &Session, function: &FunctionName) -> R
         if is_it && types.as_ref().is_none_or(|types| *types == function.types) {
             let global = if *global { "GLOBAL " } else { "" };
             let (signature, parameters) = (function.signature(), function.parameters.join(", "));
-            let text =
-                format!("CREATE {global}ALIAS FUNCTION {signature} WITH PARAMETER({parameters}) AS {}", function.sql);
+            let body = expr_for(&function.sql, &function.sql_mode, &session.parse_options());
+            let text = format!("CREATE {global}ALIAS FUNCTION {signature} WITH PARAMETER({parameters}) AS {body}");
             sheet.push([signature.as_str().into(), text.as_str().into()]);
             return Ok(sheet);
         }

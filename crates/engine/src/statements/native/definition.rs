@@ -1,5 +1,6 @@
 //! The statement that creates a native table, from the table's definition.
 
+use dipper_dialect::parser::{ParseOptions, expr_for};
 use dipper_dialect::statement::{
     ColumnDef, CreateTable, DistributionClause, IndexDef, KeyClause, Name, PartitionClause, PartitionDef,
     PartitionExpr, PartitionItem, PartitionValue, PartitionValues, RollupDef,
@@ -9,8 +10,8 @@ use dipper_store::table::schema::{
     Aggregate, AutoPartition, Bounds, ColumnId, Distribution, Partition, Rollup, TableSchema, Values,
 };
 
-/// Returns the statement. Printed, it is the text of SHOW CREATE TABLE.
-pub(in crate::statements) fn statement(table: &str, state: &TableState) -> CreateTable {
+/// Returns the statement. Printed, it is the text of SHOW CREATE TABLE for a reader under a mode.
+pub(in crate::statements) fn statement(table: &str, state: &TableState, reader: &ParseOptions) -> CreateTable {
     let schema = state.schema().as_ref();
     let partition_by = schema.partition_by.as_ref().map(|by| PartitionClause {
         auto: by.auto.is_some(),
@@ -28,7 +29,7 @@ pub(in crate::statements) fn statement(table: &str, state: &TableState) -> Creat
         if_not_exists: false,
         or_replace: false,
         temporary: false,
-        columns: schema.columns.iter().filter(|c| !c.hidden).map(|c| column(schema, c)).collect(),
+        columns: schema.columns.iter().filter(|c| !c.hidden).map(|c| column(schema, c, reader)).collect(),
         column_names: Vec::new(),
         indexes: schema.indexes.iter().map(|i| index(schema, i)).collect(),
         engine: Some(crate::info_schema::NATIVE_ENGINE.to_string()),
@@ -58,7 +59,7 @@ fn name(schema: &TableSchema, id: ColumnId) -> String {
     schema.position(id).map(|at| schema.columns[at].name.clone()).unwrap_or_default()
 }
 
-fn column(schema: &TableSchema, c: &dipper_store::table::schema::TableColumn) -> ColumnDef {
+fn column(schema: &TableSchema, c: &dipper_store::table::schema::TableColumn, reader: &ParseOptions) -> ColumnDef {
     ColumnDef {
         name: c.name.clone(),
         data_type: c.data_type.clone(),
@@ -70,7 +71,7 @@ fn column(schema: &TableSchema, c: &dipper_store::table::schema::TableColumn) ->
         auto_increment: c.auto_increment,
         default: c.default.clone(),
         on_update: c.on_update,
-        generated: c.generated.as_ref().map(|generated| generated.sql.clone()),
+        generated: c.generated.as_ref().map(|generated| expr_for(&generated.sql, &generated.sql_mode, reader)),
     }
 }
 

@@ -237,7 +237,7 @@ pub(super) async fn create_table(session: &Session, name: &Name) -> Result<Sheet
         }
         Some(Table { def: TableDef::Native, name, id, .. }) => {
             let state = crate::native::snapshot(&context, *id).await?;
-            crate::statements::native::statement(name, &state).to_string()
+            crate::statements::native::statement(name, &state, &session.parse_options()).to_string()
         }
         None => {
             let columns = columns::columns(&context, &database, name.object()).await?.unwrap_or_default();
@@ -261,7 +261,7 @@ pub(super) async fn create_view(session: &Session, name: &Name) -> Result<Sheet>
     let mut sheet = Sheet::texts(&["View", "Create View", "character_set_client", "collation_connection"]);
     sheet.push([
         name.object().into(),
-        secrets::mask(&printed::view(name.object(), view)).as_ref().into(),
+        secrets::mask(&printed::view(name.object(), view, &session.parse_options())).as_ref().into(),
         "utf8mb4".into(),
         "utf8mb4_0900_bin".into(),
     ]);
@@ -285,7 +285,7 @@ pub(super) async fn create_materialized_view(session: &Session, name: &Name, of:
         ));
     };
     let mut sheet = Sheet::texts(&["Materialized View", "Create Materialized View"]);
-    let statement = printed::materialized_view(name.object(), view, &clauses);
+    let statement = printed::materialized_view(name.object(), view, &clauses, &session.parse_options());
     sheet.push([name.object().into(), secrets::mask(&statement).as_ref().into()]);
     Ok(sheet)
 }
@@ -303,11 +303,12 @@ fn clauses(view: &View) -> Option<String> {
 pub(super) async fn views_over(session: &Session, name: &Name) -> Result<Sheet> {
     let (context, database, _) = table(session, name).await?;
     let mut sheet = Sheet::texts(&["View", "Create View"]);
+    let reader = session.parse_options();
     for (of, view) in info_schema::views_over(&context, &database, name.object()) {
         let found = context.catalog.table(&of, &view).and_then(|found| found.as_view());
         sheet.push([
             (&view).into(),
-            found.map(|definition| secrets::mask(&printed::view(&view, definition)).into_owned()).into(),
+            found.map(|definition| secrets::mask(&printed::view(&view, definition, &reader)).into_owned()).into(),
         ]);
     }
     Ok(sheet)
