@@ -248,6 +248,8 @@ def flat_statements(server):
     answers(statements["product"](5_000), [b"7"])
     answers("select k" + " + v - v" * 2_500 + ", d" + " - d" * 5_000 + ", e" + " + e" * 5_000 + " from t where v = 2",
             [b"1", b"-7498.5", b"1250.2500"])
+    answers("select date '2024-01-01'" + " + interval 1 day" * 5_000 + " from t where v = 7", [b"2037-09-09"])
+    answers("select date '2024-01-01'" + " + interval k day" * 5_000 + " from t where v = 2", [b"2037-09-09"])
     tenth = 0.1
     for _ in range(5_000):
         tenth += 0.1

@@ -458,6 +458,17 @@ pub const NOT_GROUPED: u16 = 1055;
 /// `ER_MIX_OF_GROUP_FUNC_AND_FIELDS`: a column beside aggregates without GROUP BY.
 pub const MIXED_WITH_AGGREGATES: u16 = 1140;
 
+/// How DataFusion's message begins when the alias that the charter puts around a subquery beside a row names another
+/// number of columns. Aliases that users write are checked earlier.
+const ROW_WIDTH: &str = "Source table contains ";
+
+/// Names the numbers in such a message as MySQL does.
+fn row_width(message: &str) -> Option<String> {
+    let (found, rest) = message.strip_prefix(ROW_WIDTH)?.split_once(" columns but only ")?;
+    let (wanted, _) = rest.split_once(' ')?;
+    Some(format!("Operand should contain {wanted} column(s), found {found}"))
+}
+
 /// MySQL's codes for errors that DataFusion distinguishes only by text, with the beginnings of its messages.
 const CODES: &[(&str, u16, &str)] = &[
     ("Aggregate functions are not allowed in the WHERE clause", 1111, "HY000"),
@@ -477,6 +488,7 @@ const CODES: &[(&str, u16, &str)] = &[
     ("WITH query name", 1066, "42000"),
     ("UNION queries have different number of columns", 1222, "21000"),
     ("Too many columns! The subquery should only return one column", 1241, "21000"),
+    (ROW_WIDTH, 1241, "21000"),
     ("Scalar subquery returned more than one row", 1242, "21000"),
     ("a MAP with NULL as a key is not supported", 1235, "42000"),
     ("BINARY values that are no UTF-8 text", 1235, "42000"),
@@ -542,7 +554,7 @@ fn with_code(message: &str, kind: ErrorKind) -> EngineError {
                  a query around"
                 .to_string()
         }
-        _ => column.unwrap_or(message),
+        _ => row_width(&message).or(column).unwrap_or(message),
     };
     EngineError { code, sqlstate, ..EngineError::invalid(message) }
 }

@@ -9,6 +9,7 @@ use dipper_dialect::statement::{
     RowFormat, StoredAs, TableChange, ViewChange, ViewKind,
 };
 use dipper_lake::files::define::{self, FORMAT_PARQUET, FORMAT_TEXT, LAZY_SIMPLE_SERDE, hive_spelling};
+use dipper_sql::charter::collations;
 use dipper_store::catalog::{
     CatalogChange, Column, ExternalTable, OnExists, Table, TableDef, TableKind, View, ViewColumn,
 };
@@ -387,6 +388,7 @@ async fn check_view(
     query: &QueryText,
     names: &[ViewColumn],
 ) -> Result<()> {
+    collations::check_view(&query.ast)?;
     if !crate::catalogs::is_internal(session.catalog()) {
         return Err(EngineError::unsupported(format!(
             "a view is made while catalog '{}' is selected, in which it looks up its names; SWITCH {} first",

@@ -7,6 +7,7 @@ use datafusion::catalog::view::ViewTable;
 use datafusion::common::Column;
 use datafusion::logical_expr::{Expr, LogicalPlanBuilder};
 use dipper_dialect::statement::Statement;
+use dipper_sql::charter::collations::check_view;
 use dipper_sql::charter::wide::WIDE;
 use dipper_store::catalog::View;
 
@@ -43,7 +44,11 @@ pub(super) async fn provider(
     let Some(Statement::Query(query)) = parsed.into_iter().next().map(|p| p.statement) else {
         return Err(EngineError::invalid(format!("view '{database}.{name}' holds no query: {}", view.sql)));
     };
-    let planned = Box::pin(plan(&inner, &query, None))
+    let read = async {
+        check_view(&query.ast)?;
+        plan(&inner, &query, None).await
+    };
+    let planned = Box::pin(read)
         .await
         .map_err(|e| EngineError { message: format!("view '{database}.{name}' cannot be read: {}", e.message), ..e })?;
     let names: Vec<String> = match view.columns.is_empty() {

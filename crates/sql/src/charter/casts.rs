@@ -8,7 +8,6 @@ pub(super) mod by_part;
 pub(super) mod lambda_calls;
 mod of_files;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -50,7 +49,7 @@ use super::{
     chain, compare, in_lists, interval, lateral, mixed, nested, once, outer_types, ranges, subqueries, text, zeros,
 };
 use crate::class::{Class, DATETIME, LARGEINT_CLASS, TIME, wide_decimal};
-use crate::functions::datetime::parse::{datetime_from_number, parse_time};
+use crate::functions::datetime::parse::{datetime_from_digits, datetime_from_number, parse_time};
 use crate::functions::datetime::zone::Zone;
 use crate::functions::datetime::{self, DAY_MICROS};
 use crate::functions::{
@@ -345,20 +344,23 @@ fn cast_array(array: &ArrayRef, to: &DataType, session: Option<Zone>, digits: Op
             safe(&points, to)
         }
         (_, Class::Date | Class::DateTime) => {
-            let digits = safe(&array, &DataType::Utf8View)?;
-            let digits = digits.as_string_view().iter().map(|v| v.map(with_century));
-            from_text(&digits.collect(), Class::of(to), to, session)
+            let texts = safe(&array, &DataType::Utf8View)?;
+            let numbers = texts.as_string_view().iter().map(|text| text.and_then(text::plain_decimal));
+            let points: ArrayRef = match to {
+                // A date is the number's whole part: a fraction does not round into the next day.
+                DataType::Date32 => {
+                    let day = |n: &str| datetime_from_number(n.split('.').next()?.parse().ok()?);
+                    let days = numbers.map(|n| i32::try_from(day(&n?)?.div_euclid(DAY_MICROS)).ok());
+                    Arc::new(days.collect::<Date32Array>())
+                }
+                _ => {
+                    let points = numbers.map(|n| datetime_from_digits(&n?));
+                    Arc::new(points.collect::<TimestampMicrosecondArray>())
+                }
+            };
+            safe(&points, to)
         }
         _ => safe(&array, to),
-    }
-}
-
-/// Completes the year of a number such as 240105010203; text of 12 digits is no time.
-fn with_century(number: &str) -> Cow<'_, str> {
-    let whole = number.split('.').next().unwrap_or(number);
-    match whole.len() == 12 && whole.bytes().all(|b| b.is_ascii_digit()) {
-        true => Cow::Owned(format!("{}{number}", if whole < "7" { 20 } else { 19 })),
-        false => Cow::Borrowed(number),
     }
 }
 

@@ -15,7 +15,7 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, SchemaRef};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::TreeNode;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, Result, ScalarValue, plan_datafusion_err, plan_err};
 use datafusion::logical_expr::execution_props::ExecutionProps;
 use datafusion::logical_expr::expr::ScalarFunction;
@@ -26,11 +26,11 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercionRewriter;
 use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
-use dipper_dialect::chains::{CHAIN, operator};
+use dipper_dialect::chains::{CHAIN, PLANNED_CHAIN, operator};
 use sqlparser::ast::BinaryOperator;
 
 use super::casts::{self, Stage};
-use super::operators::CharterPlanner;
+use super::operators::{CharterPlanner, has_time_part};
 
 /// The column name under which a step reads the result of the steps in front of it.
 const LEFT: &str = "left";
@@ -172,9 +172,28 @@ fn fold(
         };
         let schema = DFSchema::from_unqualified_fields(fields.into(), HashMap::new())?;
         let left = if folded.unchecked { planner.with_check(folded.value) } else { folded.value };
+        // A date to which whole days are added stays a date. That is seen of a constant, but not of a column.
+        let days = Expr::Literal(ScalarValue::new_interval_mdn(0, 1, 0), None);
+        let is_days = matches!(types[operand], DataType::Interval(_)) && !has_time_part(&operands[operand]);
+        let (right, computed) = match is_days && matches!(right, Expr::Column(_)) {
+            true => (days.clone(), Some(right)),
+            false => (right, None),
+        };
         let (body, unchecked) =
             match planner.plan_binary_op(RawBinaryExpr { op: (*operator).clone(), left, right }, &schema)? {
-                PlannerResult::Planned(body) => planner.without_check(body),
+                PlannerResult::Planned(body) => {
+                    let body = match computed {
+                        Some(computed) => {
+                            let put_back = |e: Expr| match e == days {
+                                true => Ok(Transformed::yes(computed.clone())),
+                                false => Ok(Transformed::no(e)),
+                            };
+                            body.transform_up(put_back)?.data
+                        }
+                        None => body,
+                    };
+                    planner.without_check(body)
+                }
                 PlannerResult::Original(RawBinaryExpr { op, left, right }) => {
                     let type_of = |e: &Expr| e.get_type(&schema).unwrap_or(DataType::Null);
                     return plan_err!("there is no {} {op} {}", type_of(&left), type_of(&right));
@@ -289,7 +308,7 @@ impl Hash for Chain {
 
 impl ScalarUDFImpl for Chain {
     fn name(&self) -> &str {
-        "chain"
+        PLANNED_CHAIN
     }
 
     fn signature(&self) -> &Signature {

@@ -18,11 +18,12 @@ use datafusion::logical_expr::{
 };
 use dipper_base::address;
 use dipper_base::types::SqlType;
+use dipper_dialect::chains::PLANNED_CHAIN;
 use dipper_dialect::explode::JSON_ELEMENTS;
 use dipper_dialect::parser::parse_type;
 
-use super::typed::{CAST_NAME, TYPED_NAME, Typed};
-use super::{one_row, strict};
+use super::one_row;
+use super::typed::{CAST_NAME, STRICT_NAME, TYPED_NAME, Typed};
 use crate::class::Class;
 use crate::functions::{
     ANALYZER_KEY, CAST_PARTS, ELEMENT_OF_JSON, JSON, VARIANT, datetime, is_bytes, reads_documents, returns_its_input,
@@ -570,6 +571,7 @@ fn of_function(function: &ScalarFunction, result: &DataType, schema: &DFSchema) 
     let name = function.func.name();
     let known = of_known_function(function, result, schema);
     let moves = matches!(name, "date_add" | "date_sub" | "timestampadd") || datetime::unit_of_named_add(name).is_some();
+    let moves = moves || name == PLANNED_CHAIN;
     let stays = moves || name == CAST_NAME || name == TYPED_NAME || !matches!(result, DataType::Timestamp(..));
     // Columns of files have no declared digits: each row shows those that it has.
     let is_open = |arg: &Expr| {
@@ -629,6 +631,14 @@ fn of_known_function(function: &ScalarFunction, result: &DataType, schema: &DFSc
         }
         (name, [point, amount]) if let Some(unit) = datetime::unit_of_named_add(name) => {
             moved(point, unit_has_fraction(amount, &ScalarValue::from(unit), schema), schema)
+        }
+        // A point in time with many intervals.
+        (PLANNED_CHAIN, [Expr::Literal(ScalarValue::IntervalMonthDayNano(_), _), point, rest @ ..])
+        | (PLANNED_CHAIN, [point, rest @ ..])
+            if rest.iter().all(|e| matches!(e.get_type(schema), Ok(DataType::Interval(_)))) =>
+        {
+            let is_moved = |e: &Expr| matches!(e.get_type(schema), Ok(DataType::Interval(_))) && has_fraction(e);
+            moved(point, args.iter().any(is_moved), schema)
         }
         ("date_add" | "date_sub", [point, _]) => moved(point, false, schema),
         ("convert_tz", [point, ..]) => Some(datetime_of(moment_digits(point, schema))),
@@ -757,7 +767,7 @@ pub(super) fn arguments(function: ScalarFunction, schema: &DFSchema) -> Transfor
         name if datetime::is_of_points(name) => None,
         _ => Some(0),
     };
-    let reads = reads_documents(name) || name == strict::NAME || name.starts_with("cast_");
+    let reads = reads_documents(name) || name == STRICT_NAME || name.starts_with("cast_");
     let wanted = |arg: &Expr| {
         let is_said = matches!(arg, Expr::ScalarFunction(f) if f.func.name() == TYPED_NAME);
         let is_read = || arg.get_type(schema).is_ok_and(|t| holds_digits(&t) || reads && holds_text(&t));

@@ -25,6 +25,7 @@ mod chain;
 pub mod checked;
 mod checked_avg;
 mod checked_sum;
+pub mod collations;
 pub(crate) mod common_args;
 pub(crate) mod compare;
 pub mod compute;
@@ -144,6 +145,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     scalars.push(Arc::new(ScalarUDF::new_from_impl(casts::by_part::CastParts::default())));
     scalars.push(Arc::new(strict::function()));
     scalars.push(apart::function());
+    scalars.push(collations::function());
     scalars.extend(common_args::functions());
     scalars.extend(once::functions());
     scalars.push(chain::function());
@@ -246,10 +248,11 @@ fn is_dual(table: &TableRef) -> bool {
 /// - 1060 if two columns of a derived table are written with the same name; 1353 if an alias names more columns than
 ///   its query has.
 /// - 1193 if a system variable is unknown; 1210 if the value of a parameter is missing.
+/// - 1267 if the sides of a comparison name several collations.
 /// - 1241 if rows of different widths are compared.
 /// - 1436 if expressions, subqueries or lambdas are nested too deep; 1105 if a lambda does not fit its call.
-/// - 1235 for INTERSECT ALL, EXCEPT ALL, TABLESAMPLE, a GROUP BY modifier other than ROLLUP or CUBE, a subquery that
-///   takes a lambda's parameter, and columns of a join that have to be known but are not.
+/// - 1235 for INTERSECT ALL, EXCEPT ALL, TABLESAMPLE, a GROUP BY modifier other than ROLLUP or CUBE, a collation that is
+///   not obeyed, a subquery that takes a lambda's parameter, and columns of a join that have to be known but are not.
 /// - 3573, 3574 if the parts of a recursive common table expression are not those of a recursion.
 /// - A syntax error if the call of a scalar function has OVER, FILTER, DISTINCT or ORDER BY, a named window is not
 ///   defined, or part of a window is given twice.
@@ -295,6 +298,7 @@ pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepare
     distinct_orders::by_place(&mut ast);
     values::with_queries(&mut ast);
     let is_strict = matches!(context.variables.system(None, "enable_strict_cast"), Some(VarValue::Int(1)));
+    collations::shown(&mut ast)?;
     rewrite::rewrite(&mut ast, is_strict)?;
     rewrite::own_names(&mut ast);
     mixed::mark(&mut ast);

@@ -209,7 +209,15 @@ fn object_members(value: &str) -> Option<Vec<(Option<&str>, &str)>> {
     loose::members(value).filter(|_| value.trim_start().starts_with('{'))
 }
 
+/// Whether a part of a text is NULL, and not a text without quotes.
+fn is_null_word(part: &str) -> bool {
+    part.trim().eq_ignore_ascii_case("null")
+}
+
 /// Reads maps; of equal keys the last one stays.
+///
+/// # Errors
+/// `NotImplemented` if a key is NULL.
 fn read_maps(values: Vec<Option<&str>>, to: &DataType) -> Result<ArrayRef> {
     let rows = values.len();
     let DataType::Map(entries, sorted) = to else { return Ok(new_null_array(to, rows)) };
@@ -217,6 +225,9 @@ fn read_maps(values: Vec<Option<&str>>, to: &DataType) -> Result<ArrayRef> {
     let (mut keys, mut items, mut lengths, mut valid) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for value in values {
         let members = value.and_then(object_members).unwrap_or_default();
+        if members.iter().any(|(key, _)| key.is_some_and(is_null_word)) {
+            return Err(not_impl_datafusion_err!("a MAP with NULL as a key is not supported"));
+        }
         let is_map = value.is_some_and(|value| object_members(value).is_some())
             && members.iter().all(|(key, _)| key.is_some_and(|key| loose::characters(key).is_some()));
         let before = keys.len();

@@ -1,4 +1,4 @@
-//! BETWEEN, `CASE x WHEN` and NULLIF: an operand that is written once and compared several times.
+//! BETWEEN, `CASE x WHEN`, NULLIF and rows of subqueries: an operand that is written once and compared several times.
 //!
 //! `x BETWEEN a AND b` is `x >= a AND x <= b`, so that each comparison coerces like any other. For a column or a
 //! constant [`super::rewrite`] writes exactly that. Any other x becomes an argument of a [`Form`]'s function first.
@@ -15,6 +15,7 @@ use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, DataFusionError, Result, ScalarValue};
+use datafusion::functions::core::expr_fn::get_field;
 use datafusion::logical_expr::execution_props::ExecutionProps;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
@@ -25,6 +26,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercionRewriter;
 use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
+use sqlparser::ast::BinaryOperator;
 
 use super::casts::{self, Stage};
 use super::compare;
@@ -53,10 +55,37 @@ pub(super) enum Form {
     Choice,
     /// `NULLIF(x, a)`.
     NullIf,
+    /// `(x, a, ..) = (SELECT ..)` and other comparisons of rows. The last argument is the subquery's row, a struct.
+    Row(Operator),
 }
 
 impl Form {
-    const ALL: [Form; 3] = [Form::Between, Form::Choice, Form::NullIf];
+    const ALL: [Form; 10] = [
+        Form::Between,
+        Form::Choice,
+        Form::NullIf,
+        Form::Row(Operator::Eq),
+        Form::Row(Operator::IsNotDistinctFrom),
+        Form::Row(Operator::NotEq),
+        Form::Row(Operator::Lt),
+        Form::Row(Operator::LtEq),
+        Form::Row(Operator::Gt),
+        Form::Row(Operator::GtEq),
+    ];
+
+    /// Returns the form of a comparison of rows.
+    pub(super) fn of_rows(op: &BinaryOperator) -> Option<Form> {
+        Some(Form::Row(match op {
+            BinaryOperator::Eq => Operator::Eq,
+            BinaryOperator::Spaceship => Operator::IsNotDistinctFrom,
+            BinaryOperator::NotEq => Operator::NotEq,
+            BinaryOperator::Lt => Operator::Lt,
+            BinaryOperator::LtEq => Operator::LtEq,
+            BinaryOperator::Gt => Operator::Gt,
+            BinaryOperator::GtEq => Operator::GtEq,
+            _ => return None,
+        }))
+    }
 
     /// Returns the name of the function that stands for the construct while types are not known.
     pub(super) fn name(self) -> &'static str {
@@ -64,6 +93,13 @@ impl Form {
             Form::Between => "dipper_between",
             Form::Choice => "dipper_choice",
             Form::NullIf => "dipper_nullif",
+            Form::Row(Operator::Eq) => "dipper_row_eq",
+            Form::Row(Operator::NotEq) => "dipper_row_ne",
+            Form::Row(Operator::Lt) => "dipper_row_lt",
+            Form::Row(Operator::LtEq) => "dipper_row_le",
+            Form::Row(Operator::Gt) => "dipper_row_gt",
+            Form::Row(Operator::GtEq) => "dipper_row_ge",
+            Form::Row(_) => "dipper_row_same",
         }
     }
 
@@ -73,7 +109,7 @@ impl Form {
 
     fn return_type(self, operand: &DataType) -> DataType {
         match self {
-            Form::Between => DataType::Boolean,
+            Form::Between | Form::Row(_) => DataType::Boolean,
             Form::Choice => DataType::Int64,
             Form::NullIf => operand.clone(),
         }
@@ -99,8 +135,38 @@ impl Form {
                 let whens = others.into_iter().map(|other| when(other, Expr::Literal(ScalarValue::Null, None)));
                 Expr::Case(Case::new(None, whens.collect::<Result<Vec<_>>>()?, Some(Box::new(x.clone()))))
             }
+            Form::Row(op) => {
+                let mut others = others;
+                let row = others.pop().ok_or_else(misplaced)?;
+                others.insert(0, x.clone());
+                rows(op, others, &row, schema)?
+            }
         })
     }
+}
+
+/// Builds the comparison of values with the fields of a struct, as [`super::row_comparisons`] compares two rows.
+fn rows(op: Operator, values: Vec<Expr>, row: &Expr, schema: &DFSchema) -> Result<Expr> {
+    let t = row.get_type(schema)?;
+    let DataType::Struct(fields) = &t else { return Err(misplaced()) };
+    // The operator for a value when all values before it are equal but others follow.
+    let strict = match op {
+        Operator::LtEq => Operator::Lt,
+        Operator::GtEq => Operator::Gt,
+        op => op,
+    };
+    let mut compared: Option<Expr> = None;
+    for (value, field) in values.into_iter().zip(fields).rev() {
+        let other = get_field(row.clone(), field.name().as_str());
+        let this = |op: Operator| compare::compare(op, value.clone(), other.clone(), schema);
+        compared = Some(match (compared, strict) {
+            (None, _) => this(op)?,
+            (Some(rest), Operator::Eq | Operator::IsNotDistinctFrom) => this(strict)?.and(rest),
+            (Some(rest), Operator::NotEq) => this(strict)?.or(rest),
+            (Some(rest), _) => this(strict)?.or(this(Operator::Eq)?.and(rest)),
+        });
+    }
+    compared.ok_or_else(misplaced)
 }
 
 /// Returns the functions of all forms.
@@ -176,7 +242,7 @@ pub(super) fn closed(function: ScalarFunction, schema: &DFSchema, config: &Confi
 }
 
 fn misplaced() -> DataFusionError {
-    DataFusionError::Internal("the comparisons of BETWEEN, CASE or NULLIF were not made".into())
+    DataFusionError::Internal("the comparisons of BETWEEN, CASE, NULLIF or rows were not made".into())
 }
 
 /// The function of a form whose comparisons have not been built yet.
@@ -243,6 +309,7 @@ impl ScalarUDFImpl for Once {
             Form::Between => "between_once",
             Form::Choice => "choice_once",
             Form::NullIf => "nullif_once",
+            Form::Row(_) => "row_once",
         }
     }
 

@@ -2,8 +2,7 @@
 //!
 //! Without rows the value is NULL, also where the column is NOT NULL: DataFusion relies on the column's declaration,
 //! folds IS NULL to false, and fails on the NULL that arrives. And for a correlated subquery DataFusion wants proof at
-//! planning time that there is at most one row. Here both are checked at run time.
-//! there is at most one row. Here both are found out when the rows are there.
+//! planning time that there is at most one row. Here both are found out when the rows are there.
 
 use std::sync::Arc;
 
@@ -24,6 +23,9 @@ use crate::functions::first_value;
 /// Names of the columns that a subquery returns in place of its value: the first value, and the number of rows.
 pub(super) const VALUE: &str = "value";
 const ROWS: &str = "rows";
+
+/// Name of the function that makes one value of a row.
+pub(super) const STRUCT: &str = "named_struct";
 
 /// Name of the function around a subquery that may have no row.
 pub(super) const OR_NULL: &str = "__or_null";

@@ -387,7 +387,7 @@ fn modulo(left: Expr, l: Class, right: Expr, r: Class, schema: &DFSchema) -> Exp
 }
 
 /// Whether an interval can change the time of day.
-fn has_time_part(interval: &Expr) -> bool {
+pub(super) fn has_time_part(interval: &Expr) -> bool {
     match interval {
         Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(i)), _) => i.nanoseconds != 0,
         Expr::ScalarFunction(f) if f.func.name() == super::interval::NAME => match f.args.get(1) {

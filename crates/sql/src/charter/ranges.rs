@@ -13,9 +13,9 @@ use arrow::datatypes::{
     DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, IntervalMonthDayNano, IntervalUnit, i256,
 };
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
+use datafusion::common::{DFSchema, Result, ScalarValue, not_impl_err, plan_err};
 use datafusion::logical_expr::expr::WindowFunction;
-use datafusion::logical_expr::{Expr, ExprSchemable, WindowFrameBound, WindowFrameUnits};
+use datafusion::logical_expr::{Expr, ExprSchemable, WindowFrame, WindowFrameBound, WindowFrameUnits};
 use datafusion::physical_planner::is_window_frame_bound_valid;
 
 use super::terms::cast_to;
@@ -33,7 +33,8 @@ const DIGITS_OF_128_BITS: usize = DECIMAL128_MAX_PRECISION as usize - 1;
 /// Gives the RANGE frame of a window function bounds of a type that holds them.
 ///
 /// # Errors
-/// `Plan` if the key's type has no distances, if a distance is not written in the form that the type needs or has too
+/// `NotImplemented` if one bound is a number of months and the other one of days that may be longer or shorter; `Plan` if
+/// the key's type has no distances, if a distance is not written in the form that the type needs or has too
 /// many digits, or if the frame ends before it begins.
 pub(super) fn with_exact_bounds(mut function: Box<WindowFunction>, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let frame = &function.params.window_frame;
@@ -82,12 +83,86 @@ pub(super) fn with_exact_bounds(mut function: Box<WindowFunction>, schema: &DFSc
             *own = value;
         }
     }
-    if !is_window_frame_bound_valid(frame) {
+    let ends_late = match in_days(frame) {
+        Some(Ends::Late) if is_window_frame_bound_valid(frame) => true,
+        Some(Ends::Late | Ends::Unknown) => {
+            let [start, end] = written;
+            return not_impl_err!(
+                "a RANGE frame BETWEEN {start} AND {end} is not supported: days and months differ in length"
+            );
+        }
+        Some(Ends::Early) => false,
+        None => is_window_frame_bound_valid(frame),
+    };
+    if !ends_late {
         let [start, end] = written;
         return plan_err!("the frame BETWEEN {start} AND {end} ends before it begins");
     }
     Ok(Transformed::yes(Expr::WindowFunction(function)))
 }
+
+/// Where the end of a frame is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    /// Never before its beginning.
+    Late,
+    /// Always before its beginning.
+    Early,
+    /// Before its beginning in some rows, or in none.
+    Unknown,
+}
+
+/// Compares the bounds of a frame of which one is a number of months and the other one of days; `None` for other frames.
+/// Intervals of the two kinds cannot be compared by their parts.
+fn in_days(frame: &WindowFrame) -> Option<Ends> {
+    let of = |bound: &WindowFrameBound| match bound {
+        WindowFrameBound::Preceding(ScalarValue::IntervalMonthDayNano(Some(back))) => {
+            let (least, most) = length(back);
+            Some((back.months != 0, (-most, -least)))
+        }
+        WindowFrameBound::Following(ScalarValue::IntervalMonthDayNano(Some(forth))) => {
+            Some((forth.months != 0, length(forth)))
+        }
+        _ => None,
+    };
+    let ((in_months, start), (also, end)) = (of(&frame.start_bound)?, of(&frame.end_bound)?);
+    (in_months != also).then(|| match () {
+        () if start.1 <= end.0 => Ends::Late,
+        () if start.0 > end.1 => Ends::Early,
+        () => Ends::Unknown,
+    })
+}
+
+/// Returns the least and the most nanoseconds that an interval takes.
+fn length(interval: &IntervalMonthDayNano) -> (i128, i128) {
+    const DAY_NANOS: i128 = 86_400_000_000_000;
+    let IntervalMonthDayNano { months, days, nanoseconds } = *interval;
+    let (years, rest) = (months.unsigned_abs() / 12, months.unsigned_abs() % 12);
+    // One February 29 in four years, but for most full centuries.
+    let (few, many) = ((years / 4).saturating_sub(years / 100 + 1), years / 4 + 1);
+    let (short, long) = MONTHS_DAYS[rest as usize];
+    let least = i128::from(365 * years + few + short);
+    let most = i128::from(365 * years + if years > 0 { many } else { 0 } + long);
+    let (least, most) = if months < 0 { (-most, -least) } else { (least, most) };
+    let other = i128::from(days) * DAY_NANOS + i128::from(nanoseconds);
+    (least * DAY_NANOS + other, most * DAY_NANOS + other)
+}
+
+/// The least and the most days of 0 to 11 months.
+const MONTHS_DAYS: [(u32, u32); 12] = [
+    (0, 0),
+    (28, 31),
+    (59, 62),
+    (89, 92),
+    (120, 123),
+    (150, 153),
+    (181, 184),
+    (212, 215),
+    (242, 245),
+    (273, 276),
+    (303, 306),
+    (334, 337),
+];
 
 /// Whether DataFusion takes a RANGE frame over keys of a type: it refuses others, such as addresses and STRUCTs, also
 /// where no bound is a distance. Without distances the rows of the frame are those of a GROUPS frame.

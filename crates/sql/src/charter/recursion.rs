@@ -277,10 +277,7 @@ fn grown(wanted: &DataType, known: &DataType) -> DataType {
 fn named(first: LogicalPlan, alias: &TableAlias) -> Result<LogicalPlan> {
     let width = first.schema().fields().len();
     if !alias.columns.is_empty() && alias.columns.len() != width {
-        return plan_err!(
-            "Source table contains {width} columns but only {} names given as column alias",
-            alias.columns.len()
-        );
+        return plan_err!("'{}' names {} columns, and its query has {width}", alias.name.value, alias.columns.len());
     }
     let columns = first.schema().iter().enumerate().map(|(at, (table, field))| {
         let name = alias.columns.get(at).map_or(field.name(), |column| &column.name.value);

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `x BETWEEN a AND b` | `x >= a AND x <= b`: each comparison coerces like any other, see [`super::once`] |
 //! | `CASE x WHEN a` | `CASE WHEN x = a`, for the same reason |
+//! | `x COLLATE c` | see [`super::collations`] |
 //! | `IF(c, a, b)` | `CASE WHEN c THEN a ELSE b END`: only one side is evaluated |
 //! | `CASE WHEN c` with a CASE in c | `CASE TRUE WHEN c`, see [`super::cases`] |
 //! | `a RLIKE b` | `a ~ b` |
@@ -32,7 +33,7 @@ use super::cases::{case, choice, is_simple, sheltered};
 use super::casts::by_part;
 use super::once::Form;
 use super::row_comparisons::{comparison, in_list};
-use super::{grouping_keys, having, row_subqueries};
+use super::{collations, grouping_keys, having, row_comparisons, row_subqueries};
 use crate::functions::{self, CAST_JSON, CAST_PARTS, CAST_VARIANT};
 
 /// Functions whose first argument is a unit without quotes.
@@ -221,7 +222,7 @@ impl Rewriter {
                 });
                 let given = (*expr).clone();
                 let cast = cast(CastKind::Cast, *expr, data_type, array, format)?;
-                call(super::strict::NAME, vec![cast, given, name])
+                call(super::typed::STRICT_NAME, vec![cast, given, name])
             }
             Expr::Cast { kind, expr, data_type, array, format } => cast(kind, *expr, data_type, array, format)?,
             Expr::UnaryOp { op, expr } => match op {
@@ -259,7 +260,7 @@ impl Rewriter {
             }
             Expr::BinaryOp { left, op, right } => comparison(*left, op, *right)?,
             Expr::InList { expr, list, negated } => in_list(expr, list, negated)?,
-            Expr::Collate { expr, .. } => *expr,
+            Expr::Collate { expr, collation } => collations::elsewhere(*expr, &collation.to_string())?,
             Expr::Prefixed { value, .. } => *value,
             Expr::Interval(interval) => self.interval(interval),
             Expr::Function(function) => match refused(&function) {
@@ -405,7 +406,7 @@ fn boolean(expr: Box<Expr>) -> Box<Expr> {
 
 /// Rewrites LIKE patterns with an escape character other than the backslash, which is the only one that DataFusion
 /// knows.
-fn like_escape(pattern: Expr, escape: Option<ast::ValueWithSpan>) -> (Expr, Option<ast::ValueWithSpan>) {
+pub(super) fn like_escape(pattern: Expr, escape: Option<ast::ValueWithSpan>) -> (Expr, Option<ast::ValueWithSpan>) {
     let escape_text = match escape.as_ref().map(|e| &e.value) {
         Some(Value::SingleQuotedString(s) | Value::DoubleQuotedString(s)) => s.clone(),
         None => "\\".to_string(),
@@ -516,6 +517,10 @@ impl Change for Rewriter {
     fn after_query(&mut self, query: &mut Query) -> Result<(), SqlError> {
         name_keys(query);
         Ok(())
+    }
+
+    fn expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
+        collations::compared(expr)
     }
 
     fn after_expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
@@ -695,6 +700,11 @@ fn select_clauses(select: &mut Select) -> Result<(), SqlError> {
 pub(super) fn calls(query: &mut Query) {
     struct Calls;
     impl Change for Calls {
+        fn expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
+            row_comparisons::calls(expr);
+            Ok(())
+        }
+
         fn after_expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
             if let Expr::Function(function) = expr
                 && function_name(function).is_some_and(|n| UNIT_FIRST.contains(&n.as_str()))

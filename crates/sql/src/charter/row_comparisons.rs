@@ -7,6 +7,7 @@
 //! | `(a, b) <> (x, y)` | `a <> x OR b <> y` |
 //! | `(a, b) < (x, y)` | `a < x OR (a = x AND b < y)` |
 //! | `(a, b) IN ((x, y), ..)` | an OR of what `=` becomes |
+//! | `(a, b) = (SELECT x, y ..)` | a call of a [`Form`] over a, b and the subquery's row, which is read once |
 //!
 //! Rows of literals are grouped by the column with the fewest distinct values, and the possible values of each column
 //! are put in front as IN lists: they prune partitions, buckets and pages, and are FALSE only where the rest is. So
@@ -17,11 +18,19 @@ use std::collections::HashSet;
 
 use dipper_dialect::chains::balance;
 use dipper_dialect::error::SqlError;
-use dipper_dialect::tree::function_name;
-use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value};
+use dipper_dialect::tree::{self, call, function_name};
+use sqlparser::ast::{
+    BinaryOperator, Expr, Ident, Query, SelectItem, SetExpr, TableAliasColumnDef, TableWithJoins, UnaryOperator, Value,
+};
 
 use super::mixed::kind;
+use super::once::Form;
 use super::rewrite::{binary, nested, plain_args};
+use super::{one_row, tables};
+
+/// The name of a subquery that gives a row, and the prefix of its columns' names before a number: no other column has
+/// the name.
+const ROW: &str = "__row";
 
 /// Returns the values of `(a, b)` or `ROW(a, b)`; `None` if the expression is not a row.
 fn values(expr: &Expr) -> Option<Vec<Expr>> {
@@ -34,22 +43,113 @@ fn values(expr: &Expr) -> Option<Vec<Expr>> {
     values.filter(|values| values.len() > 1)
 }
 
-fn same_width(row: &[Expr], other: &[Expr]) -> Result<(), SqlError> {
-    if row.len() == other.len() {
+/// Writes `ROW(a, b)` as `(a, b)` where rows are compared, before the call becomes a struct.
+pub(super) fn calls(expr: &mut Expr) {
+    let operands: Vec<&mut Expr> = match expr {
+        Expr::BinaryOp { left, op, right } if Form::of_rows(op).is_some() => vec![&mut **left, &mut **right],
+        Expr::InList { expr, list, .. } => std::iter::once(&mut **expr).chain(list).collect(),
+        Expr::InSubquery { expr, .. } => vec![&mut **expr],
+        Expr::Between { expr, low, high, .. } => vec![&mut **expr, &mut **low, &mut **high],
+        Expr::Case { operand: Some(operand), conditions, .. } => {
+            std::iter::once(&mut **operand).chain(conditions.iter_mut().map(|when| &mut when.condition)).collect()
+        }
+        _ => return,
+    };
+    if operands.iter().any(|operand| is_call(operand))
+        && operands.iter().all(|operand| values(operand).is_some() || subquery(operand).is_some())
+    {
+        for operand in operands {
+            if let Some(row) = values(operand) {
+                *operand = Expr::Tuple(row);
+            }
+        }
+    }
+}
+
+fn is_call(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_call(inner),
+        Expr::Function(function) => function_name(function).as_deref() == Some("row"),
+        _ => false,
+    }
+}
+
+/// Returns the query of `(SELECT ..)`.
+fn subquery(expr: &Expr) -> Option<&Query> {
+    match expr {
+        Expr::Nested(inner) => subquery(inner),
+        Expr::Subquery(query) => Some(query),
+        _ => None,
+    }
+}
+
+/// Returns the number of columns of a query; `None` if its select list has a `*`.
+fn width(body: &SetExpr) -> Option<usize> {
+    match body {
+        SetExpr::Select(select) => {
+            let is_one =
+                |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. });
+            select.projection.iter().all(is_one).then_some(select.projection.len())
+        }
+        SetExpr::Query(query) => width(&query.body),
+        SetExpr::SetOperation { left, right, .. } => width(left).or_else(|| width(right)),
+        SetExpr::Values(values) => values.rows.first().map(|row| row.len()),
+        _ => None,
+    }
+}
+
+/// Whether a query is known to have more than one column.
+fn is_wide(query: &Query) -> bool {
+    width(&query.body).is_some_and(|width| width > 1)
+}
+
+fn same_width(row: usize, other: usize) -> Result<(), SqlError> {
+    if row == other {
         return Ok(());
     }
     Err(SqlError {
         code: 1241,
         sqlstate: "21000",
-        message: format!("Operand should contain {} column(s), found {}", row.len(), other.len()),
+        message: format!("Operand should contain {row} column(s), found {other}"),
         position: None,
     })
+}
+
+/// Builds the comparison of a row with the row of a subquery. The subquery gives one value, a struct, so that the one-row
+/// rules of values hold for rows, too; the comparisons of the parts are made when their types are known.
+///
+/// Without a row the comparison is NULL. Only `<=>` is never NULL: a row that is missing consists of NULLs to `<=>`.
+fn with_query(row: Vec<Expr>, op: Form, query: &Query) -> Result<Expr, SqlError> {
+    if let Some(found) = width(&query.body) {
+        same_width(row.len(), found)?;
+    }
+    let name = |i: usize| Ident::with_quote('"', format!("{ROW}_{i}"));
+    let mut alias = tree::alias(Ident::with_quote('"', ROW));
+    alias.columns = (0..row.len()).map(|i| TableAliasColumnDef { name: name(i), data_type: None }).collect();
+    let part = |i: usize| [Expr::value(Value::SingleQuotedString(i.to_string())), Expr::Identifier(name(i))];
+    let whole = call(one_row::STRUCT, (0..row.len()).flat_map(part).collect());
+    let rows = TableWithJoins { relation: tables::derived(query.clone(), alias), joins: Vec::new() };
+    let item = SelectItem::ExprWithAlias { expr: whole, alias: Ident::with_quote('"', ROW) };
+    let whole = Expr::Subquery(Box::new(tree::select(vec![item], vec![rows])));
+    Ok(call(op.name(), row.into_iter().chain([whole]).collect()))
+}
+
+/// Returns the operator for exchanged operands.
+fn exchanged(op: BinaryOperator) -> BinaryOperator {
+    use BinaryOperator as Op;
+    match op {
+        Op::Lt => Op::Gt,
+        Op::Gt => Op::Lt,
+        Op::LtEq => Op::GtEq,
+        Op::GtEq => Op::LtEq,
+        same => same,
+    }
 }
 
 /// Builds a comparison of two expressions; of two rows, the comparisons of their values.
 ///
 /// # Errors
-/// 1241 if the rows have different numbers of values.
+/// 1241 if the rows have different numbers of values; 1235 if both are rows of subqueries.
 pub(super) fn comparison(left: Expr, op: BinaryOperator, right: Expr) -> Result<Expr, SqlError> {
     use BinaryOperator as Op;
     // The operator for a value when all values before it are equal but others follow.
@@ -59,8 +159,27 @@ pub(super) fn comparison(left: Expr, op: BinaryOperator, right: Expr) -> Result<
         Op::GtEq => Op::Gt,
         _ => return Ok(binary(left, op, right)),
     };
-    let (Some(row), Some(other)) = (values(&left), values(&right)) else { return Ok(binary(left, op, right)) };
-    same_width(&row, &other)?;
+    let (row, other) = match (values(&left), values(&right)) {
+        (Some(row), Some(other)) => (row, other),
+        (Some(row), None) if let (Some(query), Some(form)) = (subquery(&right), Form::of_rows(&op)) => {
+            return with_query(row, form, query);
+        }
+        (None, Some(row))
+            if let (Some(query), Some(form)) = (subquery(&left), Form::of_rows(&exchanged(op.clone()))) =>
+        {
+            return with_query(row, form, query);
+        }
+        (None, None)
+            if let (Some(left), Some(right)) = (subquery(&left), subquery(&right))
+                && is_wide(left)
+                && is_wide(right) =>
+        {
+            let what = "a comparison of the rows of two subqueries is not supported: join the subqueries";
+            return Err(SqlError::unsupported(what, None));
+        }
+        _ => return Ok(binary(left, op, right)),
+    };
+    same_width(row.len(), other.len())?;
     let mut compared: Option<Expr> = None;
     for (x, y) in row.into_iter().zip(other).rev() {
         compared = Some(match (compared, &strict) {
@@ -81,13 +200,15 @@ pub(super) fn comparison(left: Expr, op: BinaryOperator, right: Expr) -> Result<
 /// # Errors
 /// 1241 if the rows have different numbers of values.
 pub(super) fn in_list(expr: Box<Expr>, list: Vec<Expr>, negated: bool) -> Result<Expr, SqlError> {
-    let (Some(row), Some(rows)) = (values(&expr), list.iter().map(values).collect::<Option<Vec<_>>>()) else {
+    let Some(row) = values(&expr).filter(|_| list.iter().all(|e| values(e).is_some() || subquery(e).is_some())) else {
         return Ok(Expr::InList { expr, list, negated });
     };
+    let rows: Vec<Vec<Expr>> = list.iter().filter_map(values).collect();
     for other in &rows {
-        same_width(&row, other)?;
+        same_width(row.len(), other.len())?;
     }
-    let found = if rows.len() > 1 && (0..row.len()).all(|at| has_literals(&rows, at)) {
+    let of_literals = rows.len() == list.len() && (0..row.len()).all(|at| has_literals(&rows, at));
+    let found = if rows.len() > 1 && of_literals {
         let narrowed: Vec<Expr> = (row.iter().enumerate())
             .filter(|(_, x)| matches!(x, Expr::Identifier(_) | Expr::CompoundIdentifier(_)))
             .map(|(at, x)| in_values(x, distinct(&rows, at).cloned().collect()))

@@ -1,13 +1,14 @@
 //! Casts under `enable_strict_cast`: a value that does not convert is an error, not NULL.
 //!
 //! The function gets the result of a cast, the value before the cast, and the name of the type. It returns the result,
-//! and fails where a value that is not NULL has become NULL. Text becomes an integer only if all of it is one. Casts
-//! that nobody wrote, and TRY_CAST, stay as they are.
+//! and fails where a value that is not NULL has become NULL, also inside of an array, a map or a struct. Text becomes an
+//! integer only if all of it is one. Casts that nobody wrote, and TRY_CAST, stay as they are.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::compute::cast;
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
+use arrow::buffer::NullBuffer;
+use arrow::compute::{cast, nullif};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use arrow::util::display::array_value_to_string;
 use datafusion::common::{DataFusionError, Result, ScalarValue};
@@ -16,12 +17,12 @@ use datafusion::logical_expr::{
 };
 use dipper_dialect::error::SqlError;
 
-use crate::class::Class;
+use super::casts::by_part;
+use super::nested;
+use super::typed::STRICT_NAME as NAME;
+use crate::class::{Class, LARGEINT_CLASS};
 use crate::functions::{JSON, VARIANT};
 use crate::metadata::TYPE_KEY;
-
-/// Name of the function.
-pub(super) const NAME: &str = "dipper_strict_cast";
 
 /// Number of characters of a value that an error shows.
 const SHOWN_CHARS: usize = 64;
@@ -66,6 +67,7 @@ impl ScalarUDFImpl for Strict {
             .get(1)
             .and_then(|field| field.metadata().get(TYPE_KEY))
             .is_some_and(|declared| declared == JSON || declared == VARIANT);
+        let kind = if is_document { Given::Document } else { Given::Values };
         let [result, given] = match &args.args[..] {
             // A constant is checked once, whatever the number of rows is.
             [ColumnarValue::Scalar(result), ColumnarValue::Scalar(given), ..] => {
@@ -74,7 +76,7 @@ impl ScalarUDFImpl for Strict {
             [result, given, ..] => [result.to_array(rows)?, given.to_array(rows)?],
             _ => return Err(DataFusionError::Internal(format!("{NAME} takes three arguments"))),
         };
-        if let Some(row) = failed(&result, &given, &to, is_document) {
+        if let Some(row) = failed(&result, &given, &to, kind)? {
             let value = array_value_to_string(&given, row)?;
             let shown: String = value.chars().take(SHOWN_CHARS).collect();
             return Err(DataFusionError::External(Box::new(SqlError {
@@ -88,8 +90,25 @@ impl ScalarUDFImpl for Strict {
     }
 }
 
-/// Returns the first row whose value did not convert.
-fn failed(result: &ArrayRef, given: &ArrayRef, to: &str, is_document: bool) -> Option<usize> {
+/// What a strict cast converts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Given {
+    /// Values of SQL.
+    Values,
+    /// JSON documents, whose `null` is no value.
+    Document,
+    /// Parts of JSON documents, whose `null` is NULL already.
+    PartsOfDocument,
+}
+
+/// Returns the first row whose value, or a part of it, did not convert.
+fn failed(result: &ArrayRef, given: &ArrayRef, to: &str, kind: Given) -> Result<Option<usize>> {
+    let is_whole = ["TINYINT", "SMALLINT", "INT", "BIGINT", "LARGEINT", "BIGINT UNSIGNED"].contains(&to);
+    failed_values(result, given, is_whole, kind)
+}
+
+/// Returns the first row whose value, or a part of it, did not convert. `is_whole`: text must be a whole number.
+fn failed_values(result: &ArrayRef, given: &ArrayRef, is_whole: bool, kind: Given) -> Result<Option<usize>> {
     let nulls = given.logical_nulls();
     let is_given = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
     let texts = match Class::of(given.data_type()) {
@@ -97,16 +116,79 @@ fn failed(result: &ArrayRef, given: &ArrayRef, to: &str, is_document: bool) -> O
         _ => None,
     };
     let texts = texts.as_ref().and_then(|texts| texts.as_string_view_opt());
-    let is_whole = ["TINYINT", "SMALLINT", "INT", "BIGINT", "LARGEINT", "BIGINT UNSIGNED"].contains(&to)
-        && texts.is_some()
-        && !is_document;
-    (0..result.len()).find(|row| {
+    let failed = (0..result.len()).find(|row| {
         let text = texts.filter(|_| is_given(*row)).map(|texts| texts.value(*row));
-        if is_document && text == Some("null") {
+        if kind == Given::Document && text == Some("null") {
             return false;
         }
-        is_given(*row) && (result.is_null(*row) || is_whole && text.is_some_and(|text| !is_integer(text)))
-    })
+        let is_wanted_whole = is_whole && kind == Given::Values;
+        is_given(*row) && (result.is_null(*row) || is_wanted_whole && text.is_some_and(|text| !is_integer(text)))
+    });
+    if failed.is_some() || !result.data_type().is_nested() {
+        return Ok(failed);
+    }
+    let kind = if kind == Given::Values { Given::Values } else { Given::PartsOfDocument };
+    match texts {
+        // The parts of a text are texts.
+        Some(texts) => failed_parts(result, &nested::of_texts(texts, &with_text_parts(result.data_type()))?, kind),
+        None => failed_parts(result, given, kind),
+    }
+}
+
+/// Returns the first row of nested values with a part that did not convert.
+fn failed_parts(result: &ArrayRef, given: &ArrayRef, kind: Given) -> Result<Option<usize>> {
+    let part = |result: &ArrayRef, given: &ArrayRef| {
+        let is_whole = matches!(Class::of(result.data_type()), Class::Int(_) | Class::UInt64 | LARGEINT_CLASS);
+        failed_values(result, given, is_whole, kind)
+    };
+    if let (DataType::Struct(from), DataType::Struct(to)) = (given.data_type(), result.data_type()) {
+        let (given, result) = (given.as_struct(), result.as_struct());
+        let mut first: Option<usize> = None;
+        for (at, place) in by_part::places(from, to).into_iter().enumerate() {
+            let Some(place) = place else { continue };
+            // What a NULL struct has inside does not matter.
+            let nulls = NullBuffer::union(given.nulls(), result.nulls());
+            let inside = |part: &ArrayRef| match &nulls {
+                Some(nulls) => nullif(part, &BooleanArray::new(!nulls.inner(), None)),
+                None => Ok(Arc::clone(part)),
+            };
+            let failed = part(&inside(result.column(at))?, &inside(given.column(place))?)?;
+            first = [first, failed].into_iter().flatten().min();
+        }
+        return Ok(first);
+    }
+    for row in (0..result.len()).filter(|row| result.is_valid(*row) && given.is_valid(*row)) {
+        let pairs = match (given.data_type(), result.data_type()) {
+            (DataType::List(_), DataType::List(_)) => {
+                vec![(result.as_list::<i32>().value(row), given.as_list::<i32>().value(row))]
+            }
+            (DataType::Map(..), DataType::Map(..)) => {
+                let (result, given) = (result.as_map().value(row), given.as_map().value(row));
+                let columns = result.columns().iter().zip(given.columns());
+                columns.map(|(result, given)| (Arc::clone(result), Arc::clone(given))).collect()
+            }
+            _ => Vec::new(),
+        };
+        for (result, given) in pairs {
+            // Keys that became equal are one key.
+            if result.len() == given.len() && part(&result, &given)?.is_some() {
+                return Ok(Some(row));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Returns a nested type with texts in the place of all parts that are not nested.
+fn with_text_parts(t: &DataType) -> DataType {
+    let field =
+        |field: &FieldRef| Arc::new(Field::new(field.name(), with_text_parts(field.data_type()), field.is_nullable()));
+    match t {
+        DataType::List(item) => DataType::List(field(item)),
+        DataType::Map(entries, sorted) => DataType::Map(field(entries), *sorted),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(field).collect()),
+        _ => DataType::Utf8View,
+    }
 }
 
 fn is_integer(text: &str) -> bool {

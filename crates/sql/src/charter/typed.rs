@@ -16,6 +16,9 @@ use crate::metadata::{DIGITS_KEY, TYPE_KEY};
 /// Name of the function around the casts of a query.
 pub(super) const CAST_NAME: &str = "dipper_cast";
 
+/// Name of the function around the casts of a query that fail where they would give NULL.
+pub(super) const STRICT_NAME: &str = "dipper_strict_cast";
+
 /// Name of the function that declares the SQL type of its argument.
 pub(super) const TYPED_NAME: &str = "dipper_typed";
 

@@ -21,7 +21,7 @@ use super::adapted::{Adapted, Takes};
 use super::extreme::{Best, BestRows, is_nested};
 use super::kept::can_keep;
 use super::sketch_aggregate::bitmap_union_count;
-use super::{float_extreme, moments, percentile};
+use super::{float_extreme, moments, ordered, percentile};
 use crate::metadata::TYPE_KEY;
 
 /// Registers the aggregates of this file.
@@ -63,6 +63,7 @@ pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
         registry.register_udaf(function)?;
     }
     registry.register_udaf(percentile::function())?;
+    registry.register_udaf(ordered::in_order())?;
     for greatest in [true, false] {
         let by = AggregateUDF::new_from_impl(ExtremeBy::new(greatest));
         registry.register_udaf(Adapted::new(Arc::new(by)).udaf())?;

@@ -26,14 +26,14 @@ use dipper_base::types::SqlType;
 use dipper_base::{clock, floats};
 
 use super::bytes::is_bytes;
-use super::datetime::parse::{datetime_from_number, parse_datetime_in};
+use super::datetime::parse::{datetime_from_digits, datetime_from_number, parse_datetime_in};
 use super::datetime::zone::Zone;
 use super::datetime::{format_date, format_datetime, split_micros};
 use super::func::{DATETIME, JSON, VARIANT};
 use super::growth::Growth;
 use super::lost::LostValues;
 use crate::charter::interval;
-use crate::charter::text::format_datetime_to;
+use crate::charter::text::{format_datetime_to, plain_decimal};
 use crate::charter::{declared_type, digits_of, with_texts};
 use crate::class::TIME;
 use crate::metadata::TYPE_KEY;
@@ -541,6 +541,11 @@ pub fn to_datetime(name: &str, array: &ArrayRef, session: Zone) -> Result<Timest
         T::Time32(_) | T::Time64(_) => TimestampMicrosecondArray::new_null(array.len()),
         t if t.is_nested() => {
             return exec_err!("{name}: expected a date, found {}; take an element of it first", Sql(t));
+        }
+        t if t.is_floating() || t.is_decimal() => {
+            let texts = lenient_cast(array, &T::Utf8View)?;
+            let point = |text: &str| datetime_from_digits(&plain_decimal(text)?);
+            texts.as_string_view().iter().map(|text| point(text?)).collect()
         }
         _ => to_int(name, array)?.iter().map(|v| datetime_from_number(v?)).collect(),
     })

@@ -254,7 +254,7 @@ fn ordered_group_concat(function: &mut Function) -> Option<Expr> {
     Some(call("array_to_string", vec![call(UNLESS_EMPTY, vec![values]), separator]))
 }
 
-/// Rewrites ARRAY_AGG(x ORDER BY k) over a window: rows of `x` and `k` are collected and sorted afterwards.
+/// Rewrites ARRAY_AGG(x ORDER BY k) over a window, where the planner ignores the ORDER BY.
 fn ordered_over(function: &mut Function) -> Option<Expr> {
     let FunctionArguments::List(list) = &mut function.args else {
         return None;
@@ -276,9 +276,10 @@ fn ordered_over(function: &mut Function) -> Option<Expr> {
         });
     }
     let value = take(arg_mut(list, 0)?);
-    let row = std::iter::once(value).chain(order.into_iter().map(|by| by.expr)).collect();
-    list.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(call("struct", row)))];
-    Some(call(IN_ORDER, vec![Expr::Function(function.clone()), text(&how)]))
+    let args = std::iter::once(value).chain(order.into_iter().map(|by| by.expr)).chain([text(&how)]);
+    list.args = args.map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))).collect();
+    function.name = ObjectName::from(vec![Ident::new(IN_ORDER)]);
+    Some(Expr::Function(function.clone()))
 }
 
 /// Rewrites RETENTION(c1, c2, ...): whether a row fulfils the first condition, and for each other condition whether

@@ -64,7 +64,7 @@ fn has_own_cast(from: &DataType, to: &DataType) -> bool {
 
 /// Returns where each field of a struct comes from. Fields are matched by name if all names are there, or the numbers of
 /// fields differ; else by position. A field that is not there is NULL.
-fn places(from: &Fields, to: &Fields) -> Vec<Option<usize>> {
+pub(in crate::charter) fn places(from: &Fields, to: &Fields) -> Vec<Option<usize>> {
     let named: Vec<Option<usize>> = to.iter().map(|field| from.find(field.name()).map(|(at, _)| at)).collect();
     match from.len() == to.len() && named.contains(&None) {
         true => (0..to.len()).map(Some).collect(),

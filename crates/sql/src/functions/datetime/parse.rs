@@ -245,6 +245,19 @@ pub fn datetime_from_number(v: i64) -> Option<i64> {
     .to_micros()
 }
 
+/// Reads a number in plain digits as DATETIME: its whole part as [`datetime_from_number`] does, and its fraction as that of
+/// a second, rounded to microseconds.
+pub fn datetime_from_digits(number: &str) -> Option<i64> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let begin = datetime_from_number(whole.parse().ok()?)?;
+    let mut digits = fraction.bytes().map(|digit| i64::from(digit.saturating_sub(b'0'))).chain(std::iter::repeat(0));
+    let micros = (0..MICRO_DIGITS).fold(0, |micros, _| micros * 10 + digits.next().unwrap_or(0));
+    in_range(begin + micros + i64::from(digits.next() >= Some(5)))
+}
+
+/// Digits of a DATETIME after the second.
+const MICRO_DIGITS: u32 = 6;
+
 /// Reads a TIME: `[-][D ]HH:MM[:SS[.ffffff]]`, `HHMMSS`; for a DATETIME its time of day in the zone `session`. Returns
 /// microseconds.
 pub fn parse_time(s: &[u8], session: Zone) -> Option<i64> {
