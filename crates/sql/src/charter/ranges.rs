@@ -126,11 +126,14 @@ fn in_days(frame: &WindowFrame) -> Option<Ends> {
         _ => None,
     };
     let ((in_months, start), (also, end)) = (of(&frame.start_bound)?, of(&frame.end_bound)?);
-    (in_months != also).then(|| match () {
-        () if start.1 <= end.0 => Ends::Late,
-        () if start.0 > end.1 => Ends::Early,
-        () => Ends::Unknown,
-    })
+    let ends = if start.1 <= end.0 {
+        Ends::Late
+    } else if start.0 > end.1 {
+        Ends::Early
+    } else {
+        Ends::Unknown
+    };
+    (in_months != also).then_some(ends)
 }
 
 /// Returns the least and the most nanoseconds that an interval takes.
