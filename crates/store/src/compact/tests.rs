@@ -437,19 +437,28 @@ async fn cut_off_compactions_leave_orphans_only() {
     let f = Fixture::new(Kind::Unique).await;
     let mut expected = Expected::default();
     let mut orphans = 0;
+    let quiet = || Options { interval: Duration::from_secs(3600), ..eager() };
+    // How long a compaction takes here, so that others are cut off at each of their moments.
+    let mut whole = Duration::ZERO;
     for round in 0..60 {
         for _ in 0..3 {
             let new = random_rows(&mut rng, f.kind, 100);
             expected.load(f.kind, &new);
             f.load(new).await;
         }
+        if round == 0 {
+            let begun = Instant::now();
+            Compactor::start(quiet()).compact_now(&f.table, None, true).await.unwrap();
+            whole = begun.elapsed();
+            continue;
+        }
         let other = Table::open(Arc::clone(&f.store), TableId(1)).await.unwrap();
-        let quiet = || Options { interval: Duration::from_secs(3600), ..eager() };
         let (mine, theirs) = (Compactor::start(quiet()), Compactor::start(quiet()));
         let (table, also) = (f.table.clone(), other.clone());
         let a = tokio::spawn(async move { mine.compact_now(&table, None, true).await });
         let b = tokio::spawn(async move { theirs.compact_now(&also, None, true).await });
-        tokio::time::sleep(Duration::from_micros(rng.random_range(0..4_000))).await;
+        // Two compactions run at once.
+        tokio::time::sleep(rng.random_range(Duration::ZERO..=2 * whole)).await;
         a.abort();
         if round % 2 == 0 {
             b.await.unwrap().unwrap();
