@@ -2,7 +2,7 @@
 //!
 //! All text is compared by its bytes, which is what the collations that end in `_bin` say, and `DEFAULT`. A collation
 //! without regard to case is obeyed where values are compared for equality: by `=`, `<>`, `<=>`, IN and LIKE. There both
-//! sides are [folded](folded) first. Elsewhere, where text would have to be sorted or grouped by the collation, the
+//! sides are [folded] first. Elsewhere, where text would have to be sorted or grouped by the collation, the
 //! expression is refused. An item of the outermost select list is shown and not compared, so that COLLATE says nothing
 //! there.
 
