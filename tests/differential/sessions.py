@@ -14,9 +14,13 @@ from server import AUTHORIZATION, Server  # noqa: E402
 
 # Settings of the sessions that a statement is tried in.
 SESSIONS = {
-    "1 worker": ["SET parallel_pipeline_task_num = 1"],
+    "1 worker": ["SET parallel_pipeline_task_num = 1", "SET enable_radix_aggregation = false"],
     "2 workers": ["SET parallel_pipeline_task_num = 2"],
-    "8 workers": ["SET parallel_pipeline_task_num = 8", "SET tablet_internal_parallel_mode = 'force_split'"],
+    # GROUP BY by dipper's own operator, whose tables hold so few groups that all its parts run.
+    "8 workers": [
+        "SET parallel_pipeline_task_num = 8", "SET tablet_internal_parallel_mode = 'force_split'", "SET enable_radix_aggregation = true",
+        "SET radix_aggregation_table_groups = 3",
+    ],
     "loose groups": ["SET parallel_pipeline_task_num = 2", "SET sql_mode = ''"],
     "no look-ups": ["SET parallel_pipeline_task_num = 2", "SET enable_short_circuit_query = false"],
 }

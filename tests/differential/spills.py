@@ -58,7 +58,7 @@ def check(client, seed):
             "semi": r.choice(["SEMI", "ANTI"]), "side": (side := r.choice(["LEFT", "RIGHT"])), "shown": "a" if side == "LEFT" else "b", "word": r.choice(["IN", "NOT IN"]), "set": r.choice(["UNION", "INTERSECT", "EXCEPT"]),
         }  # fmt: skip
         query = r.choice(SHAPES).format(**words)
-        setting = f"SET parallel_pipeline_task_num = {r.choice([1, 1, 2, 8])}"
+        setting = f"SET parallel_pipeline_task_num = {r.choice([1, 1, 2, 8])}, enable_radix_aggregation = {r.choice(['true', 'false'])}"
         little.query(setting)
         try:
             found = little.query(query)
