@@ -1,15 +1,19 @@
-//! OVER, FILTER, DISTINCT, ORDER BY and their like in calls of functions that are no aggregates.
+//! OVER, FILTER, DISTINCT, ORDER BY and their like in calls of functions that are no aggregates, and `*` in calls of
+//! others than COUNT.
 //!
-//! DataFusion's planner reads them there and drops them.
+//! DataFusion's planner reads the clauses there and drops them.
 
 use dipper_dialect::error::SqlError;
 use dipper_dialect::tree::function_name;
 use dipper_dialect::walk::{self, Look};
-use sqlparser::ast::{DuplicateTreatment, Expr, Function, FunctionArgumentClause as Clause, FunctionArguments, Query};
+use sqlparser::ast::{
+    DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause as Clause,
+    FunctionArguments, Query,
+};
 
 use crate::functions::{is_aggregate, is_scalar};
 
-/// Refuses these clauses in calls of scalar functions.
+/// Refuses these clauses in calls of scalar functions, and `*` where it means nothing.
 ///
 /// # Errors
 /// 1064 that names the function and the clause.
@@ -18,6 +22,12 @@ pub(super) fn check(query: &Query) -> Result<(), SqlError> {
     impl Look for Calls {
         fn expr(&mut self, expr: &Expr) -> Result<(), SqlError> {
             let Expr::Function(function) = expr else { return Ok(()) };
+            if let Some(name) = function_name(function).filter(|name| is_star_amiss(function, name)) {
+                return Err(SqlError::syntax(
+                    format!("{name} takes no *: only COUNT(*) does, without other arguments"),
+                    None,
+                ));
+            }
             let Some(clause) = clause(function) else { return Ok(()) };
             match function_name(function) {
                 Some(name) if is_scalar(&name) && !is_aggregate(&name) => Err(SqlError {
@@ -31,6 +41,13 @@ pub(super) fn check(query: &Query) -> Result<(), SqlError> {
         }
     }
     walk::look(query, &mut Calls)
+}
+
+/// Whether `*` is an argument of a function other than COUNT, or stands beside others.
+fn is_star_amiss(function: &Function, name: &str) -> bool {
+    let FunctionArguments::List(list) = &function.args else { return false };
+    let is_star = |arg: &FunctionArg| matches!(arg, FunctionArg::Unnamed(FunctionArgExpr::Wildcard));
+    list.args.iter().any(is_star) && (name != "count" || list.args.len() > 1)
 }
 
 /// Returns the clause of a call that only calls of aggregates and window functions have.

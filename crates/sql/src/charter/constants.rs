@@ -7,12 +7,13 @@ use dipper_dialect::statement::Scope;
 use dipper_dialect::tree::function_name;
 use dipper_dialect::walk::{self, Change};
 use sqlparser::ast::{
-    BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident, LimitClause,
-    NamedWindowDefinition, NamedWindowExpr, Query, Select, UnaryOperator, Value, WindowFrameBound, WindowSpec,
-    WindowType,
+    self, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident,
+    LimitClause, NamedWindowDefinition, NamedWindowExpr, Query, Select, UnaryOperator, Value, WindowFrameBound,
+    WindowSpec, WindowType,
 };
 
-use super::rewrite::is_arithmetic;
+use super::interval;
+use super::rewrite::{is_arithmetic, is_native, literal_text, string};
 use super::session::{VarValue, Variables};
 
 /// Puts literals in the place of `@x`, `@@x` and `?`; with `None` for `parameters`, the `?` stay. `0x41` becomes a
@@ -152,8 +153,8 @@ impl Constants<'_> {
         Ok(())
     }
 
-    /// Fills in the distances of a window frame, which the planner has to know. In a statement that is only prepared
-    /// they are 1.
+    /// Fills in the distances of a window frame, which the planner has to know, and writes intervals in units that it
+    /// reads there. In a statement that is only prepared parameters are 1.
     fn bounds(&self, spec: &mut WindowSpec) {
         let Some(frame) = &mut spec.window_frame else { return };
         for bound in std::iter::once(&mut frame.start_bound).chain(&mut frame.end_bound) {
@@ -161,6 +162,12 @@ impl Constants<'_> {
             else {
                 continue;
             };
+            if let Expr::Interval(interval) = &mut **distance {
+                if let Some(plain) = in_plain_units(interval) {
+                    (*interval.value, interval.leading_field) = (string(plain), None);
+                }
+                continue;
+            }
             let Expr::Value(value) = &**distance else { continue };
             let whole = match &value.value {
                 Value::Placeholder(_) if self.parameters.is_none() => Some(1),
@@ -191,6 +198,14 @@ impl Constants<'_> {
             }
         }
     }
+}
+
+/// Writes an interval in units that the planner reads in a frame; `None` if it reads the units as they are, or if the
+/// interval is no constant.
+fn in_plain_units(interval: &ast::Interval) -> Option<String> {
+    let unit = interval.leading_field.as_ref()?.to_string().to_ascii_lowercase();
+    let text = literal_text(&interval.value)?;
+    (!is_native(&text, &unit)).then(|| interval::in_plain_units(&text, &unit)).flatten()
 }
 
 /// Checks that a literal of LIMIT or OFFSET is a whole number. Expressions are left to the planner.

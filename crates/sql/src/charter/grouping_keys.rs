@@ -2,18 +2,68 @@
 //!
 //! DataFusion takes the repeated key of `GROUP BY ROLLUP (k, k)` for two columns of one name. A repeated key adds
 //! nothing to its set, so it is dropped while the sets stay: `ROLLUP (k, k)` is `GROUPING SETS ((k), (k), ())`. The
-//! number of an item inside a set, as of `GROUP BY 1 WITH ROLLUP`, is the item.
+//! number of an item inside a set, as of `GROUP BY 1 WITH ROLLUP`, is the item. A key that names an item `5` is that
+//! constant, not the fifth item.
 
-use sqlparser::ast::{Expr, GroupByExpr, Select, SelectItem, Value};
+use std::collections::HashSet;
 
+use dipper_dialect::error::SqlError;
 use dipper_dialect::tree::call;
+use dipper_dialect::walk::{self, Change};
+use sqlparser::ast::{Expr, GroupByExpr, Query, Select, SelectItem, Value};
 
 use super::names::own_name;
 
 /// The largest number of parts of a CUBE whose sets are written out.
 const CUBE_MAX: usize = 12;
 
-/// Writes out the grouping sets in which a key is repeated.
+/// Hides numbers in the select list that keys of GROUP BY name: the planner puts the item in the key's place, and would
+/// then take the number for that of an item. Runs when parameters and variables are filled in, before aliases are.
+pub(super) fn constants(query: &mut Query) {
+    struct Hide;
+    impl Change for Hide {
+        fn select(&mut self, select: &mut Select) -> Result<(), SqlError> {
+            let GroupByExpr::Expressions(keys, _) = &select.group_by else { return Ok(()) };
+            let mut named = HashSet::new();
+            for key in keys.iter().flat_map(|key| match key {
+                Expr::Rollup(sets) | Expr::Cube(sets) | Expr::GroupingSets(sets) => sets.iter().flatten().collect(),
+                key => vec![key],
+            }) {
+                match key_place(key, &select.projection) {
+                    Some(item) => named.insert(std::ptr::from_ref(item)),
+                    None => {
+                        let is_named = |item: &&SelectItem| match (item, key) {
+                            (SelectItem::ExprWithAlias { alias, .. }, Expr::Identifier(key)) => {
+                                alias.value.eq_ignore_ascii_case(&key.value)
+                            }
+                            _ => false,
+                        };
+                        select
+                            .projection
+                            .iter()
+                            .find(is_named)
+                            .is_some_and(|item| named.insert(std::ptr::from_ref(item)))
+                    }
+                };
+            }
+            for item in &mut select.projection {
+                let is_key = named.contains(&std::ptr::from_ref(&*item));
+                if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item
+                    && is_key
+                    && is_number(expr)
+                {
+                    let number = std::mem::replace(expr, Expr::value(Value::Null));
+                    *expr = call("coalesce", vec![number]);
+                }
+            }
+            Ok(())
+        }
+    }
+    // Rewriting cannot fail.
+    let _ = walk::change(query, &mut Hide);
+}
+
+/// Writes out the grouping sets in which a key is repeated, or which have keys in parentheses.
 pub(super) fn once(select: &mut Select) {
     let items = &select.projection;
     let GroupByExpr::Expressions(keys, _) = &mut select.group_by else { return };
@@ -31,7 +81,6 @@ pub(super) fn once(select: &mut Select) {
         let (Expr::Rollup(sets) | Expr::Cube(sets) | Expr::GroupingSets(sets)) = key else { continue };
         for part in sets.iter_mut().flatten() {
             if let Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = key_place(part, items)
-                && !matches!(expr, Expr::Value(_))
             {
                 *part = expr.clone();
             }
@@ -40,6 +89,8 @@ pub(super) fn once(select: &mut Select) {
     // Keys that belong to every set.
     let always: Vec<String> = keys.iter().filter(|key| !is_set(key)).map(|key| text(key, items)).collect();
     for key in keys.iter_mut() {
+        let has_tuples =
+            matches!(key, Expr::Rollup(parts) | Expr::Cube(parts) if parts.iter().any(|part| part.len() > 1));
         let sets: Vec<Vec<Expr>> = match key {
             Expr::Rollup(parts) => (0..=parts.len()).rev().map(|n| parts[..n].concat()).collect(),
             Expr::Cube(parts) if parts.len() <= CUBE_MAX => {
@@ -63,7 +114,7 @@ pub(super) fn once(select: &mut Select) {
             set.iter().filter(is_new).cloned().collect::<Vec<_>>()
         });
         let distinct: Vec<Vec<Expr>> = distinct.collect();
-        if distinct.iter().zip(&sets).any(|(distinct, set)| distinct.len() != set.len()) {
+        if has_tuples || distinct.iter().zip(&sets).any(|(distinct, set)| distinct.len() != set.len()) {
             *key = Expr::GroupingSets(distinct);
         }
     }
@@ -71,19 +122,30 @@ pub(super) fn once(select: &mut Select) {
 
 /// Whether a key is arithmetic of constants.
 fn is_computed(key: &Expr) -> bool {
-    fn is_constant(expr: &Expr) -> bool {
-        match expr {
-            Expr::Value(_) => true,
-            Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => is_constant(inner),
-            Expr::BinaryOp { left, right, .. } => is_constant(left) && is_constant(right),
-            _ => false,
-        }
+    match key {
+        Expr::Nested(inner) => is_computed(inner),
+        Expr::BinaryOp { .. } => is_constant(key),
+        _ => false,
     }
-    let mut key = key;
-    while let Expr::Nested(inner) = key {
-        key = inner;
+}
+
+/// Whether the planner may take an expression for a number: it computes `1 + 1` first.
+fn is_number(expr: &Expr) -> bool {
+    match expr {
+        Expr::Value(value) => matches!(value.value, Value::Number(..)),
+        Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => is_number(inner),
+        expr => is_constant(expr),
     }
-    matches!(key, Expr::BinaryOp { .. }) && is_constant(key)
+}
+
+/// Whether an expression is a constant or arithmetic of constants.
+fn is_constant(expr: &Expr) -> bool {
+    match expr {
+        Expr::Value(_) => true,
+        Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => is_constant(inner),
+        Expr::BinaryOp { left, right, .. } => is_constant(left) && is_constant(right),
+        _ => false,
+    }
 }
 
 /// Returns a text that is equal for keys that are the same.

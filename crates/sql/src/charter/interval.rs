@@ -118,6 +118,19 @@ fn make(text: &str, unit_name: &str) -> Option<IntervalMonthDayNano> {
     ))
 }
 
+/// Writes `INTERVAL 'text' unit` in units that the planner reads in a window frame, as `3 months` or `150.5 seconds`;
+/// `None` if the text is no value of the unit.
+pub(super) fn in_plain_units(text: &str, unit: &str) -> Option<String> {
+    let IntervalMonthDayNano { months, days, nanoseconds } = make(text, unit)?;
+    let part = |n: i32, name: &str| (n != 0).then(|| format!("{n} {name}"));
+    let sign = if nanoseconds < 0 { "-" } else { "" };
+    let (seconds, rest) = (nanoseconds.unsigned_abs() / 1_000_000_000, nanoseconds.unsigned_abs() % 1_000_000_000);
+    let time = format!("{sign}{seconds}.{rest:09}");
+    let time = format!("{} seconds", time.trim_end_matches('0').trim_end_matches('.'));
+    let time = (nanoseconds != 0 || (months, days) == (0, 0)).then_some(time);
+    Some([part(months, "months"), part(days, "days"), time].into_iter().flatten().collect::<Vec<_>>().join(" "))
+}
+
 impl ScalarUDFImpl for MakeInterval {
     fn name(&self) -> &str {
         NAME

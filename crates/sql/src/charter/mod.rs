@@ -266,11 +266,12 @@ pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepare
     rewrite::simplify(&mut ast);
     lambdas::bind(&mut ast)?;
     let without_dual = QueryText { ast, ..query.clone() };
-    let (names, found) = names::gather(&without_dual, context)?;
+    let (mut names, found) = names::gather(&without_dual, context)?;
     let mut ast = without_dual.ast;
     names::bare_calls(&mut ast, &names);
     let warnings = names::quoted_column_warnings(&ast, &names);
     let headers = names::name_items(&mut ast, &query.items, &names);
+    names.add_items(&ast);
     if hidden::may_name_one(&query.text) {
         hidden::leave_out(&mut ast, query.ansi_quotes, context)?;
     }
@@ -282,6 +283,7 @@ pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepare
     order_aliases::rename(&mut ast);
     names::refuse_duplicates(&ast)?;
     constants::fill_in(&mut ast, context.variables, context.parameters)?;
+    grouping_keys::constants(&mut ast);
     rewrite::calls(&mut ast);
     let full_group_by = |mode: &str| mode.split(',').any(|m| m.trim().eq_ignore_ascii_case("ONLY_FULL_GROUP_BY"));
     let mode = context.variables.system(None, "sql_mode");

@@ -59,6 +59,23 @@ impl Names {
         self.canonical.entry(name.to_lowercase()).or_insert_with(|| name.to_string());
     }
 
+    /// Adds the names of items that are no columns: queries around them may spell `count(*)` in any case.
+    pub(super) fn add_items(&mut self, query: &Query) {
+        struct Items<'a>(&'a mut Names);
+        impl Look for Items<'_> {
+            fn select(&mut self, select: &Select) -> Result<(), SqlError> {
+                for item in &select.projection {
+                    if let SelectItem::ExprWithAlias { alias, .. } = item {
+                        self.0.add(visible(&alias.value));
+                    }
+                }
+                Ok(())
+            }
+        }
+        // Collecting cannot fail.
+        let _ = walk::look(query, &mut Items(self));
+    }
+
     fn of<'a>(&'a self, name: &'a str) -> &'a str {
         self.canonical.get(&name.to_lowercase()).map_or(name, String::as_str)
     }

@@ -62,7 +62,7 @@ pub(super) fn nested(expr: Expr) -> Expr {
     }
 }
 
-fn string(text: impl Into<String>) -> Expr {
+pub(super) fn string(text: impl Into<String>) -> Expr {
     Expr::value(Value::SingleQuotedString(text.into()))
 }
 
@@ -162,7 +162,13 @@ fn join_condition(operator: &mut JoinOperator) {
     }
 }
 
-fn literal_text(expr: &Expr) -> Option<String> {
+/// Whether the planner reads an interval of this value and unit, in lower case.
+pub(super) fn is_native(text: &str, unit: &str) -> bool {
+    NATIVE_UNITS.contains(&unit) && text.trim().parse::<i64>().is_ok()
+}
+
+/// Returns the text of a literal, with its sign.
+pub(super) fn literal_text(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Value(v) => match &v.value {
             Value::Number(n, _) => Some(n.clone()),
@@ -278,7 +284,7 @@ impl Rewriter {
     fn interval(&self, interval: ast::Interval) -> Expr {
         let unit = interval.leading_field.as_ref().map(|f| f.to_string().to_ascii_lowercase());
         match (literal_text(&interval.value), &unit) {
-            (Some(text), Some(unit)) if NATIVE_UNITS.contains(&unit.as_str()) && text.trim().parse::<i64>().is_ok() => {
+            (Some(text), Some(unit)) if is_native(&text, unit) => {
                 Expr::Interval(ast::Interval { value: Box::new(string(text.trim())), ..interval })
             }
             (_, Some(unit)) => call(super::interval::NAME, vec![*interval.value, string(unit.clone())]),
