@@ -14,6 +14,7 @@
 //! | `partitions.rs` | partitions and tablets of native tables |
 //! | `proc.rs` | what SHOW PROC lists below a table |
 //! | `types.rs` | the types of columns |
+//! | `words.rs` | columns whose words compare without regard to case |
 
 mod briefs;
 pub mod column_sizes;
@@ -26,6 +27,7 @@ mod of_starrocks;
 pub mod partitions;
 pub mod proc;
 pub mod types;
+pub mod words;
 
 use std::borrow::Cow;
 
