@@ -1223,6 +1223,21 @@ def connectors(s):
     settings = get("/rest/v1/config/fe")["data"]
     assert {"Name": "disable_storage_row_cache", "Value": "false"} in settings["rows"], settings
     assert "row_cache_mem_limit" in get("/rest/v2/manager/node/configuration_name")["data"]["frontend"]
+    assert get("/rest/v1/config/fe/")["data"] == settings and get("/api/basepath")["data"] == {"enable": False, "path": ""}
+    # The node itself.
+    assert get("/rest/v1/login", "POST")["code"] == 200 and s.request("GET", "/rest/v1/login")[0] == 405
+    role = get("/rest/v1/ha")["data"]
+    assert role["FrontendRole"][0]["Value"] == "MASTER" and int(role["CurrentJournalId"][0]["Value"]) > 0, role
+    ha = get("/api/show_meta_info?action=SHOW_HA")["data"]
+    assert (ha["role"], ha["can_read"], ha["observer_nodes"]) == ("MASTER", "true", ""), ha
+    by_database = get("/api/show_meta_info?action=show_db_size")["data"]
+    assert by_database["d"] == sum(get("/api/show_table_data?db=d")["data"]["d"].values()) and get("/api/show_meta_info")["code"] == 1, by_database
+    machine = get("/rest/v1/hardware_info/fe")["data"]
+    assert "Linux" in machine["HardwareInfo"]["OS"] and machine["VersionInfo"]["Version"], machine
+    version = get("/api/fe_version_info")["data"]["feVersionInfo"]
+    assert version["dorisBuildVersion"].startswith(f"{version['dorisBuildVersionMajor']}.{version['dorisBuildVersionMinor']}."), version
+    memory = get("/api/show_runtime_info")["data"]
+    assert int(memory["thread_cnt"]) > 1 and 0 < int(memory["free_mem"]) <= int(memory["max_mem"]), memory
     here = f"127.0.0.1:{s.http}"
     assert get("/rest/v2/manager/node/node_list")["data"] == {"frontend": [here], "backend": [here]}
     assert get("/rest/v2/manager/cluster/cluster_info/conn_info")["data"] == {"http": [here], "mysql": [f"127.0.0.1:{s.mysql}"]}
@@ -1256,8 +1271,10 @@ def connectors(s):
     assert "d" not in get(names, headers=mine)["data"] and get(f"{names}/d/tables/a/schema", headers=mine)["code"] == 1
     wrong = {"Authorization": "Basic " + base64.b64encode(b"looker:x").decode()}
     for path in ("/api/d/u/_query_plan", "/api/show_data", "/rest/v1/system?path=/backends", "/rest/v2/manager/node/backends", "/rest/v1/session",
-                 "/rest/v2/manager/node/node_list", "/rest/v2/manager/cluster/cluster_info/conn_info", names, "/api/show_proc?path=/"):
+                 "/rest/v2/manager/node/node_list", "/rest/v2/manager/cluster/cluster_info/conn_info", names, "/api/show_proc?path=/",
+                 "/rest/v1/ha", "/rest/v1/hardware_info/fe", "/api/fe_version_info", "/api/show_meta_info?action=show_ha", "/api/show_runtime_info"):
         assert get(path, headers=wrong)["code"] == 401, path
+    assert get("/rest/v1/login", "POST", headers=wrong)["code"] == 401
 
 
 def proc_paths(s):

@@ -702,7 +702,10 @@ fn update_and_delete_become_queries() {
         ("update t set a + 1", "+", "expected '='"),
         ("update t x set y.a = 1", "y", "only columns of 't' can be set"),
         ("update t a = 1", "=", "expected SET"),
-        ("delete t from t join u on 1 = 1", "t", "DELETE of several tables"),
+        ("delete t, u from t join u on 1 = 1", "t", "DELETE of several tables"),
+        ("delete u from t join u on 1 = 1", "u", "DELETE of several tables"),
+        ("delete t from t x", "t", "DELETE of several tables"),
+        ("delete", "", "expected"),
         ("delete from t when", "", ""),
         ("delete from t x y", "y", "expected USING, WHERE"),
     ] {

@@ -292,7 +292,7 @@ impl Engine {
     }
 
     /// Bytes that all statements and caches together may use.
-    pub(crate) fn memory_bytes(&self) -> u64 {
+    pub fn memory_bytes(&self) -> u64 {
         memory_bytes(&self.options) as u64
     }
 

@@ -120,6 +120,23 @@ impl Sheet {
         self.rows.push(cells);
     }
 
+    /// Adds a row of which only the first cells are known; the columns behind them are NULL.
+    pub fn push_known<const N: usize>(&mut self, cells: [Cell; N]) {
+        let mut row = Vec::from(cells);
+        row.resize(self.columns.len(), Cell::Null);
+        self.push_row(row);
+    }
+
+    /// Adds a row of which only the cells of these columns, which must exist, are known; the others are NULL.
+    pub fn push_named<const N: usize>(&mut self, cells: [(&str, Cell); N]) {
+        let mut row = vec![Cell::Null; self.columns.len()];
+        for (name, cell) in cells {
+            let at = self.columns.iter().position(|(column, _)| column == name);
+            row[at.unwrap_or_else(|| panic!("there is no column {name}"))] = cell;
+        }
+        self.push_row(row);
+    }
+
     /// Counts the rows whose cell in this column is a text for which `counts` is true.
     pub fn count(&self, column: usize, counts: impl Fn(&str) -> bool) -> usize {
         self.rows.iter().filter(|row| matches!(row.get(column), Some(Cell::Text(s)) if counts(s))).count()

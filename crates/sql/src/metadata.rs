@@ -3,6 +3,9 @@
 /// The key under which a field carries its SQL type where Arrow's type says less.
 pub const TYPE_KEY: &str = "dipper.type";
 
+/// The key under which a text field says that it compares without regard to case.
+pub const NO_CASE_KEY: &str = "dipper.no_case";
+
 /// The key under which a field that holds structs carries its SQL type. Only the digits of DATETIME, and which texts are
 /// documents, are read from it: names and comments of the struct's fields are those of Arrow's type.
 pub const DIGITS_KEY: &str = "dipper.digits";

@@ -241,7 +241,6 @@ fn refuse(c: &Cursor<'_>) -> Result<(), SqlError> {
         (&["ADD", "GENERATED"], "a generated column is made with its table: c type AS (expression) in CREATE TABLE"),
         (&["ADD", "PRIMARY"], "a table's key is fixed when it is created; create a new table and REPLACE WITH TABLE"),
         (&["DROP", "PRIMARY"], "a table's key is fixed when it is created; create a new table and REPLACE WITH TABLE"),
-        (&["ADD", "UNIQUE"], "a table's key is fixed when it is created; create a new table and REPLACE WITH TABLE"),
         (&["ADD", "CHECK"], "CHECK is not supported: nothing would check it"),
         (&["DROP", "CHECK"], "CHECK is not supported: nothing would check it"),
         (&["MODIFY", "ENGINE"], "a table's engine cannot be changed"),
@@ -410,9 +409,14 @@ fn add(c: &mut Cursor<'_>, changes: &mut Vec<TableChange>) -> Result<(), SqlErro
             return Err(c.unsupported(message));
         }
     }
-    if c.accept_any(&["INDEX", "KEY"]).is_some() {
-        let (if_not_exists, index) = index_of_alter(c)?;
-        if index.name.is_none() {
+    let unique = c.peek_words(&["UNIQUE"]) && !is_type_after(c);
+    if unique {
+        c.advance();
+    }
+    if c.accept_any(&["INDEX", "KEY"]).is_some() || unique {
+        let (if_not_exists, mut index) = index_of_alter(c)?;
+        index.unique = unique;
+        if index.name.is_none() && !unique {
             return Err(c.unsupported("an index needs a name: ADD INDEX name (columns)"));
         }
         changes.push(TableChange::AddIndex { if_not_exists, index });

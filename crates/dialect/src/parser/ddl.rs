@@ -57,8 +57,12 @@ pub(super) fn create(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     if c.accept_word("CATALOG") || c.accept(&["EXTERNAL", "CATALOG"]) {
         return catalogs::create(c);
     }
+    let unique = c.accept_word("UNIQUE");
     if c.accept_word("INDEX") {
-        return create_index(c);
+        return create_index(c, unique);
+    }
+    if unique {
+        return Err(c.expected("INDEX"));
     }
     if c.accept_word("USER") {
         return access::create_user(c);
@@ -95,14 +99,14 @@ pub(super) fn check_option(c: &mut Cursor<'_>) -> Result<(), SqlError> {
 }
 
 /// Reads `[IF NOT EXISTS] name [USING x] ON table (columns) [USING x] [PROPERTIES ..] [COMMENT ..]`, after INDEX.
-fn create_index(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+fn create_index(c: &mut Cursor<'_>, unique: bool) -> Result<Statement, SqlError> {
     let if_not_exists = c.if_not_exists();
     let name = Some(c.ident()?);
     let using = columns::using(c)?;
     c.expect(&["ON"])?;
     let table = c.name()?;
     let columns = columns::key_parts(c)?;
-    let index = IndexDef { name, unique: false, columns, using, properties: Vec::new(), comment: None };
+    let index = IndexDef { name, unique, columns, using, properties: Vec::new(), comment: None };
     let index = columns::index_options(c, index)?;
     Ok(Statement::CreateIndex(CreateIndex { table, if_not_exists, index }))
 }

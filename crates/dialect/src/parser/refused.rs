@@ -194,7 +194,7 @@ const STATEMENTS: &[Known] = &[
     (&["ALTER", "LOAD"], "ALTER LOAD is not supported: there are no jobs that load"),
     (&["ALTER", "SYSTEM"], "ALTER SYSTEM is not supported: there are no other nodes"),
     (&["CREATE", "SYNC"], "CREATE SYNC is not supported: binlogs of MySQL are not read"),
-    (&["CREATE", "UNIQUE"], "CREATE UNIQUE INDEX on a table that is there is not supported: only its key is unique"),
+    (&["BACKUP", "STAGE"], "BACKUP STAGE is not supported; `dipper backup` is a command, also while the server runs"),
     (&["CREATE", "FULLTEXT"], "CREATE FULLTEXT INDEX is not supported; CREATE INDEX ... USING INVERTED"),
     (&["CREATE", "SPATIAL", "INDEX"], "CREATE SPATIAL INDEX is not supported"),
     (&["CREATE", "BRANCH"], "branches and tags are not supported"),

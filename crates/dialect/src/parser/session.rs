@@ -358,10 +358,14 @@ pub(super) fn for_statement(c: &mut Cursor<'_>) -> Result<Vec<(String, String)>,
 
 pub(super) fn kill(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["KILL"])?;
+    // MariaDB: a statement that is killed softly may finish what would leave a table damaged. Every statement here ends
+    // without a trace, so both words mean the same.
+    c.accept_any(&["HARD", "SOFT"]);
     let query = c.accept_word("QUERY");
-    if !query {
-        c.accept_word("CONNECTION");
-    }
+    match query {
+        true => c.accept_word("ID"),
+        false => c.accept_word("CONNECTION"),
+    };
     let id = if c.at_string() { c.string()? } else { c.uint()?.to_string() };
     Ok(Statement::Kill { query, id })
 }

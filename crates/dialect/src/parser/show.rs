@@ -182,6 +182,8 @@ fn kind(c: &mut Cursor<'_>) -> Result<ShowKind, SqlError> {
         (&["PROCEDURE", "STATUS"], ShowKind::ProcedureStatus),
         (&["FUNCTION", "STATUS"], ShowKind::ProcedureStatus),
         (&["PACKAGE", "STATUS"], ShowKind::ProcedureStatus),
+        (&["PACKAGE", "BODY", "STATUS"], ShowKind::ProcedureStatus),
+        (&["LIBRARY", "STATUS"], ShowKind::ProcedureStatus),
         (&["GLOBAL", "VARIABLES"], ShowKind::Variables(Scope::Global)),
         (&["SESSION", "VARIABLES"], ShowKind::Variables(Scope::Session)),
         (&["LOCAL", "VARIABLES"], ShowKind::Variables(Scope::Session)),
@@ -377,7 +379,10 @@ fn native(c: &mut Cursor<'_>) -> Result<Option<ShowKind>, SqlError> {
         ShowKind::DataSkew { table: table_from(c)?, partitions: partitions(c)? }
     } else if c.accept_word("DATA") {
         let all = c.accept_word("ALL");
-        ShowKind::Data { table: from(c)?, all }
+        let table = from(c)?;
+        // Doris: with the rollups of the table, of which there are none.
+        let all = c.accept_word("ALL") || all;
+        ShowKind::Data { table, all }
     } else if c.accept(&["LOAD", "WARNINGS"]) {
         let from = from(c)?;
         let url = if c.accept_word("ON") { Some(c.string()?) } else { None };

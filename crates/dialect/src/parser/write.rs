@@ -20,6 +20,18 @@ pub(super) struct Target {
     pub(super) tokens: Vec<Piece>,
 }
 
+impl Target {
+    /// Whether the target has this name in its statement: its alias, or its own name.
+    fn is_called(&self, name: &Name) -> bool {
+        match (&self.alias, name.0.as_slice()) {
+            (Some(alias), [name]) => alias == name,
+            (Some(_), _) => false,
+            (None, [object]) => self.table.object() == object,
+            (None, _) => self.table == *name,
+        }
+    }
+}
+
 /// Reads `name [PARTITION (..)] [[AS] alias]`; an alias is none of `ends`.
 pub(super) fn target(c: &mut Cursor<'_>, ends: &[&str]) -> Result<Target, SqlError> {
     let start = c.index();
@@ -122,22 +134,28 @@ pub(super) fn delete(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let verb = c.index();
     c.expect(&["DELETE"])?;
     while c.accept_any(&["LOW_PRIORITY", "QUICK"]).is_some() {}
+    // MySQL: `DELETE t FROM t JOIN others ON ..`, where `t` may be an alias.
+    let at = c.index();
+    let named = if c.peek_words(&["FROM"]) { None } else { c.name().ok() };
     if !c.accept_word("FROM") {
-        if matches!(c.peek(), Token::Word(_)) {
-            return Err(
-                c.unsupported("DELETE of several tables is not supported; write DELETE FROM t USING others WHERE ...")
-            );
-        }
-        return Err(c.expected("FROM"));
+        c.seek(at);
+        let is_name = matches!(c.peek(), Token::Word(_));
+        return Err(if is_name { c.unsupported(OF_SEVERAL) } else { c.expected("FROM") });
     }
     let target = target(c, TARGET_ENDS)?;
+    if named.as_ref().is_some_and(|name| !target.is_called(name)) {
+        c.seek(at);
+        return Err(c.unsupported(OF_SEVERAL));
+    }
     let mut pieces = vec![
         Piece::Made(Token::make_keyword("SELECT"), verb),
         Piece::Made(Token::Number("1".into(), false), verb),
         Piece::Made(Token::make_keyword("FROM"), verb),
     ];
     pieces.extend(target.tokens);
-    if c.peek_words(&["USING"]) {
+    if named.is_some() {
+        pieces.push(Piece::Tokens(c.index()..skip_to(c, "WHERE")));
+    } else if c.peek_words(&["USING"]) {
         pieces.push(Piece::Made(Token::Comma, c.index()));
         c.advance();
     } else if !c.at_end() && !["WHERE", "ORDER", "LIMIT"].iter().any(|w| c.peek_words(&[w])) {
@@ -147,6 +165,9 @@ pub(super) fn delete(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let (table, alias, partitions) = (target.table, target.alias, target.partitions);
     Ok(Statement::Delete(Delete { table, alias, partitions, temporary: target.temporary, source }))
 }
+
+const OF_SEVERAL: &str =
+    "DELETE of several tables is not supported; name the table first, as in DELETE t FROM t JOIN others ON .. WHERE ..";
 
 /// Moves to the first `word` ahead outside of parentheses, or to the end.
 fn skip_to(c: &mut Cursor<'_>, word: &str) -> usize {

@@ -146,12 +146,84 @@ pub(super) fn mysql_user(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) 
         let mut row: Vec<Cell> = vec![(&user.host).into(), (&user.name).into()];
         row.extend(COLUMNS.map(|c| Cell::from(if has(c) { "Y" } else { "N" })));
         let limit = |key| context.catalog.accounts.property(&user.name, key)?.parse().ok();
-        row.push("".into());
+        // No account is bound to a certificate.
+        row.extend(["", "", "", ""].map(Cell::from));
         row.extend(BEHIND_WITH.map(|key| Cell::Int(limit(key).unwrap_or(0))));
         // The verifier is a secret, so its column is empty.
         let locked = if user.policy.locked { "Y" } else { "N" };
-        row.extend(["caching_sha2_password", "", "N", locked].map(Cell::from));
+        row.extend(["caching_sha2_password", "", "N"].map(Cell::from));
+        // When a password was set is not kept, and passwords get no older than the account: NULL means the default.
+        row.extend([Cell::Null, Cell::Null, locked.into()]);
+        row.extend([Privileges::CREATE_USER; 2].map(|c| Cell::from(if has(Some(c)) { "Y" } else { "N" })));
+        row.extend([Cell::Null, Cell::Null, Cell::Null, Cell::Null]);
         sheet.push_row(row);
+    }
+    Ok(())
+}
+
+/// The privilege columns of MySQL's table of grants on databases in their order, each with the privilege that is shown
+/// as `Y`.
+const DATABASE_COLUMNS: [Option<Privileges>; 19] = {
+    let mut columns = [None; 19];
+    columns[0] = Some(Privileges::SELECT);
+    columns[1] = Some(Privileges::INSERT);
+    columns[2] = Some(Privileges::UPDATE);
+    columns[3] = Some(Privileges::DELETE);
+    columns[4] = Some(Privileges::CREATE);
+    columns[5] = Some(Privileges::DROP);
+    columns[6] = Some(Privileges::GRANT);
+    columns[8] = Some(Privileges::ALTER); // Index, behind References
+    columns[9] = Some(Privileges::ALTER);
+    columns[12] = Some(Privileges::CREATE_VIEW); // behind Create_tmp_table and Lock_tables
+    columns[13] = Some(Privileges::SHOW_VIEW);
+    columns
+};
+
+/// Lists the grants of users on databases, without those of their roles.
+pub(super) fn mysql_db(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for user in users(context) {
+        for (scope, privileges) in user.grants.iter() {
+            let Scope::Database(id) = scope else { continue };
+            let Some(database) = context.catalog.databases.values().find(|d| d.id == *id) else { continue };
+            let mut row: Vec<Cell> = vec![(&user.host).into(), (&database.name).into(), (&user.name).into()];
+            let has = |wanted: Option<Privileges>| wanted.is_some_and(|wanted| privileges.contains(wanted));
+            row.extend(DATABASE_COLUMNS.map(|c| Cell::from(if has(c) { "Y" } else { "N" })));
+            sheet.push_row(row);
+        }
+    }
+    Ok(())
+}
+
+/// The words of MySQL's table of grants on tables.
+const TABLE_WORDS: [(Privileges, &str); 9] = [
+    (Privileges::SELECT, "Select"),
+    (Privileges::INSERT, "Insert"),
+    (Privileges::UPDATE, "Update"),
+    (Privileges::DELETE, "Delete"),
+    (Privileges::CREATE, "Create"),
+    (Privileges::DROP, "Drop"),
+    (Privileges::GRANT, "Grant"),
+    (Privileges::ALTER, "Alter"),
+    (Privileges::SHOW_VIEW, "Show view"),
+];
+
+/// Lists the grants of users on tables, without those of their roles. Who granted them, and when, is not kept.
+pub(super) fn mysql_tables_priv(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for user in users(context) {
+        for (scope, privileges) in user.grants.iter() {
+            let Scope::Table(id) = scope else { continue };
+            let Some((database, table)) = context.catalog.table_by_id(*id) else { continue };
+            let words = TABLE_WORDS.iter().filter(|(wanted, _)| privileges.contains(*wanted)).map(|(_, word)| *word);
+            sheet.push_named([
+                ("Host", (&user.host).into()),
+                ("Db", (&database.name).into()),
+                ("User", (&user.name).into()),
+                ("Table_name", (&table.name).into()),
+                ("Grantor", "".into()),
+                ("Table_priv", words.collect::<Vec<_>>().join(",").into()),
+                ("Column_priv", "".into()),
+            ]);
+        }
     }
     Ok(())
 }

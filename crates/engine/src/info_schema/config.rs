@@ -310,7 +310,7 @@ pub(super) async fn partitions_meta(context: &Arc<QueryContext>, wanted: &Wanted
             state.partitions().map(|p| (p, 0)).chain(state.temporary_partitions().map(|p| (p, 1)))
         {
             let (rows, bytes) = facts.get(&partition.id).map_or((0, 0), Facts::size);
-            sheet.push([
+            sheet.push_known([
                 (&database).into(),
                 (&table.name).into(),
                 (&partition.name).into(),
@@ -332,6 +332,8 @@ pub(super) async fn partitions_meta(context: &Arc<QueryContext>, wanted: &Wanted
                 partitions::bytes_text(bytes).trim().into(),
                 int(rows),
                 Cell::Int(1),
+                dipper_store::table::table_path(table.id).to_string().into(),
+                int(bytes),
             ]);
         }
     }

@@ -30,6 +30,9 @@ pub(super) fn of(rows: Rows) -> Fill {
         Rows::Applicability => Fill::Now(server::applicability),
         Rows::ApplicableRoles => Fill::Now(access::applicable_roles),
         Rows::AuditLog => Fill::Now(measures::audit_log),
+        Rows::BackendTablets => {
+            Fill::Later(|context, wanted, sheet| Box::pin(measures::backend_tablets(context, wanted, sheet)))
+        }
         Rows::BeTablets => Fill::Later(|context, wanted, sheet| Box::pin(measures::be_tablets(context, wanted, sheet))),
         Rows::BeThreads => Fill::Now(measures::be_threads),
         Rows::CharacterSets => Fill::Now(server::character_sets),
@@ -50,6 +53,10 @@ pub(super) fn of(rows: Rows) -> Fill {
         Rows::EnabledRoles => Fill::Now(access::enabled_roles),
         Rows::Engines => Fill::Now(server::fill_engines),
         Rows::FeThreads => Fill::Now(measures::fe_threads),
+        Rows::FlattenedKeys => {
+            Fill::Later(|context, wanted, sheet| Box::pin(keys::rows(context, wanted, sheet, of_keys::flattened_keys)))
+        }
+        Rows::FrontendMetrics => Fill::Now(measures::frontend_metrics),
         Rows::GlobalStatus => Fill::Now(server::global_status),
         Rows::GlobalVariables => Fill::Now(server::global_variables),
         Rows::GrantsToRoles => Fill::Now(access::grants_to_roles),
@@ -63,8 +70,10 @@ pub(super) fn of(rows: Rows) -> Fill {
         Rows::Loads => Fill::Now(loads::loads),
         Rows::MetadataNameIds => Fill::Now(config::metadata_name_ids),
         Rows::Metrics => Fill::Now(measures::metrics),
+        Rows::MysqlDb => Fill::Now(access::mysql_db),
         Rows::MysqlDefaultRoles => Fill::Now(access::mysql_default_roles),
         Rows::MysqlRoleEdges => Fill::Now(access::mysql_role_edges),
+        Rows::MysqlTablesPriv => Fill::Now(access::mysql_tables_priv),
         Rows::MysqlUser => Fill::Now(access::mysql_user),
         Rows::ObjectDependencies => Fill::Now(config::object_dependencies),
         Rows::Partitions => Fill::Later(|context, wanted, sheet| Box::pin(objects::partitions(context, wanted, sheet))),

@@ -60,7 +60,7 @@ pub(super) fn loads(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Re
     for load in seen(context) {
         let header = &load.header;
         let [begun, ended] = times(&load, &zone);
-        sheet.push([
+        sheet.push_known([
             Cell::Int(load.id as i64),
             (&header.label).into(),
             (&header.database).into(),

@@ -63,6 +63,36 @@ pub(super) async fn be_tablets(context: &Arc<QueryContext>, wanted: &Wanted, she
     Ok(())
 }
 
+/// Fills Doris's list of tablets of native tables. The only copy of a tablet has the number of the tablet.
+pub(super) async fn backend_tablets(context: &Arc<QueryContext>, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    let zone = context.variables.time_zone();
+    for (_, table, state) in natives(context, wanted).await {
+        let path = dipper_store::table::table_path(table.id).to_string();
+        for partition in state.partitions().chain(state.temporary_partitions()) {
+            for bucket in 0..partition.buckets {
+                let segments = state.tablet_segments(Tablet { partition: partition.id, bucket });
+                let (count, bytes) = segments.fold((0, 0), |(count, bytes), s| (count + 1, bytes + s.segment.bytes));
+                let tablet = partitions::tablet_id(table.id, partition.id, bucket);
+                sheet.push_named([
+                    ("BE_ID", NODE),
+                    ("TABLET_ID", tablet.clone()),
+                    ("REPLICA_ID", tablet),
+                    ("PARTITION_ID", partitions::partition_id(table.id, partition.id)),
+                    ("TABLET_PATH", (&path).into()),
+                    ("TABLET_LOCAL_SIZE", int(bytes)),
+                    ("VERSION_COUNT", int(count)),
+                    ("SEGMENT_COUNT", int(count)),
+                    ("NUM_COLUMNS", int(state.schema().columns.len() as u64)),
+                    ("IS_USED", Cell::Int(1)),
+                    ("IS_ALTER_FAILED", Cell::Int(0)),
+                    ("UPDATE_TIME", wall_clock_us(state.changed_ms(), &zone)),
+                ]);
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Returns the numbers and names of this process's threads, as the system reports them.
 fn tasks() -> Vec<(i64, String)> {
     let Ok(entries) = std::fs::read_dir("/proc/self/task") else { return Vec::new() };
@@ -115,6 +145,15 @@ pub(super) fn fe_threads(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) 
 pub(super) fn metrics(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
     for (name, value) in status(&context.engine, None) {
         sheet.push([NODE, name.into(), "{}".into(), value.parse::<i64>().unwrap_or(i64::MAX).into()]);
+    }
+    Ok(())
+}
+
+/// Fills Doris's list of counters, with those of SHOW GLOBAL STATUS.
+pub(super) fn frontend_metrics(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    let host = Cell::from(context.variables.get("hostname"));
+    for (name, value) in status(&context.engine, None) {
+        sheet.push_known([host.clone(), name.into(), Cell::Null, value.into()]);
     }
     Ok(())
 }
@@ -276,21 +315,30 @@ pub(super) fn audit_log(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -
             "OK" if profile.task == Task::Query => "EOF",
             state => state,
         };
-        sheet.push([
-            (&profile.id).into(),
-            wall_clock_us(millis(profile.started), &zone),
-            Cell::Null,
-            (&profile.user).into(),
-            context.variables.get("hostname").into(),
-            CATALOG_NAME.into(),
-            (&profile.database).into(),
-            state.into(),
-            profile.message.as_ref().into(),
-            Cell::Int(profile.total.as_millis() as i64),
-            int(profile.rows),
-            profile.task.name().into(),
-            Cell::Int(i64::from(profile.task == Task::Query)),
-            (&profile.statement).into(),
+        let phase = |wanted: &str| {
+            let found = profile.phases.iter().find(|(name, _)| *name == wanted);
+            Cell::from(found.map(|(_, time)| time.as_millis() as i64))
+        };
+        // The log keeps the message of an error, and not its number.
+        let code = profile.message.is_none().then_some(0);
+        sheet.push_named([
+            ("query_id", (&profile.id).into()),
+            ("time", wall_clock_us(millis(profile.started), &zone)),
+            ("user", (&profile.user).into()),
+            ("frontend_ip", context.variables.get("hostname").into()),
+            ("catalog", CATALOG_NAME.into()),
+            ("db", (&profile.database).into()),
+            ("state", state.into()),
+            ("error_code", code.into()),
+            ("error_message", profile.message.as_ref().into()),
+            ("query_time", Cell::Int(profile.total.as_millis() as i64)),
+            ("return_rows", int(profile.rows)),
+            ("plan_times_ms", phase("plan")),
+            ("schedule_times_ms", phase("queue")),
+            ("stmt_id", int(profile.number())),
+            ("stmt_type", profile.task.name().into()),
+            ("is_query", Cell::Int(i64::from(profile.task == Task::Query))),
+            ("stmt", (&profile.statement).into()),
         ]);
     }
     Ok(())
@@ -302,7 +350,7 @@ pub(super) fn profiling(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -
     let seen = |profile: &Arc<Profile>| all || profile.user == context.user;
     for profile in context.engine.profiles().list().into_iter().filter(seen) {
         for (step, (name, time)) in profile.phases.iter().enumerate() {
-            sheet.push([
+            sheet.push_known([
                 int(profile.number()),
                 Cell::Int(step as i64 + 1),
                 (*name).into(),

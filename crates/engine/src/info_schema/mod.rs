@@ -35,7 +35,7 @@ use dipper_lake::sheet::{self, Sheet};
 pub(crate) use dipper_lake::virtual_tables::{
     INFORMATION_SCHEMA, MYSQL, columns_of, is_everywhere, is_reserved, is_virtual,
 };
-use dipper_lake::virtual_tables::{Virtual, all, find};
+use dipper_lake::virtual_tables::{Virtual, all, find, words};
 use dipper_store::catalog::{CatalogState, ExternalCatalog};
 
 use crate::context::QueryContext;
@@ -66,7 +66,7 @@ pub(crate) fn table(
     table: &str,
 ) -> Option<Arc<dyn TableProvider>> {
     find(database, table).filter(|_| is_virtual(&context.catalog, database)).map(|definition| {
-        let schema = sheet::schema(definition.head.iter().copied());
+        let schema = words::marked(definition.database, &sheet::schema(definition.head.iter().copied()));
         Arc::new(InfoTable { context: Arc::clone(context), external, definition, schema }) as Arc<dyn TableProvider>
     })
 }
@@ -199,7 +199,7 @@ impl TableProvider for InfoTable {
     ) -> DfResult<Arc<dyn ExecutionPlan>> {
         let wanted = Wanted::from_filters(filters);
         let sheet = rows(self, &wanted).await.map_err(EngineError::into_datafusion)?;
-        let batch = sheet.into_batch().map_err(EngineError::into_datafusion)?;
+        let batch = sheet.into_batch().map_err(EngineError::into_datafusion)?.with_schema(Arc::clone(&self.schema))?;
         Ok(MemorySourceConfig::try_new_exec(&[vec![batch]], Arc::clone(&self.schema), projection.cloned())?)
     }
 }

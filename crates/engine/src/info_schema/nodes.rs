@@ -91,6 +91,8 @@ pub(crate) fn node(engine: &Engine, variables: &Variables, columns: &'static [&'
         "CpuCores" => engine.threads.to_string().into(),
         "Version" => concat!("dipper-", env!("CARGO_PKG_VERSION")).into(),
         "ErrMsg" => "".into(),
+        // What Doris's journal is to a front end, the chain of the catalog is to this process.
+        "ReplayedJournalId" => engine.catalog.version().to_string().into(),
         _ => Cell::Null,
     });
     sheet.push_row(row.collect());

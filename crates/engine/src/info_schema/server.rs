@@ -143,7 +143,7 @@ pub(crate) fn processes(engine: &Engine, rights: &Rights) -> Vec<[Cell; 8]> {
 
 pub(super) fn processlist(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
     for row in processes(&context.engine, &context.rights) {
-        sheet.push(row);
+        sheet.push_known(row);
     }
     Ok(())
 }
@@ -152,7 +152,7 @@ pub(super) fn processlist(context: &QueryContext, _: &Wanted, sheet: &mut Sheet)
 pub(super) fn threads(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
     for [id, user, host, database, command, time, state, info] in processes(&context.engine, &context.rights) {
         let number = id.clone();
-        sheet.push([
+        sheet.push_known([
             id,
             "thread/sql/one_connection".into(),
             "FOREGROUND".into(),
@@ -169,22 +169,26 @@ pub(super) fn threads(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> 
             "YES".into(),
             "YES".into(),
             "TCP/IP".into(),
-            Cell::Null,
         ]);
     }
     Ok(())
 }
 
-/// Counts sessions by the values that `of` returns.
+/// Counts the sessions that are open by the values that `of` returns. Those that have ended are not counted.
 fn sessions_by<const N: usize>(context: &QueryContext, sheet: &mut Sheet, of: impl Fn(&[Cell; 8]) -> [Cell; N]) {
     let mut counted: BTreeMap<[Cell; N], i64> = BTreeMap::new();
     for session in processes(&context.engine, &context.rights) {
         *counted.entry(of(&session)).or_default() += 1;
     }
     for (names, sessions) in counted {
-        sheet.push_row(names.into_iter().chain([Cell::Int(sessions)]).collect());
+        let mut row: Vec<Cell> = names.into_iter().chain([Cell::Int(sessions)]).collect();
+        row.resize(N + SESSION_COUNTS, Cell::Null);
+        sheet.push_row(row);
     }
 }
+
+/// Number of columns behind the names in performance_schema.accounts, users and hosts.
+const SESSION_COUNTS: usize = 4;
 
 /// Returns the host of `host:port`.
 fn host(session: &[Cell; 8]) -> Cell {
@@ -217,7 +221,7 @@ pub(super) fn sys_sessions(context: &QueryContext, _: &Wanted, sheet: &mut Sheet
             (Cell::Text(user), Cell::Text(peer)) => format!("{user}@{peer}").into(),
             (user, _) => user,
         };
-        sheet.push([id.clone(), id, account, database, command, state, time, info]);
+        sheet.push_known([id.clone(), id, account, database, command, state, time, info]);
     }
     Ok(())
 }

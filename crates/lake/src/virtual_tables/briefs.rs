@@ -43,8 +43,10 @@ const MYSQLS: &[Brief] = &[
          Process_priv File_priv Grant_priv References_priv Index_priv Alter_priv Show_db_priv Super_priv \
          Create_tmp_table_priv Lock_tables_priv Execute_priv Repl_slave_priv Repl_client_priv Create_view_priv \
          Show_view_priv Create_routine_priv Alter_routine_priv Create_user_priv Event_priv Trigger_priv \
-         Create_tablespace_priv ssl_type max_questions+ max_updates+ max_connections+ max_user_connections+ plugin \
-         authentication_string password_expired account_locked",
+         Create_tablespace_priv ssl_type ssl_cipher x509_issuer x509_subject max_questions+ max_updates+ \
+         max_connections+ max_user_connections+ plugin authentication_string password_expired password_last_changed@ \
+         password_lifetime+ account_locked Create_role_priv Drop_role_priv Password_reuse_history+ \
+         Password_reuse_time+ Password_require_current User_attributes",
         Rows::MysqlUser,
     ),
     (
@@ -53,9 +55,9 @@ const MYSQLS: &[Brief] = &[
         "Host Db User Select_priv Insert_priv Update_priv Delete_priv Create_priv Drop_priv Grant_priv References_priv \
          Index_priv Alter_priv Create_tmp_table_priv Lock_tables_priv Create_view_priv Show_view_priv \
          Create_routine_priv Alter_routine_priv Execute_priv Event_priv Trigger_priv",
-        Rows::None,
+        Rows::MysqlDb,
     ),
-    (MYSQL, "tables_priv", "Host Db User Table_name Grantor Timestamp@ Table_priv Column_priv", Rows::None),
+    (MYSQL, "tables_priv", "Host Db User Table_name Grantor Timestamp@ Table_priv Column_priv", Rows::MysqlTablesPriv),
     (MYSQL, "columns_priv", "Host Db User Table_name Column_name Timestamp@ Column_priv", Rows::None),
     (MYSQL, "procs_priv", "Host Db User Routine_name Routine_type Grantor Proc_priv Timestamp@", Rows::None),
     (MYSQL, "proxies_priv", "Host User Proxied_host Proxied_user With_grant# Grantor Timestamp@", Rows::None),
@@ -118,10 +120,16 @@ const PERFORMANCE: &[Brief] = &[
         "threads",
         "THREAD_ID+ NAME TYPE PROCESSLIST_ID+ PROCESSLIST_USER PROCESSLIST_HOST PROCESSLIST_DB PROCESSLIST_COMMAND \
          PROCESSLIST_TIME# PROCESSLIST_STATE PROCESSLIST_INFO PARENT_THREAD_ID+ ROLE INSTRUMENTED HISTORY \
-         CONNECTION_TYPE THREAD_OS_ID+",
+         CONNECTION_TYPE THREAD_OS_ID+ RESOURCE_GROUP EXECUTION_ENGINE CONTROLLED_MEMORY+ MAX_CONTROLLED_MEMORY+ \
+         TOTAL_MEMORY+ MAX_TOTAL_MEMORY+ TELEMETRY_ACTIVE",
         Rows::Threads,
     ),
-    (PERFORMANCE_SCHEMA, "processlist", "ID+ USER HOST DB COMMAND TIME# STATE INFO", Rows::Processlist),
+    (
+        PERFORMANCE_SCHEMA,
+        "processlist",
+        "ID+ USER HOST DB COMMAND TIME# STATE INFO EXECUTION_ENGINE",
+        Rows::Processlist,
+    ),
     (PERFORMANCE_SCHEMA, "session_connect_attrs", "PROCESSLIST_ID+ ATTR_NAME ATTR_VALUE ORDINAL_POSITION#", Rows::None),
     (
         PERFORMANCE_SCHEMA,
@@ -154,58 +162,28 @@ const PERFORMANCE: &[Brief] = &[
     ),
     (
         PERFORMANCE_SCHEMA,
-        "events_statements_summary_by_digest",
-        "SCHEMA_NAME DIGEST DIGEST_TEXT COUNT_STAR+ SUM_TIMER_WAIT+ MIN_TIMER_WAIT+ AVG_TIMER_WAIT+ MAX_TIMER_WAIT+ \
-         SUM_LOCK_TIME+ SUM_ERRORS+ SUM_WARNINGS+ SUM_ROWS_AFFECTED+ SUM_ROWS_SENT+ SUM_ROWS_EXAMINED+ \
-         SUM_CREATED_TMP_DISK_TABLES+ SUM_CREATED_TMP_TABLES+ SUM_SELECT_FULL_JOIN+ SUM_SELECT_SCAN+ SUM_SORT_MERGE_PASSES+ \
-         SUM_SORT_ROWS+ SUM_NO_INDEX_USED+ SUM_NO_GOOD_INDEX_USED+ FIRST_SEEN@ LAST_SEEN@ QUERY_SAMPLE_TEXT",
-        Rows::None,
-    ),
-    (
-        PERFORMANCE_SCHEMA,
-        "table_io_waits_summary_by_table",
-        "OBJECT_TYPE OBJECT_SCHEMA OBJECT_NAME COUNT_STAR+ SUM_TIMER_WAIT+ COUNT_READ+ SUM_TIMER_READ+ COUNT_WRITE+ \
-         SUM_TIMER_WRITE+ COUNT_FETCH+ SUM_TIMER_FETCH+ COUNT_INSERT+ SUM_TIMER_INSERT+ COUNT_UPDATE+ SUM_TIMER_UPDATE+ \
-         COUNT_DELETE+ SUM_TIMER_DELETE+",
-        Rows::None,
-    ),
-    (
-        PERFORMANCE_SCHEMA,
         "replication_group_members",
-        "CHANNEL_NAME MEMBER_ID MEMBER_HOST MEMBER_PORT# MEMBER_STATE MEMBER_ROLE MEMBER_VERSION",
-        Rows::None,
-    ),
-    (
-        PERFORMANCE_SCHEMA,
-        "memory_summary_global_by_event_name",
-        "EVENT_NAME COUNT_ALLOC+ COUNT_FREE+ SUM_NUMBER_OF_BYTES_ALLOC+ SUM_NUMBER_OF_BYTES_FREE+ CURRENT_COUNT_USED# CURRENT_NUMBER_OF_BYTES_USED#",
-        Rows::None,
-    ),
-    (
-        PERFORMANCE_SCHEMA,
-        "file_summary_by_instance",
-        "FILE_NAME EVENT_NAME COUNT_STAR+ SUM_TIMER_WAIT+ COUNT_READ+ SUM_NUMBER_OF_BYTES_READ# COUNT_WRITE+ SUM_NUMBER_OF_BYTES_WRITE#",
+        "CHANNEL_NAME MEMBER_ID MEMBER_HOST MEMBER_PORT# MEMBER_STATE MEMBER_ROLE MEMBER_VERSION \
+         MEMBER_COMMUNICATION_STACK",
         Rows::None,
     ),
     (PERFORMANCE_SCHEMA, "keyring_keys", "KEY_ID KEY_OWNER BACKEND_KEY_ID", Rows::None),
     (
         PERFORMANCE_SCHEMA,
         "replication_connection_status",
-        "CHANNEL_NAME GROUP_NAME SOURCE_UUID THREAD_ID+ SERVICE_STATE LAST_ERROR_NUMBER# LAST_ERROR_MESSAGE",
+        "CHANNEL_NAME GROUP_NAME SOURCE_UUID THREAD_ID+ SERVICE_STATE COUNT_RECEIVED_HEARTBEATS+ \
+         LAST_HEARTBEAT_TIMESTAMP@ RECEIVED_TRANSACTION_SET LAST_ERROR_NUMBER# LAST_ERROR_MESSAGE \
+         LAST_ERROR_TIMESTAMP@ LAST_QUEUED_TRANSACTION LAST_QUEUED_TRANSACTION_ORIGINAL_COMMIT_TIMESTAMP@ \
+         LAST_QUEUED_TRANSACTION_IMMEDIATE_COMMIT_TIMESTAMP@ LAST_QUEUED_TRANSACTION_START_QUEUE_TIMESTAMP@ \
+         LAST_QUEUED_TRANSACTION_END_QUEUE_TIMESTAMP@ QUEUEING_TRANSACTION \
+         QUEUEING_TRANSACTION_ORIGINAL_COMMIT_TIMESTAMP@ QUEUEING_TRANSACTION_IMMEDIATE_COMMIT_TIMESTAMP@ \
+         QUEUEING_TRANSACTION_START_QUEUE_TIMESTAMP@",
         Rows::None,
     ),
     (
         PERFORMANCE_SCHEMA,
         "replication_applier_status",
         "CHANNEL_NAME SERVICE_STATE REMAINING_DELAY+ COUNT_TRANSACTIONS_RETRIES+",
-        Rows::None,
-    ),
-    (
-        PERFORMANCE_SCHEMA,
-        "table_io_waits_summary_by_index_usage",
-        "OBJECT_TYPE OBJECT_SCHEMA OBJECT_NAME INDEX_NAME COUNT_STAR+ SUM_TIMER_WAIT+ COUNT_READ+ SUM_TIMER_READ+ COUNT_WRITE+ \
-         SUM_TIMER_WRITE+ COUNT_FETCH+ SUM_TIMER_FETCH+ COUNT_INSERT+ SUM_TIMER_INSERT+ COUNT_UPDATE+ SUM_TIMER_UPDATE+ \
-         COUNT_DELETE+ SUM_TIMER_DELETE+",
         Rows::None,
     ),
     (PERFORMANCE_SCHEMA, "file_instances", "FILE_NAME EVENT_NAME OPEN_COUNT+", Rows::None),
@@ -218,31 +196,43 @@ const NOTHING: &[Brief] = &[
     (
         INFORMATION_SCHEMA,
         "innodb_trx",
-        "trx_id+ trx_state trx_started@ trx_requested_lock_id trx_wait_started@ trx_weight+ trx_mysql_thread_id+ trx_query trx_operation_state trx_tables_in_use+ trx_tables_locked+ trx_rows_locked+ trx_rows_modified+ trx_isolation_level",
+        "trx_id+ trx_state trx_started@ trx_requested_lock_id trx_wait_started@ trx_weight+ trx_mysql_thread_id+ \
+         trx_query trx_operation_state trx_tables_in_use+ trx_tables_locked+ trx_lock_structs+ trx_lock_memory_bytes+ \
+         trx_rows_locked+ trx_rows_modified+ trx_concurrency_tickets+ trx_isolation_level trx_unique_checks# \
+         trx_foreign_key_checks# trx_last_foreign_key_error trx_adaptive_hash_latched# trx_adaptive_hash_timeout+ \
+         trx_is_read_only# trx_autocommit_non_locking# trx_schedule_weight+",
         Rows::None,
     ),
     (
         INFORMATION_SCHEMA,
         "innodb_metrics",
-        "NAME SUBSYSTEM COUNT# MAX_COUNT# MIN_COUNT# AVG_COUNT# STATUS TYPE COMMENT",
+        "NAME SUBSYSTEM COUNT# MAX_COUNT# MIN_COUNT# AVG_COUNT# COUNT_RESET# MAX_COUNT_RESET# MIN_COUNT_RESET# \
+         AVG_COUNT_RESET# TIME_ENABLED@ TIME_DISABLED@ TIME_ELAPSED# TIME_RESET@ STATUS TYPE COMMENT",
         Rows::None,
     ),
     (
         INFORMATION_SCHEMA,
         "innodb_tables",
-        "TABLE_ID+ NAME FLAG# N_COLS# SPACE# ROW_FORMAT ZIP_PAGE_SIZE+ SPACE_TYPE INSTANT_COLS#",
+        "TABLE_ID+ NAME FLAG# N_COLS# SPACE# ROW_FORMAT ZIP_PAGE_SIZE+ SPACE_TYPE INSTANT_COLS# TOTAL_ROW_VERSIONS#",
         Rows::None,
     ),
     (
         INFORMATION_SCHEMA,
         "innodb_tablespaces",
-        "SPACE+ NAME FLAG+ ROW_FORMAT PAGE_SIZE+ SPACE_TYPE FILE_SIZE+ ALLOCATED_SIZE+ STATE",
+        "SPACE+ NAME FLAG+ ROW_FORMAT PAGE_SIZE+ ZIP_PAGE_SIZE+ SPACE_TYPE FS_BLOCK_SIZE+ FILE_SIZE+ ALLOCATED_SIZE+ \
+         AUTOEXTEND_SIZE+ SERVER_VERSION SPACE_VERSION+ ENCRYPTION STATE",
         Rows::None,
     ),
     (
         INFORMATION_SCHEMA,
         "innodb_buffer_pool_stats",
-        "POOL_ID+ POOL_SIZE+ FREE_BUFFERS+ DATABASE_PAGES+ HIT_RATE+",
+        "POOL_ID+ POOL_SIZE+ FREE_BUFFERS+ DATABASE_PAGES+ OLD_DATABASE_PAGES+ MODIFIED_DATABASE_PAGES+ \
+         PENDING_DECOMPRESS+ PENDING_READS+ PENDING_FLUSH_LRU+ PENDING_FLUSH_LIST+ PAGES_MADE_YOUNG+ \
+         PAGES_NOT_MADE_YOUNG+ PAGES_MADE_YOUNG_RATE PAGES_MADE_NOT_YOUNG_RATE NUMBER_PAGES_READ+ \
+         NUMBER_PAGES_CREATED+ NUMBER_PAGES_WRITTEN+ PAGES_READ_RATE PAGES_CREATE_RATE PAGES_WRITTEN_RATE \
+         NUMBER_PAGES_GET+ HIT_RATE+ YOUNG_MAKE_PER_THOUSAND_GETS+ NOT_YOUNG_MAKE_PER_THOUSAND_GETS+ \
+         NUMBER_PAGES_READ_AHEAD+ NUMBER_READ_AHEAD_EVICTED+ READ_AHEAD_RATE READ_AHEAD_EVICTED_RATE LRU_IO_TOTAL+ \
+         LRU_IO_CURRENT+ UNCOMPRESS_TOTAL+ UNCOMPRESS_CURRENT+",
         Rows::None,
     ),
     (
@@ -254,7 +244,7 @@ const NOTHING: &[Brief] = &[
     (
         INFORMATION_SCHEMA,
         "innodb_locks",
-        "lock_id lock_trx_id lock_mode lock_type lock_table lock_index lock_data",
+        "lock_id lock_trx_id lock_mode lock_type lock_table lock_index lock_space+ lock_page+ lock_rec+ lock_data",
         Rows::None,
     ),
     (INFORMATION_SCHEMA, "user_attributes", "USER HOST ATTRIBUTE", Rows::None),
@@ -290,6 +280,10 @@ const NOTHING: &[Brief] = &[
         Rows::None,
     ),
 ];
+
+const ROUTINE_LOADS: &str = "JOB_ID JOB_NAME CREATE_TIME PAUSE_TIME END_TIME DB_NAME TABLE_NAME STATE CURRENT_TASK_NUM JOB_PROPERTIES \
+    DATA_SOURCE_PROPERTIES CUSTOM_PROPERTIES STATISTIC PROGRESS LAG REASON_OF_STATE_CHANGED ERROR_LOG_URLS USER_NAME \
+    CURRENT_ABORT_TASK_NUM# IS_ABNORMAL_PAUSE";
 
 const DORIS: &[Brief] = &[
     (
@@ -385,14 +379,18 @@ const DORIS: &[Brief] = &[
         "CATALOG_NAME CACHE_NAME METRIC_NAME METRIC_VALUE",
         Rows::None,
     ),
+    // StarRocks' name, and Doris's.
+    (INFORMATION_SCHEMA, "routine_load_jobs", ROUTINE_LOADS, Rows::None),
+    (INFORMATION_SCHEMA, "routine_load_job", ROUTINE_LOADS, Rows::None),
     (
         INFORMATION_SCHEMA,
-        "routine_load_jobs",
-        "JOB_ID JOB_NAME CREATE_TIME PAUSE_TIME END_TIME DB_NAME TABLE_NAME STATE CURRENT_TASK_NUM JOB_PROPERTIES \
-         DATA_SOURCE_PROPERTIES CUSTOM_PROPERTIES STATISTIC PROGRESS LAG REASON_OF_STATE_CHANGED ERROR_LOG_URLS USER_NAME \
-         CURRENT_ABORT_TASK_NUM# IS_ABNORMAL_PAUSE",
-        Rows::None,
+        "backend_tablets",
+        "BE_ID# TABLET_ID# REPLICA_ID# PARTITION_ID# TABLET_PATH TABLET_LOCAL_SIZE# TABLET_REMOTE_SIZE# VERSION_COUNT# \
+         SEGMENT_COUNT# NUM_COLUMNS# ROW_SIZE# COMPACTION_SCORE# COMPRESS_KIND IS_USED# IS_ALTER_FAILED# CREATE_TIME@ \
+         UPDATE_TIME@ IS_OVERLAP#",
+        Rows::BackendTablets,
     ),
+    (INFORMATION_SCHEMA, "frontend_metrics", "FE METRIC_NAME METRIC_TYPE METRIC_VALUE TAG", Rows::FrontendMetrics),
     (
         INFORMATION_SCHEMA,
         "encryption_keys",
@@ -414,7 +412,8 @@ const STARROCKS: &[Brief] = &[
         "partitions_meta",
         "DB_NAME TABLE_NAME PARTITION_NAME PARTITION_ID# COMPACT_VERSION# VISIBLE_VERSION# VISIBLE_VERSION_TIME@ \
          NEXT_VERSION# PARTITION_KEY PARTITION_VALUE DISTRIBUTION_KEY BUCKETS# REPLICATION_NUM# STORAGE_MEDIUM \
-         COOLDOWN_TIME@ LAST_CONSISTENCY_CHECK_TIME@ IS_IN_MEMORY# IS_TEMP# DATA_SIZE ROW_COUNT# ENABLE_DATACACHE#",
+         COOLDOWN_TIME@ LAST_CONSISTENCY_CHECK_TIME@ IS_IN_MEMORY# IS_TEMP# DATA_SIZE ROW_COUNT# ENABLE_DATACACHE# \
+         STORAGE_PATH STORAGE_SIZE# AVG_CS P50_CS MAX_CS TABLET_BALANCED# METADATA_SWITCH_VERSION#",
         Rows::PartitionsMeta,
     ),
     (

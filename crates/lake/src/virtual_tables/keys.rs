@@ -63,8 +63,34 @@ pub fn statistics(sheet: &mut Sheet, database: &str, table: &str, schema: &Table
     }
     for index in &schema.indexes {
         for (at, place) in index.columns.iter().filter_map(|id| schema.position(*id)).enumerate() {
-            push(1, &index.name, at, &schema.columns[place], Some(index));
+            push(i64::from(!schema.is_key(&index.columns)), &index.name, at, &schema.columns[place], Some(index));
         }
+    }
+}
+
+/// Adds the rows of `sys.x$schema_flattened_keys`: each key and index with all of its columns in one text.
+pub fn flattened_keys(sheet: &mut Sheet, database: &str, table: &str, schema: &TableSchema) {
+    let mut push = |name: &str, non_unique: i64, columns: Vec<&str>| {
+        if !columns.is_empty() {
+            let columns = columns.join(",");
+            sheet.push([
+                database.into(),
+                table.into(),
+                name.into(),
+                Cell::Int(non_unique),
+                Cell::Int(0),
+                columns.into(),
+            ]);
+        }
+    };
+    push(PRIMARY, 0, unique_key(schema).iter().map(|column| column.name.as_str()).collect());
+    for index in &schema.indexes {
+        let places = index.columns.iter().filter_map(|id| schema.position(*id));
+        push(
+            &index.name,
+            i64::from(!schema.is_key(&index.columns)),
+            places.map(|place| schema.columns[place].name.as_str()).collect(),
+        );
     }
 }
 

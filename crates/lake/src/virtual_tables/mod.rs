@@ -14,6 +14,7 @@
 //! | `partitions.rs` | partitions and tablets of native tables |
 //! | `proc.rs` | what SHOW PROC lists below a table |
 //! | `types.rs` | the types of columns |
+//! | `words.rs` | columns whose words compare without regard to case |
 
 mod briefs;
 pub mod column_sizes;
@@ -26,6 +27,7 @@ mod of_starrocks;
 pub mod partitions;
 pub mod proc;
 pub mod types;
+pub mod words;
 
 use std::borrow::Cow;
 
@@ -61,6 +63,8 @@ pub enum Rows {
     ApplicableRoles,
     /// Rows of `__internal_schema.audit_log`.
     AuditLog,
+    /// Rows of `information_schema.backend_tablets`.
+    BackendTablets,
     /// Rows of `information_schema.be_tablets`.
     BeTablets,
     /// Rows of `information_schema.be_threads`.
@@ -89,6 +93,8 @@ pub enum Rows {
     Engines,
     /// Rows of `information_schema.fe_threads`.
     FeThreads,
+    /// Rows of `information_schema.frontend_metrics`.
+    FrontendMetrics,
     /// Rows of `information_schema.global_status` and `performance_schema.global_status`.
     GlobalStatus,
     /// Rows of `information_schema.global_variables` and `performance_schema.global_variables`.
@@ -97,6 +103,8 @@ pub enum Rows {
     GrantsToRoles,
     /// Rows of `sys.grants_to_users`.
     GrantsToUsers,
+    /// Rows of `sys.x$schema_flattened_keys`.
+    FlattenedKeys,
     /// Rows of `performance_schema.hosts`.
     Hosts,
     /// Rows of `information_schema.key_column_usage`.
@@ -111,10 +119,14 @@ pub enum Rows {
     MetadataNameIds,
     /// Rows of `information_schema.be_metrics` and `information_schema.fe_metrics`.
     Metrics,
+    /// Rows of `mysql.db`.
+    MysqlDb,
     /// Rows of `mysql.default_roles`.
     MysqlDefaultRoles,
     /// Rows of `mysql.role_edges`.
     MysqlRoleEdges,
+    /// Rows of `mysql.tables_priv`.
+    MysqlTablesPriv,
     /// Rows of `mysql.user`.
     MysqlUser,
     /// Rows of `sys.object_dependencies`.
@@ -243,8 +255,10 @@ pub fn columns_of(database: &str) -> Vec<(&'static str, Vec<String>)> {
 }
 
 /// Returns the definition of a table; names are case-insensitive. `sys.x$name` is `sys.name`, which in MySQL differ in
-/// whether times and bytes have units.
+/// whether times and bytes have units; a few tables have the name with `x$` only.
 pub fn find(database: &str, table: &str) -> Option<&'static Virtual> {
-    let table = if database.eq_ignore_ascii_case(SYS) { table.strip_prefix("x$").unwrap_or(table) } else { table };
-    all().find(|t| t.database.eq_ignore_ascii_case(database) && t.name.eq_ignore_ascii_case(table))
+    let named =
+        |name: &str| all().find(|t| t.database.eq_ignore_ascii_case(database) && t.name.eq_ignore_ascii_case(name));
+    let without = || table.strip_prefix("x$").filter(|_| database.eq_ignore_ascii_case(SYS)).and_then(named);
+    named(table).or_else(without)
 }

@@ -126,6 +126,12 @@ const NONE: &[(&str, &[&str])] = &[
     ("SLAVE STATUS", SLAVE_STATUS),
     ("ALL SLAVES STATUS", SLAVE_STATUS),
     ("REPLICA STATUS", REPLICA_STATUS),
+    ("SLAVE STATUS NONBLOCKING", SLAVE_STATUS),
+    ("ALL REPLICAS STATUS", REPLICA_STATUS),
+    ("USER_STATISTICS", USER_STATISTICS),
+    ("CLIENT_STATISTICS", CLIENT_STATISTICS),
+    ("INDEX_STATISTICS", &["Table_schema", "Table_name", "Index_name", "Rows_read"]),
+    ("TABLE_STATISTICS", &["Table_schema", "Table_name", "Rows_read", "Rows_changed", "Rows_changed_x_#indexes"]),
     ("REPLICAS", &["Server_Id", "Host", "Port", "Source_Id", "Replica_UUID"]),
     ("SLAVE HOSTS", &["Server_id", "Host", "Port", "Master_id", "Slave_UUID"]),
     ("BINARY LOGS", &["Log_name", "File_size", "Encrypted"]),
@@ -370,6 +376,24 @@ const NONE: &[(&str, &[&str])] = &[
             "schedule_type",
         ],
     ),
+    (
+        "DICTIONARY",
+        &[
+            "DictionaryId",
+            "DictionaryName",
+            "CatalogName",
+            "DbName",
+            "dictionaryObject",
+            "dictionaryKeys",
+            "dictionaryValues",
+            "status",
+            "lastSuccessRefreshTime",
+            "lastSuccessFinishedTime",
+            "nextSchedulableTime",
+            "ErrorMessage",
+            "approximated dictionaryMemoryUsage (Bytes)",
+        ],
+    ),
     ("QUEUED ANALYZE JOBS", &["catalog_name", "db_name", "tbl_name", "col_list", "priority"]),
     ("STORAGE VAULTS", &["Name", "Id", "Properties", "IsDefault"]),
     ("TABLE CREATION", &["Database", "Table", "Status", "CreateTime", "ErrorMsg"]),
@@ -421,6 +445,42 @@ const SLAVE_STATUS: &[&str] = &[
     "Channel_Name",
 ];
 
+/// Columns of MariaDB's lists of what users and clients did.
+macro_rules! statistics {
+    ($name:literal) => {
+        &[
+            $name,
+            "Total_connections",
+            "Concurrent_connections",
+            "Connected_time",
+            "Busy_time",
+            "Cpu_time",
+            "Bytes_received",
+            "Bytes_sent",
+            "Binlog_bytes_written",
+            "Rows_read",
+            "Rows_sent",
+            "Rows_deleted",
+            "Rows_inserted",
+            "Rows_updated",
+            "Select_commands",
+            "Update_commands",
+            "Other_commands",
+            "Commit_transactions",
+            "Rollback_transactions",
+            "Denied_connections",
+            "Lost_connections",
+            "Access_denied",
+            "Empty_queries",
+            "Total_ssl_connections",
+            "Max_statement_time_exceeded",
+        ]
+    };
+}
+
+const USER_STATISTICS: &[&str] = statistics!("User");
+const CLIENT_STATISTICS: &[&str] = statistics!("Client");
+
 const REPLICA_STATUS: &[&str] = &[
     "Replica_IO_State",
     "Source_Host",
@@ -455,7 +515,7 @@ const RESOURCE_GROUPS: &[&str] =
 const MATERIALIZED_VIEWS: &[&str] = &["id", "database_name", "name", "refresh_type", "is_active", "text", "rows"];
 
 /// Lists of [`NONE`] that a statement may ask for by an object's name.
-const NAMED: &[&str] = &["RESOURCE GROUP", "COLUMN HISTOGRAM", "ANALYZE TASK STATUS"];
+const NAMED: &[&str] = &["RESOURCE GROUP", "COLUMN HISTOGRAM", "ANALYZE TASK STATUS", "ANALYZE", "AUTO ANALYZE"];
 
 /// Returns the empty list for other forms of SHOW in Doris, StarRocks and MySQL: those of [`NONE`], also with FROM, IN,
 /// FOR or ON, and SHOW ENGINE.
@@ -470,7 +530,7 @@ pub fn list(words: &str) -> Result<Sheet> {
         before.map(|(before, _)| before).filter(|list| !list.ends_with("ROUTINE LOAD") || !words.contains(" FOR "));
     let before = before.unwrap_or(words);
     let named = NAMED.iter().find(|kind| before.strip_prefix(**kind).is_some_and(|name| name.starts_with(' ')));
-    let before = named.copied().unwrap_or(before);
+    let before = if list(before).is_some() { before } else { named.copied().unwrap_or(before) };
     // SHOW ENGINE with any of MySQL's engines.
     let is_engine =
         before.starts_with("ENGINE ") && [" STATUS", " MUTEX", " LOGS"].iter().any(|end| before.ends_with(end));

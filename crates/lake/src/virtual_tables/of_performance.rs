@@ -65,7 +65,20 @@ macro_rules! sockets {
         concat!(
             $names,
             " COUNT_STAR+ SUM_TIMER_WAIT+ MIN_TIMER_WAIT+ AVG_TIMER_WAIT+ MAX_TIMER_WAIT+ COUNT_READ+ SUM_TIMER_READ+ \
-             SUM_NUMBER_OF_BYTES_READ+ COUNT_WRITE+ SUM_TIMER_WRITE+ SUM_NUMBER_OF_BYTES_WRITE+ COUNT_MISC+ SUM_TIMER_MISC+"
+             MIN_TIMER_READ+ AVG_TIMER_READ+ MAX_TIMER_READ+ SUM_NUMBER_OF_BYTES_READ+ COUNT_WRITE+ SUM_TIMER_WRITE+ \
+             MIN_TIMER_WRITE+ AVG_TIMER_WRITE+ MAX_TIMER_WRITE+ SUM_NUMBER_OF_BYTES_WRITE+ COUNT_MISC+ SUM_TIMER_MISC+ \
+             MIN_TIMER_MISC+ AVG_TIMER_MISC+ MAX_TIMER_MISC+"
+        )
+    };
+}
+
+/// Columns of a table of waits by kind of access, grouped by its first columns: a count and timers for each kind.
+macro_rules! accesses {
+    ($names:literal $($kind:literal)*) => {
+        concat!(
+            $names,
+            " COUNT_STAR+ SUM_TIMER_WAIT+ MIN_TIMER_WAIT+ AVG_TIMER_WAIT+ MAX_TIMER_WAIT+"
+            $(, " COUNT_", $kind, "+ SUM_TIMER_", $kind, "+ MIN_TIMER_", $kind, "+ AVG_TIMER_", $kind, "+ MAX_TIMER_", $kind, "+")*
         )
     };
 }
@@ -85,7 +98,8 @@ const TRANSACTION: &str = "THREAD_ID+ EVENT_ID+ END_EVENT_ID+ EVENT_NAME STATE T
 
 /// One page of InnoDB's buffer.
 const PAGE: &str = "POOL_ID+ LRU_POSITION+ SPACE+ PAGE_NUMBER+ PAGE_TYPE FLUSH_TYPE+ FIX_COUNT+ IS_HASHED NEWEST_MODIFICATION+ \
-    OLDEST_MODIFICATION+ ACCESS_TIME+ TABLE_NAME INDEX_NAME NUMBER_RECORDS+ DATA_SIZE+ COMPRESSED_SIZE+ COMPRESSED IO_FIX IS_OLD";
+    OLDEST_MODIFICATION+ ACCESS_TIME+ TABLE_NAME INDEX_NAME NUMBER_RECORDS+ DATA_SIZE+ COMPRESSED_SIZE+ COMPRESSED IO_FIX IS_OLD \
+    FREE_PAGE_CLOCK+";
 
 /// Compressed pages by index.
 const COMPRESSED: &str = "database_name table_name index_name compress_ops# compress_ops_ok# compress_time# uncompress_ops# uncompress_time#";
@@ -101,7 +115,7 @@ macro_rules! clients {
             " TOTAL_CONNECTIONS# CONCURRENT_CONNECTIONS# CONNECTED_TIME# BUSY_TIME CPU_TIME BYTES_RECEIVED# BYTES_SENT# \
              BINLOG_BYTES_WRITTEN# ROWS_READ# ROWS_SENT# ROWS_DELETED# ROWS_INSERTED# ROWS_UPDATED# SELECT_COMMANDS# \
              UPDATE_COMMANDS# OTHER_COMMANDS# COMMIT_TRANSACTIONS# ROLLBACK_TRANSACTIONS# DENIED_CONNECTIONS# \
-             LOST_CONNECTIONS# ACCESS_DENIED# EMPTY_QUERIES#"
+             LOST_CONNECTIONS# ACCESS_DENIED# EMPTY_QUERIES# TOTAL_SSL_CONNECTIONS# MAX_STATEMENT_TIME_EXCEEDED#"
         )
     };
 }
@@ -132,10 +146,19 @@ const EVENTS: &[(&str, &str)] = &[
         "BUCKET_NUMBER+ BUCKET_TIMER_LOW+ BUCKET_TIMER_HIGH+ COUNT_BUCKET+ COUNT_BUCKET_AND_LOWER+ BUCKET_QUANTILE",
     ),
     ("events_statements_summary_by_account_by_event_name", statements!("USER HOST EVENT_NAME")),
+    (
+        "events_statements_summary_by_digest",
+        concat!(
+            statements!("SCHEMA_NAME DIGEST DIGEST_TEXT"),
+            " FIRST_SEEN@ LAST_SEEN@ QUANTILE_95+ QUANTILE_99+ QUANTILE_999+ QUERY_SAMPLE_TEXT QUERY_SAMPLE_SEEN@ \
+             QUERY_SAMPLE_TIMER_WAIT+"
+        ),
+    ),
     ("events_statements_summary_by_host_by_event_name", statements!("HOST EVENT_NAME")),
     ("events_statements_summary_by_program", statements!("OBJECT_TYPE OBJECT_SCHEMA OBJECT_NAME")),
     ("events_statements_summary_by_thread_by_event_name", statements!("THREAD_ID+ EVENT_NAME")),
     ("events_statements_summary_by_user_by_event_name", statements!("USER EVENT_NAME")),
+    ("events_statements_summary_global_by_event_name", statements!("EVENT_NAME")),
     ("events_transactions_current", TRANSACTION),
     ("events_transactions_history", TRANSACTION),
     ("events_transactions_history_long", TRANSACTION),
@@ -151,7 +174,9 @@ const EVENTS: &[(&str, &str)] = &[
     ("events_waits_summary_by_user_by_event_name", timers!("USER EVENT_NAME")),
     ("memory_summary_by_account_by_event_name", memory!("USER HOST EVENT_NAME")),
     ("memory_summary_by_host_by_event_name", memory!("HOST EVENT_NAME")),
+    ("memory_summary_by_thread_by_event_name", memory!("THREAD_ID+ EVENT_NAME")),
     ("memory_summary_by_user_by_event_name", memory!("USER EVENT_NAME")),
+    ("memory_summary_global_by_event_name", memory!("EVENT_NAME")),
     ("socket_summary_by_event_name", sockets!("EVENT_NAME")),
     ("socket_summary_by_instance", sockets!("EVENT_NAME OBJECT_INSTANCE_BEGIN+")),
 ];
@@ -188,10 +213,20 @@ const OBJECTS: &[(&str, &str)] = &[
         "OBJECT_TYPE OBJECT_SCHEMA OBJECT_NAME OBJECT_INSTANCE_BEGIN+ OWNER_THREAD_ID+ OWNER_EVENT_ID+ INTERNAL_LOCK EXTERNAL_LOCK",
     ),
     (
+        "table_io_waits_summary_by_index_usage",
+        accesses!("OBJECT_TYPE OBJECT_SCHEMA OBJECT_NAME INDEX_NAME" "READ" "WRITE" "FETCH" "INSERT" "UPDATE" "DELETE"),
+    ),
+    (
+        "table_io_waits_summary_by_table",
+        accesses!("OBJECT_TYPE OBJECT_SCHEMA OBJECT_NAME" "READ" "WRITE" "FETCH" "INSERT" "UPDATE" "DELETE"),
+    ),
+    (
         "table_lock_waits_summary_by_table",
-        "OBJECT_TYPE OBJECT_SCHEMA OBJECT_NAME COUNT_STAR+ SUM_TIMER_WAIT+ MIN_TIMER_WAIT+ AVG_TIMER_WAIT+ MAX_TIMER_WAIT+ \
-         COUNT_READ+ SUM_TIMER_READ+ MIN_TIMER_READ+ AVG_TIMER_READ+ MAX_TIMER_READ+ COUNT_WRITE+ SUM_TIMER_WRITE+ \
-         MIN_TIMER_WRITE+ AVG_TIMER_WRITE+ MAX_TIMER_WRITE+",
+        accesses!(
+            "OBJECT_TYPE OBJECT_SCHEMA OBJECT_NAME" "READ" "WRITE" "READ_NORMAL" "READ_WITH_SHARED_LOCKS"
+            "READ_HIGH_PRIORITY" "READ_NO_INSERT" "READ_EXTERNAL" "WRITE_ALLOW_WRITE" "WRITE_CONCURRENT_INSERT"
+            "WRITE_LOW_PRIORITY" "WRITE_NORMAL" "WRITE_EXTERNAL"
+        ),
     ),
     ("tls_channel_status", "CHANNEL PROPERTY VALUE"),
     ("user_defined_functions", "UDF_NAME UDF_RETURN_TYPE UDF_TYPE UDF_LIBRARY UDF_USAGE_COUNT#"),

@@ -164,7 +164,12 @@ pub(super) const TABLES: &[Brief] = &[
     (
         DORIS_INTERNAL,
         "audit_log",
-        "query_id time@ client_ip user frontend_ip catalog db state error_message query_time# return_rows# stmt_type is_query# stmt",
+        "query_id time@ client_ip user frontend_ip catalog db state error_code# error_message query_time# cpu_time_ms# \
+         peak_memory_bytes# scan_bytes# scan_rows# return_rows# shuffle_send_rows# shuffle_send_bytes# \
+         spill_write_bytes_to_local_storage# spill_read_bytes_from_local_storage# scan_bytes_from_local_storage# \
+         scan_bytes_from_remote_storage# parse_time_ms# plan_times_ms# get_meta_times_ms# schedule_times_ms# hit_sql_cache# \
+         handled_in_fe# queried_tables_and_views chosen_m_views changed_variables sql_mode stmt_id# stmt_type is_query# \
+         is_nereids# is_internal# sql_hash sql_digest workload_group compute_group stmt",
         Rows::AuditLog,
     ),
 ];

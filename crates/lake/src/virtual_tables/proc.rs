@@ -78,6 +78,43 @@ pub const TRANSACTIONS: &[&str] = &[
     "ErrMsg",
 ];
 
+/// The lists below `/cluster_balance`, with their columns. Nothing moves tablets between nodes, so they are empty.
+pub const BALANCE: &[(&str, &[&str])] = &[
+    ("cluster_load_stat", &["Tag"]),
+    ("working_slots", &["BeId", "PathHash", "AvailSlots", "TotalSlots", "BalanceSlot", "AvgRate"]),
+    ("sched_stat", &["Item", "Value"]),
+    ("pending_tablets", MOVED_TABLETS),
+    ("running_tablets", MOVED_TABLETS),
+    ("history_tablets", MOVED_TABLETS),
+];
+
+const MOVED_TABLETS: &[&str] = &[
+    "TabletId",
+    "Type",
+    "Medium",
+    "Status",
+    "State",
+    "SchedCode",
+    "Priority",
+    "RealPriorityVal",
+    "SrcBe",
+    "SrcPath",
+    "DestBe",
+    "DestPath",
+    "Timeout",
+    "Create",
+    "LstSched",
+    "LstVisit",
+    "Finished",
+    "ReplicaSize",
+    "Rate",
+    "FailedSched",
+    "FailedRunning",
+    "VisibleVersion",
+    "CmtVer",
+    "ErrMsg",
+];
+
 /// Columns of the disks of a node.
 pub const DISKS: &[(&str, Option<&str>)] = &[
     ("RootPath", Some("Dir")),

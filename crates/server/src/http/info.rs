@@ -209,7 +209,7 @@ pub(super) async fn metrics(
 }
 
 /// Returns resident bytes, and milliseconds of CPU time in user and system mode; `None` without /proc.
-fn own_process() -> Option<(u64, u64, u64)> {
+pub(super) fn own_process() -> Option<(u64, u64, u64)> {
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;

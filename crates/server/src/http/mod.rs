@@ -10,6 +10,7 @@
 //! | `query` | SQL in, JSON out |
 //! | `info` | health, bootstrap, backends, metrics, profiles |
 //! | `tables` | what connectors ask about tables |
+//! | `node` | what consoles ask about the node and its machine |
 //! | `consoles` | what consoles and managers ask about the server, its sessions, settings and names |
 //! | `reply` | Doris's envelopes |
 //!
@@ -25,6 +26,7 @@ mod guard;
 mod info;
 mod listener;
 mod load;
+mod node;
 mod query;
 mod reply;
 mod tables;
@@ -146,6 +148,15 @@ fn router(app: Arc<App>) -> Router {
         .route("/rest/v1/session", get(consoles::sessions))
         .route("/rest/v1/session/all", get(consoles::sessions))
         .route("/rest/v1/config/fe", get(consoles::settings))
+        .route("/rest/v1/config/fe/", get(consoles::settings))
+        .route("/rest/v1/login", post(node::login))
+        .route("/rest/v1/ha", get(node::role))
+        .route("/rest/v1/hardware_info/fe", get(node::hardware))
+        .route("/rest/v1/hardware_info/fe/", get(node::hardware))
+        .route("/api/basepath", get(node::base_path))
+        .route("/api/fe_version_info", get(node::version))
+        .route("/api/show_meta_info", get(node::meta))
+        .route("/api/show_runtime_info", get(node::runtime))
         .route("/rest/v2/manager/node/{kind}", get(consoles::nodes))
         .route("/rest/v2/manager/node/node_list", get(consoles::node_list))
         .route("/rest/v2/manager/node/configuration_name", get(consoles::setting_names))

@@ -264,7 +264,10 @@ pub(super) async fn table_sizes(
 }
 
 /// The bytes of native tables by database and table, of the database and the table that the parameters name.
-async fn sizes(session: &mut Session, uri: &Uri) -> Result<BTreeMap<String, Map<String, Value>>, EngineError> {
+pub(super) async fn sizes(
+    session: &mut Session,
+    uri: &Uri,
+) -> Result<BTreeMap<String, Map<String, Value>>, EngineError> {
     let mut asked = String::from(
         "SELECT TABLE_SCHEMA, TABLE_NAME, DATA_LENGTH FROM information_schema.tables WHERE ENGINE = 'OLAP'",
     );

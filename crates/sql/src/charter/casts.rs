@@ -46,7 +46,8 @@ use super::shown::with_texts;
 use super::terms::{binary, cast_to};
 use super::typed::Typed;
 use super::{
-    chain, compare, in_lists, interval, lateral, mixed, nested, once, outer_types, ranges, subqueries, text, zeros,
+    chain, compare, in_lists, interval, lateral, mixed, nested, once, outer_types, ranges, subqueries, system_text,
+    text, zeros,
 };
 use crate::class::{Class, DATETIME, LARGEINT_CLASS, TIME, wide_decimal};
 use crate::functions::datetime::parse::{datetime_from_digits, datetime_from_number, parse_time};
@@ -621,8 +622,17 @@ pub(super) fn rewrite_expr(
             Ok(Transformed { transformed: done.transformed || changed, ..done })
         }
         (Stage::BeforeCoercion, Expr::ScalarFunction(function)) => Ok(mixed::arguments(function, schema)),
-        (Stage::AfterCoercion, Expr::BinaryExpr(compared)) => Ok(zeros::comparison(compared, schema)),
-        (Stage::AfterCoercion, Expr::InList(list)) => Ok(zeros::in_list(list, schema)),
+        (Stage::AfterCoercion, Expr::BinaryExpr(mut compared)) => {
+            match system_text::comparison(&mut compared, schema) {
+                true => Ok(Transformed::yes(Expr::BinaryExpr(compared))),
+                false => Ok(zeros::comparison(compared, schema)),
+            }
+        }
+        (Stage::AfterCoercion, Expr::InList(mut list)) => match system_text::in_list(&mut list, schema) {
+            true => Ok(Transformed::yes(Expr::InList(list))),
+            false => Ok(zeros::in_list(list, schema)),
+        },
+        (Stage::AfterCoercion, Expr::Like(like)) => Ok(system_text::like(like, schema)),
         (Stage::AfterCoercion, Expr::InSubquery(list)) => zeros::in_subquery(list, schema),
         (Stage::AfterCoercion, Expr::Case(case)) => Ok(zeros::case(case, schema)),
         (Stage::AfterCoercion, Expr::AggregateFunction(function)) => Ok(zeros::aggregate(function, schema)),

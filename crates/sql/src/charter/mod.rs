@@ -34,6 +34,7 @@ pub mod datetime;
 pub(crate) mod declared;
 mod derived;
 mod distinct_orders;
+mod folding;
 mod grouping_keys;
 mod having;
 pub mod hidden;
@@ -66,6 +67,8 @@ mod shadowing;
 mod shown;
 mod strict;
 mod subqueries;
+mod sys_functions;
+mod system_text;
 mod tables;
 mod terms;
 pub mod text;
@@ -82,6 +85,7 @@ pub mod wide_rows;
 mod wide_unions;
 pub mod wide_windows;
 mod windows;
+mod written;
 mod zeros;
 
 use std::collections::HashSet;
@@ -96,7 +100,7 @@ use dipper_dialect::statement::QueryText;
 use dipper_dialect::walk;
 use sqlparser::ast::{GroupByExpr, Query, Select, TableFactor};
 
-pub use crate::metadata::{DIGITS_KEY, TYPE_KEY};
+pub use crate::metadata::{DIGITS_KEY, NO_CASE_KEY, TYPE_KEY};
 pub(crate) use casts::cast_values;
 use casts::{CharterRule, Stage};
 pub(crate) use compare::comparison_type;
@@ -145,7 +149,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     scalars.push(Arc::new(ScalarUDF::new_from_impl(casts::by_part::CastParts::default())));
     scalars.push(Arc::new(strict::function()));
     scalars.push(apart::function());
-    scalars.push(collations::function());
+    scalars.push(folding::function());
     scalars.extend(common_args::functions());
     scalars.extend(once::functions());
     scalars.push(chain::function());
@@ -247,7 +251,8 @@ fn is_dual(table: &TableRef) -> bool {
 ///   1052 if a side has a column of USING twice.
 /// - 1060 if two columns of a derived table are written with the same name; 1353 if an alias names more columns than
 ///   its query has.
-/// - 1193 if a system variable is unknown; 1210 if the value of a parameter is missing.
+/// - 1193 if a system variable is unknown; 1210 if the value of a parameter is missing, or for a NAME_CONST of what is
+///   no constant.
 /// - 1267 if the sides of a comparison name several collations.
 /// - 1241 if rows of different widths are compared.
 /// - 1436 if expressions, subqueries or lambdas are nested too deep; 1105 if a lambda does not fit its call.
@@ -261,6 +266,8 @@ pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepare
     call_clauses::check(&query.ast)?;
     unplanned::check(&query.ast)?;
     let mut ast = query.ast.clone();
+    sys_functions::expand(&mut ast, &query.text)?;
+    written::expand(&mut ast, &query.text)?;
     shadowing::rename(&mut ast);
     windows::resolve(&mut ast)?;
     rewrite::simplify(&mut ast);

@@ -293,9 +293,7 @@ impl Rewriter {
     }
 
     fn function(&self, function: ast::Function) -> Expr {
-        let Some(name) = function_name(&function) else {
-            return of_sys(&function).unwrap_or(Expr::Function(function));
-        };
+        let Some(name) = function_name(&function) else { return Expr::Function(function) };
         if function.over.is_none()
             && let Some(args) = plain_args(&function)
         {
@@ -329,31 +327,24 @@ const REFUSED: &[(&str, &str)] = &[
         "BENCHMARK is not supported: constants are evaluated once; measure the expression over rows, as in SELECT \
          count(md5(number)) FROM numbers('number' = '1000000')",
     ),
+    ("get_query_profile", "GET_QUERY_PROFILE is not supported; SHOW PROFILE 'id' shows the profile of a statement"),
+    ("gtid_subset", "sets of GTIDs are not supported: there is no binary log"),
+    ("gtid_subtract", "sets of GTIDs are not supported: there is no binary log"),
+    ("icu_version", "ICU_VERSION is not supported: regular expressions are RE2's, not ICU's"),
     ("load_file", "LOAD_FILE is not supported; a path in FROM reads the rows of a file, as in SELECT * FROM 'x.csv'"),
     ("master_pos_wait", NO_BINARY_LOG),
     ("source_pos_wait", NO_BINARY_LOG),
+    ("statement_digest", NO_DIGESTS),
+    ("statement_digest_text", NO_DIGESTS),
     ("wait_for_executed_gtid_set", NO_BINARY_LOG),
 ];
 
+const NO_DIGESTS: &str = "digests of statements are not supported: statements are not summed up by their form";
 const NO_BINARY_LOG: &str = "functions that wait for a source of rows are not supported: there is no binary log";
 
 fn refused(function: &ast::Function) -> Option<&'static str> {
     let name = function_name(function)?;
     REFUSED.iter().find(|(refused, _)| *refused == name).map(|(_, what)| *what)
-}
-
-/// Rewrites the call of a function of MySQL's database `sys` that programs make. It does not fill the number of bytes up
-/// with blanks.
-fn of_sys(function: &ast::Function) -> Option<Expr> {
-    let [database, name] = function.name.0.as_slice() else { return None };
-    let is = |part: &ast::ObjectNamePart, name: &str| {
-        part.as_ident().is_some_and(|ident| ident.value.eq_ignore_ascii_case(name))
-    };
-    if !is(database, "sys") || !is(name, "format_bytes") || function.over.is_some() {
-        return None;
-    }
-    let arguments = plain_args(function).filter(|arguments| arguments.len() == 1)?;
-    Some(call("ltrim", vec![call("format_bytes", arguments)]))
 }
 
 /// Rewrites accesses such as `l[1].a` and `f().a`: names after something that is not a name are fields, which the

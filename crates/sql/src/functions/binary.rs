@@ -39,6 +39,13 @@ pub const DEFS: &[Def] = &[
     }),
     def("compress", &[], (1, 1), Ret::Bytes, compress),
     def("uncompress", &[], (1, 1), Ret::Bytes, uncompress),
+    def("uncompressed_length", &[], (1, 1), Ret::Int, |a| {
+        let s = a.bytes(0)?;
+        a.ints(|i| {
+            let length = s.at(i)?.first_chunk::<LENGTH>().map_or(0, |length| u32::from_le_bytes(*length));
+            Some(i64::from(length))
+        })
+    }),
 ];
 
 /// The notation of bytes as text, StarRocks's second argument.

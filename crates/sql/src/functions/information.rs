@@ -6,7 +6,8 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{Array, ArrayRef};
+use arrow::datatypes::DataType;
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use datafusion::common::{Result, ScalarValue, config_err, exec_err};
 use datafusion::logical_expr::Volatility;
@@ -118,6 +119,12 @@ pub const DEFS: &[Def] = &[
     stable("last_query_id", &[], Ret::Text, |a| answer(a, |s| text(&s.last_query_id))),
     stable("last_insert_id", &[], Ret::Int, |a| answer(a, |s| int(s.last_insert_id as i64))),
     stable("found_rows", &[], Ret::Int, |a| answer(a, |s| int(s.found_rows as i64))),
+    // The thread of a session has the number of the session, as performance_schema.threads shows.
+    def("ps_thread_id", &[], (1, 1), Ret::Int, |a| {
+        let connection = a.int(0)?;
+        a.ints(|i| connection.at(i).filter(|number| *number > 0))
+    }),
+    def("coercibility", &[], (1, 1), Ret::Int, coercibility),
     def("charset", &[], (1, 1), Ret::Text, |a| named(a, "utf8mb4")),
     def("collation", &[], (1, 1), Ret::Text, |a| named(a, "utf8mb4_0900_bin")),
     stable("row_count", &[], Ret::Int, |a| answer(a, |s| int(s.row_count))),
@@ -130,6 +137,20 @@ const fn stable(
     eval: fn(&Args) -> Result<ArrayRef>,
 ) -> Def {
     def(name, aliases, (0, 0), ret, eval).with_volatility(Volatility::Stable)
+}
+
+/// `COERCIBILITY(x)`: how readily the collation of a value gives way to another one, as in MySQL: 2 for columns, 4 for
+/// constants, 5 for numbers and dates, 6 for NULL.
+fn coercibility(a: &Args) -> Result<ArrayRef> {
+    let value = a.raw(0);
+    let number = match a.data_type(0) {
+        DataType::Null => 6,
+        text if text.is_string() && value.one && value.array.is_null(0) => 6,
+        text if text.is_string() && value.one => 4,
+        text if text.is_string() => 2,
+        _ => 5,
+    };
+    int(number).to_array_of_size(a.rows)
 }
 
 /// Returns the name of the argument's character set or collation: `of_text` for text, `binary` for other types, as in

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
-use arrow::array::{ArrayRef, StringViewArray};
+use arrow::array::{ArrayRef, StringViewArray, StringViewBuilder};
 use datafusion::common::{Result, exec_err};
 use regex::{CaptureLocations, Regex, RegexBuilder};
 
@@ -15,14 +15,10 @@ use super::string::char_count;
 
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
-    def("regexp", &["rlike", "regexp_like"], (2, 2), Ret::Bool, |a| {
-        let s = a.text(0)?;
-        each(a, 1, |patterns| {
-            a.bools(|i| {
-                let pattern = patterns.at(i)?;
-                Some(pattern.is_match(s.at(i)?))
-            })
-        })
+    def("regexp", &["rlike"], (2, 2), Ret::Bool, |a| each(a, 1, |patterns| matches(a, patterns))),
+    def("regexp_like", &[], (2, 3), Ret::Bool, |a| match a.has(2) {
+        false => each(a, 1, |patterns| matches(a, patterns)),
+        true => with(a, Patterns::new(typed_patterns(a)?), |patterns| matches(a, patterns)),
     }),
     def("regexp_extract", &[], (3, 3), Ret::Text, regexp_extract),
     def("regexp_extract_or_null", &[], (3, 3), Ret::Text, regexp_extract),
@@ -62,6 +58,48 @@ pub const DEFS: &[Def] = &[
     }),
 ];
 
+/// Returns whether the texts of argument 0 match.
+fn matches(a: &Args, patterns: &mut Patterns) -> Result<ArrayRef> {
+    let s = a.text(0)?;
+    a.bools(|i| {
+        let pattern = patterns.at(i)?;
+        Some(pattern.is_match(s.at(i)?))
+    })
+}
+
+/// Returns the patterns of argument 1 with the flags that MySQL's match types in argument 2 mean: `c` and `i` with and
+/// without regard to case, of which the last one counts; `m` lets `^` and `$` match at line ends, `n` a point match them;
+/// `u`, only `\n` ends a line, is so anyway.
+fn typed_patterns(a: &Args) -> Result<Col<StringViewArray>> {
+    let (patterns, types) = (a.text(1)?, a.text(2)?);
+    let one = patterns.one && types.one;
+    let mut typed = StringViewBuilder::new();
+    for i in 0..if one { 1 } else { a.rows } {
+        let (Some(pattern), Some(types)) = (patterns.at(i), types.at(i)) else {
+            typed.append_null();
+            continue;
+        };
+        let (mut ignores_case, mut lines, mut points) = (false, false, false);
+        for letter in types.chars() {
+            match letter {
+                'c' => ignores_case = false,
+                'i' => ignores_case = true,
+                'm' => lines = true,
+                'n' => points = true,
+                'u' => {}
+                other => return exec_err!("{}: expected the match types c, i, m, n or u, found '{other}'", a.name),
+            }
+        }
+        let flags: String =
+            [(ignores_case, 'i'), (lines, 'm'), (points, 's')].iter().filter(|f| f.0).map(|f| f.1).collect();
+        match flags.is_empty() {
+            true => typed.append_value(pattern),
+            false => typed.append_value(format!("(?{flags}){pattern}")),
+        }
+    }
+    Ok(Col { array: typed.finish(), one })
+}
+
 /// `REGEXP_POSITION(text, pattern [, start [, occurrence]])`: the place of the first character of a match, counted from
 /// 1, of those that begin at `start` or behind; -1 if there are not so many.
 fn regexp_position(a: &Args) -> Result<ArrayRef> {
@@ -94,6 +132,10 @@ struct Patterns {
 }
 
 impl Patterns {
+    fn new(column: Col<StringViewArray>) -> Self {
+        Patterns { column, last: None, failure: None, points_are_all: false }
+    }
+
     /// Returns the pattern of row `i`; `None` for NULL, and for a text that does not compile, whose error is kept as
     /// the call's error.
     fn at(&mut self, i: usize) -> Option<&Regex> {
@@ -157,7 +199,7 @@ pub(super) fn reason(e: &regex::Error) -> String {
 
 /// Runs `f` with the patterns of argument `k`; a bad pattern fails the call.
 fn each(a: &Args, k: usize, f: impl FnOnce(&mut Patterns) -> Result<ArrayRef>) -> Result<ArrayRef> {
-    with(a, Patterns { column: a.text(k)?, last: None, failure: None, points_are_all: false }, f)
+    with(a, Patterns::new(a.text(k)?), f)
 }
 
 fn with(a: &Args, mut patterns: Patterns, f: impl FnOnce(&mut Patterns) -> Result<ArrayRef>) -> Result<ArrayRef> {

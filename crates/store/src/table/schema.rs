@@ -247,6 +247,15 @@ impl Index {
 }
 
 impl TableSchema {
+    /// Returns whether these are the columns of the table's unique key, in any order, so that no two rows are equal in
+    /// them.
+    pub fn is_key(&self, columns: &[u32]) -> bool {
+        let key = self.key_columns();
+        self.model != Model::Duplicate
+            && key.len() == columns.len()
+            && key.iter().all(|column| columns.contains(&column.id))
+    }
+
     /// Makes the first version of a table whose first `keys` columns are its key: not partitioned, with one bucket,
     /// without properties.
     pub fn new(model: Model, columns: Vec<TableColumn>, keys: usize) -> Self {

@@ -101,7 +101,8 @@ fn invalid<T>(message: String) -> Result<T> {
 fn index(schema: &TableSchema, def: &IndexDef) -> Result<Index> {
     let name = def.name.clone().unwrap_or_else(|| def.columns.join("_"));
     let columns = def.columns.iter().map(|n| named(&schema.columns, n)).collect::<Result<Vec<_>>>()?;
-    if def.unique {
+    let ids: Vec<u32> = columns.iter().map(|c| c.id).collect();
+    if def.unique && !schema.is_key(&ids) {
         return Err(EngineError::unsupported(format!(
             "UNIQUE index {name}: only the table's key is unique; declare it as PRIMARY KEY or UNIQUE KEY(...)"
         )));
@@ -112,6 +113,7 @@ fn index(schema: &TableSchema, def: &IndexDef) -> Result<Index> {
     }
     let kind = match def.using.as_deref().map(str::to_lowercase) {
         Some(kind) => kind,
+        None if def.unique => "btree".to_string(),
         // Doris makes an inverted index if no kind is given. An index of a MySQL statement may have several columns,
         // which an inverted index cannot have.
         None if inverted(schema, &name, &columns).is_ok() => "inverted".to_string(),
@@ -148,7 +150,7 @@ fn index(schema: &TableSchema, def: &IndexDef) -> Result<Index> {
     properties(&name, &kind, columns[0], &def.properties)?;
     Ok(Index {
         name,
-        columns: columns.iter().map(|c| c.id).collect(),
+        columns: ids,
         kind,
         properties: def.properties.iter().cloned().collect(),
         comment: def.comment.clone(),

@@ -299,7 +299,7 @@ pub(super) fn index(table: &str, state: &TableState, sheet: &mut Sheet) {
     }
     for index in &schema.indexes {
         for (at, id) in index.columns.iter().enumerate() {
-            push(1, &index.name, at, *id, Some(index));
+            push(i64::from(!schema.is_key(&index.columns)), &index.name, at, *id, Some(index));
         }
     }
 }

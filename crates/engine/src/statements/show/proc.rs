@@ -70,7 +70,11 @@ pub(super) async fn show(session: &Session, path: &str) -> Result<Sheet> {
         }
         "bdbje" => Ok(Sheet::texts(&["DbNames", "JournalNumber", "Comment"])),
         "colocation_group" => Ok(Sheet::texts(no_rows::COLOCATION_GROUPS)),
-        "cluster_balance" => Ok(Sheet::texts(&["Item", "Number"])),
+        "cluster_balance" => {
+            let mut sheet = Sheet::texts(&["Item", "Number"]);
+            proc::BALANCE.iter().for_each(|(name, _)| sheet.push([(*name).into(), "0".into()]));
+            Ok(sheet)
+        }
         "current_backend_instances" => Ok(Sheet::texts(&["Backend", "InstanceNum"])),
         "load_error_hub" => Ok(Sheet::texts(&["Protocol", "Url"])),
         "jobs" => {
@@ -112,6 +116,10 @@ async fn below(session: &Session, path: &str) -> Result<Sheet> {
         ["dbs", id] => tables(session, id).await,
         ["dbs", id, table, ref rest @ ..] => {
             below_table(session, &numbered(session, id).await?, table, rest).await?.ok_or_else(unknown)
+        }
+        ["cluster_balance", list] => {
+            let found = proc::BALANCE.iter().find(|(name, _)| *name == list);
+            found.map(|(_, columns)| Sheet::texts(columns)).ok_or_else(unknown)
         }
         ["backends", "0"] => {
             let state = session.engine.catalog.snapshot();
