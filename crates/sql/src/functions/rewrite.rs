@@ -146,7 +146,12 @@ pub fn rewrite_call(expr: &mut Expr) {
         }
         Expr::Extract { field, expr, .. } => {
             let unit = unit_name(field);
-            call("date_part", vec![text(&unit), take(expr)])
+            match unit.as_str() {
+                // In Doris, EXTRACT(name FROM x) is name(x): Sunday is 1, not 0 as in PostgreSQL's units.
+                "dow" | "dayofweek" | "day_of_week" | "dayofyear" | "day_of_year" | "dayofmonth" | "weekday"
+                | "weekofyear" | "week_of_year" | "yearweek" | "century" => call(&unit, vec![take(expr)]),
+                _ => call("date_part", vec![text(&unit), take(expr)]),
+            }
         }
         Expr::Ceil { expr, field: CeilFloorKind::Scale(scale) } => {
             call("ceil", vec![take(expr), Expr::Value(scale.clone())])
