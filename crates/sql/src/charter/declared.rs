@@ -23,7 +23,7 @@ use dipper_dialect::explode::JSON_ELEMENTS;
 use dipper_dialect::parser::parse_type;
 
 use super::one_row;
-use super::typed::{CAST_NAME, STRICT_NAME, TYPED_NAME, Typed};
+use super::typed::{CAST_NAME, STRICT_NAME, TYPED_NAME, Typed, WHOLE_NAME};
 use crate::class::Class;
 use crate::functions::{
     ANALYZER_KEY, CAST_PARTS, ELEMENT_OF_JSON, JSON, VARIANT, datetime, is_bytes, reads_documents, returns_its_input,
@@ -772,7 +772,7 @@ pub(super) fn arguments(function: ScalarFunction, schema: &DFSchema) -> Transfor
         name if datetime::is_of_points(name) => None,
         _ => Some(0),
     };
-    let reads = reads_documents(name) || name == STRICT_NAME || name.starts_with("cast_");
+    let reads = reads_documents(name) || name == STRICT_NAME || name == WHOLE_NAME || name.starts_with("cast_");
     let wanted = |arg: &Expr| {
         let is_said = matches!(arg, Expr::ScalarFunction(f) if f.func.name() == TYPED_NAME);
         let is_read = || arg.get_type(schema).is_ok_and(|t| holds_digits(&t) || reads && holds_text(&t));

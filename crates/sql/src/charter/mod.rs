@@ -143,7 +143,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     scalars.push(Arc::new(ScalarUDF::new_from_impl(datetime::RoundDatetime::default())));
     scalars.push(Arc::new(ScalarUDF::new_from_impl(typed::Typed::cast())));
     scalars.push(Arc::new(ScalarUDF::new_from_impl(casts::by_part::CastParts::default())));
-    scalars.push(Arc::new(strict::function()));
+    scalars.extend(strict::functions());
     scalars.push(apart::function());
     scalars.push(collations::function());
     scalars.extend(common_args::functions());

@@ -215,14 +215,18 @@ impl Rewriter {
                 let (pattern, escape_char) = like_escape(*pattern, escape_char);
                 Expr::Like { negated, any, expr, pattern: Box::new(pattern), escape_char }
             }
-            Expr::Cast { kind: CastKind::Cast, expr, data_type, array, format } if self.strict_casts => {
+            Expr::Cast { kind, expr, data_type, array, format }
+                if kind == CastKind::Cast && self.strict_casts
+                    || kind == CastKind::TryCast && is_nested(&data_type) =>
+            {
                 let name = string(match &data_type {
                     ast::DataType::Custom(name, modifiers) if name.to_string() == TYPE_NAME => modifiers.join(""),
                     other => other.to_string(),
                 });
+                let check = if kind == CastKind::Cast { super::typed::STRICT_NAME } else { super::typed::WHOLE_NAME };
                 let given = (*expr).clone();
-                let cast = cast(CastKind::Cast, *expr, data_type, array, format)?;
-                call(super::typed::STRICT_NAME, vec![cast, given, name])
+                let cast = cast(kind, *expr, data_type, array, format)?;
+                call(check, vec![cast, given, name])
             }
             Expr::Cast { kind, expr, data_type, array, format } => cast(kind, *expr, data_type, array, format)?,
             Expr::UnaryOp { op, expr } => match op {
@@ -443,6 +447,13 @@ pub(super) fn like_escape(pattern: Expr, escape: Option<ast::ValueWithSpan>) -> 
 /// Returns a type of dipper's own, in the form in which the parser writes it.
 fn type_named(text: &str) -> ast::DataType {
     ast::DataType::Custom(ast::ObjectName::from(vec![Ident::new(TYPE_NAME)]), vec![text.to_string()])
+}
+
+/// Whether a type of dipper's own is one of arrays, maps or structs.
+fn is_nested(data_type: &ast::DataType) -> bool {
+    let ast::DataType::Custom(name, modifiers) = data_type else { return false };
+    let ours = modifiers.first().filter(|_| name.to_string() == TYPE_NAME).and_then(|text| parse_type(text).ok());
+    matches!(ours, Some(SqlType::Array(_) | SqlType::Map(..) | SqlType::Struct(_)))
 }
 
 /// Rewrites a cast: it gives NULL where it fails, `CHAR(n)` truncates, `DATETIME(p)` rounds.
