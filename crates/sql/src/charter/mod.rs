@@ -41,6 +41,7 @@ pub mod in_lists;
 pub mod interval;
 mod join_conditions;
 mod joins;
+mod json_stars;
 mod lambdas;
 pub(crate) mod lateral;
 mod loose;
@@ -275,6 +276,7 @@ pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepare
         hidden::leave_out(&mut ast, query.ansi_quotes, context)?;
     }
     alias_columns::complete(&mut ast, query.ansi_quotes, context)?;
+    json_stars::expand(&mut ast, query.ansi_quotes, context)?;
     joins::explicit(&mut ast, query.ansi_quotes, context)?;
     outer_fields::access(&mut ast, query.ansi_quotes, context)?;
     wide_marks::mark(&mut ast, query.ansi_quotes, context)?;
