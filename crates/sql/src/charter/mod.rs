@@ -58,6 +58,7 @@ mod outer_fields;
 mod outer_types;
 mod ranges;
 mod recursion;
+pub mod refused;
 pub(crate) mod rewrite;
 mod row_comparisons;
 mod row_subqueries;

@@ -267,7 +267,7 @@ impl Rewriter {
             Expr::Collate { expr, collation } => collations::elsewhere(*expr, &collation.to_string())?,
             Expr::Prefixed { value, .. } => *value,
             Expr::Interval(interval) => self.interval(interval),
-            Expr::Function(function) => match refused(&function) {
+            Expr::Function(function) => match super::refused::reason(&function) {
                 Some(what) => return Err(SqlError::unsupported(what, None)),
                 None => self.function(function),
             },
@@ -318,26 +318,6 @@ impl Rewriter {
         }
         Expr::Function(function)
     }
-}
-
-/// Functions of MySQL that have no sense here, with what to do instead.
-const REFUSED: &[(&str, &str)] = &[
-    (
-        "benchmark",
-        "BENCHMARK is not supported: constants are evaluated once; measure the expression over rows, as in SELECT \
-         count(md5(number)) FROM numbers('number' = '1000000')",
-    ),
-    ("load_file", "LOAD_FILE is not supported; a path in FROM reads the rows of a file, as in SELECT * FROM 'x.csv'"),
-    ("master_pos_wait", NO_BINARY_LOG),
-    ("source_pos_wait", NO_BINARY_LOG),
-    ("wait_for_executed_gtid_set", NO_BINARY_LOG),
-];
-
-const NO_BINARY_LOG: &str = "functions that wait for a source of rows are not supported: there is no binary log";
-
-fn refused(function: &ast::Function) -> Option<&'static str> {
-    let name = function_name(function)?;
-    REFUSED.iter().find(|(refused, _)| *refused == name).map(|(_, what)| *what)
 }
 
 /// Rewrites the call of a function of MySQL's database `sys` that programs make. It does not fill the number of bytes up
