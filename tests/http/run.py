@@ -130,6 +130,24 @@ def sketches(s):
     status(s.load(t, b"1\t2\n", columns="k,u"), "Fail", "too many filtered rows")
 
 
+def parquet_times(s):
+    """Instants, those of INT96 as well, are times in the zone of the load, or the server's."""
+    p = fresh(s, "pt", "create table d.{} (id int, t datetime(1), l array<datetime>) duplicate key(id) distributed by hash(id) buckets 1")
+    files = pathlib.Path(__file__).resolve().parents[1] / "slt" / "files"
+    body = (files / "int96.parquet").read_bytes()
+    shown = f"select concat_ws('|', id, ifnull(cast(t as string), ''), ifnull(cast(l as string), '')) from d.{p} where id < 4 order by id"
+    try:
+        s.sql("set global time_zone = '+05:00'")
+        for zone, hour in [("", 5), ("UTC", 0), ("Asia/Shanghai", 8)]:
+            s.sql(f"truncate table d.{p}")
+            status(s.load(p, body, format="parquet", **({"timezone": zone} if zone else {})), "Success")
+            expected = [[f'1|2024-01-01 {hour + 2:02}:03:04.0|["2024-01-01 {hour:02}:00:00"]'], ["2||"],
+                        [f"3|2024-07-01 {hour + 2:02}:03:04.5|[]"]]
+            assert s.sql(shown) == expected, (zone, s.sql(shown))
+    finally:
+        s.sql("set global time_zone = DEFAULT")
+
+
 def expressions_and_where(s):
     t = fresh(s, "t")
     answer = s.load(t, b"1,ab,3\n2,cd,4\n", {"column_separator": ","}, columns="id,x,y,a=upper(x),b=y*2", where="id>1")
@@ -1611,7 +1629,7 @@ def stops(s):
             server.kill()
 
 
-CASES = [curl_loads, sketches, expressions_and_where, rejected_rows_are_named, json_and_delete, parquet,
+CASES = [curl_loads, sketches, expressions_and_where, rejected_rows_are_named, json_and_delete, parquet, parquet_times,
          overwrites_beside_loads, labels, two_phases,
          refused_before_the_body, hosts, broken_bodies, some_columns, some_columns_delete, op_deletes, on_update, generated_columns, records,
          digits_of_datetimes, times, command_line, many_clients,

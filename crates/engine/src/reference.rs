@@ -261,10 +261,10 @@ pub fn functions(engine: &Engine) -> String {
     page
 }
 
-/// The page of the statements that are refused by their first words.
+/// The page of the statements that are refused by their first words, of kinds of objects, and of functions.
 pub fn not_supported() -> String {
     let mut page = head(
-        "Statements that are not supported",
+        "Statements and functions that are not supported",
         "dipper knows these statements of Doris, StarRocks and MySQL, and refuses them with error 1235 and the reason.",
     );
     table(&mut page, ["statement", "reason"]);
@@ -278,6 +278,11 @@ pub fn not_supported() -> String {
          `DROP ... IF EXISTS` succeeds\nwith a note.\n\n{}",
         kinds.join(",\n")
     );
+    page.push_str("\n## Functions\n\nCalls of these functions are refused with error 1235 and the reason.\n");
+    table(&mut page, ["function", "reason"]);
+    for (name, reason) in dipper_sql::charter::refused::FUNCTIONS {
+        row(&mut page, [&code(name), &cell(reason)]);
+    }
     page
 }
 

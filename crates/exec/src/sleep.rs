@@ -10,7 +10,8 @@ use datafusion::common::{Result, exec_err, internal_err};
 use datafusion::logical_expr::async_udf::{AsyncScalarUDF, AsyncScalarUDFImpl};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 
-/// The function SLEEP: waits for each row and returns TRUE, as in Doris. NULL waits for nothing and returns NULL.
+/// The function SLEEP: waits for each row and returns whether it was a second or longer, as in Doris. NULL waits for
+/// nothing and returns NULL.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Sleep {
     signature: Signature,
@@ -51,7 +52,7 @@ impl AsyncScalarUDFImpl for Sleep {
             };
             tokio::time::sleep(time).await;
         }
-        let slept: BooleanArray = seconds.iter().map(|s| s.map(|_| true)).collect();
+        let slept: BooleanArray = seconds.iter().map(|s| s.map(|s| s >= 1.0)).collect();
         Ok(ColumnarValue::Array(Arc::new(slept) as ArrayRef))
     }
 }

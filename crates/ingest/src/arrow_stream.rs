@@ -1,6 +1,6 @@
 //! Bodies in Arrow's stream format: a schema, followed by record batches.
 //!
-//! Timestamps with a zone are converted to local time in the zone that the request names, like those of Parquet bodies.
+//! Timestamps with a zone are converted to local time in the zone of the load, like those of Parquet bodies.
 
 use std::io::{BufRead, BufReader, Read};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ type Batches = StreamReader<BufReader<Box<dyn Read + Send>>>;
 /// A body whose schema has been read.
 pub(crate) struct ArrowBody {
     batches: Batches,
-    zone: Option<Tz>,
+    zone: Tz,
     /// Schema of the rows that [`ArrowRows`] returns.
     schema: SchemaRef,
 }
@@ -36,7 +36,7 @@ pub(crate) struct ArrowBody {
 /// The rows of an Arrow body.
 pub(crate) struct ArrowRows {
     batches: Mutex<Batches>,
-    zone: Option<Tz>,
+    zone: Tz,
     numbers: Numbers,
     rows: AtomicU64,
     cancelled: AtomicBool,
@@ -54,8 +54,8 @@ impl ArrowBody {
     ///
     /// # Errors
     /// `File` if the body breaks off or is not an Arrow stream; the error of Arrow's parser if there is no such zone.
-    pub(crate) fn begin(body: Box<dyn Read + Send>, zone: Option<&str>) -> Result<Self> {
-        let zone: Option<Tz> = zone.map(str::parse).transpose()?;
+    pub(crate) fn begin(body: Box<dyn Read + Send>, zone: &str) -> Result<Self> {
+        let zone: Tz = zone.parse()?;
         let mut body = BufReader::with_capacity(BUFFER_BYTES, body);
         let head = body.fill_buf().map_err(|e| EngineError::of(ErrorKind::File, e))?;
         if head.is_empty() {
@@ -65,8 +65,7 @@ impl ArrowBody {
             return Err(failed("it is an Arrow file (Feather); write it in the stream format, or as parquet"));
         }
         let batches = StreamReader::try_new(body, None).map_err(failed)?;
-        let schema =
-            batches.schema().fields().iter().map(|field| plain::field(field, zone)).collect::<Result<Vec<_>>>()?;
+        let schema = batches.schema().fields().iter().map(plain::field).collect::<Result<Vec<_>>>()?;
         Ok(ArrowBody { batches, zone, schema: Arc::new(Schema::new(schema)) })
     }
 

@@ -602,8 +602,8 @@ async fn rows(
         }
         (Format::Arrow, _) => {
             let bytes = plain(body, &request);
-            let zone = request.timezone.as_ref().map(|_| session.time_zone());
-            let begun = loads.cpu.spawn_blocking(move || ArrowBody::begin(bytes, zone.as_deref())).await;
+            let zone = session.time_zone();
+            let begun = loads.cpu.spawn_blocking(move || ArrowBody::begin(bytes, &zone)).await;
             let begun = begun.map_err(|e| EngineError::of(ErrorKind::Internal, e))??;
             let shape = session.shape(state.schema(), &request, Some(begun.schema())).await?;
             let wanted = shape.reading().names();
@@ -612,8 +612,8 @@ async fn rows(
         }
         _ => {
             let bytes = plain(body, &request);
-            let zone = request.timezone.as_ref().map(|_| session.time_zone());
-            let received = loads.cpu.spawn_blocking(move || ParquetBody::receive(bytes, zone.as_deref())).await;
+            let zone = session.time_zone();
+            let received = loads.cpu.spawn_blocking(move || ParquetBody::receive(bytes, &zone)).await;
             let received = received.map_err(|e| EngineError::of(ErrorKind::Internal, e))??;
             let shape = session.shape(state.schema(), &request, Some(received.schema())).await?;
             let wanted = shape.reading().names();

@@ -1,7 +1,6 @@
 //! Parquet bodies. The footer is at the end, so the body is first written to a temporary file.
 //!
-//! Timestamps that the file declares as adjusted to UTC are converted to local time in the zone that the request names,
-//! as in Doris; without a zone they stay in UTC, like `INSERT ... SELECT` of the file reads them.
+//! Timestamps that the file declares as adjusted to UTC are converted to local time in the zone of the load, as in Doris.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -13,6 +12,7 @@ use arrow::array::timezone::Tz;
 use arrow::datatypes::{DataType, Fields, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use dipper_node::error::{EngineError, ErrorKind, Result};
+use dipper_store::segment::int96_as_instants;
 use parking_lot::Mutex;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
@@ -30,8 +30,8 @@ const BATCH_ROWS: usize = 8192;
 pub(crate) struct ParquetBody {
     file: File,
     metadata: ArrowReaderMetadata,
-    /// Time zone to which timestamps that are adjusted to UTC are converted; `None` leaves them in UTC.
-    zone: Option<Tz>,
+    /// Time zone to which timestamps that are adjusted to UTC are converted.
+    zone: Tz,
     /// The columns of the file.
     own: Fields,
     /// Schema of the rows that [`ParquetRows`] returns.
@@ -68,8 +68,8 @@ impl ParquetBody {
     /// # Errors
     /// `File` if the body breaks off or is not Parquet; `Resources` if it cannot be written to a temporary file; the
     /// error of Arrow's parser if there is no such zone.
-    pub(crate) fn receive(mut body: impl Read, zone: Option<&str>) -> Result<Self> {
-        let zone: Option<Tz> = zone.map(str::parse).transpose()?;
+    pub(crate) fn receive(mut body: impl Read, zone: &str) -> Result<Self> {
+        let zone: Tz = zone.parse()?;
         let mut file = tempfile::tempfile().map_err(|e| spooling(&e))?;
         let mut buffer = vec![0; 1 << 18];
         loop {
@@ -80,8 +80,15 @@ impl ParquetBody {
             file.write_all(&buffer[..n]).map_err(|e| spooling(&e))?;
         }
         let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(failed)?;
+        let metadata = match int96_as_instants(metadata.schema().fields(), metadata.parquet_schema()) {
+            Some(fields) => {
+                let options = ArrowReaderOptions::new().with_schema(Arc::new(Schema::new(fields)));
+                ArrowReaderMetadata::try_new(Arc::clone(metadata.metadata()), options).map_err(failed)?
+            }
+            None => metadata,
+        };
         let own = with_uuids(&metadata);
-        let schema = own.iter().map(|field| plain::field(field, zone)).collect::<Result<Vec<_>>>()?;
+        let schema = own.iter().map(plain::field).collect::<Result<Vec<_>>>()?;
         Ok(ParquetBody { file, metadata, zone, own, schema: Arc::new(Schema::new(schema)) })
     }
 

@@ -7,7 +7,7 @@
 //! | UUIDs | text |
 //! | days in milliseconds | `DATE` |
 //! | dictionaries and runs | their values |
-//! | instants (timestamps with a zone) | local times, if the load has a zone |
+//! | instants (timestamps with a zone) | local times in the zone of the load |
 
 use std::sync::Arc;
 
@@ -23,27 +23,24 @@ use dipper_node::instants;
 pub(crate) const EXTENSION: &str = "ARROW:extension:name";
 pub(crate) const UUID: &str = "arrow.uuid";
 
-/// Returns the column of the table-like schema; `zone` is that of the load.
+/// Returns the column of the table-like schema.
 ///
 /// # Errors
 /// `Invalid` for a type that no column of a table can take.
-pub(crate) fn field(field: &FieldRef, zone: Option<Tz>) -> Result<FieldRef> {
-    let plain = plain_type(field)?;
-    let plain = if zone.is_some() { instants::local_type(&plain) } else { plain };
-    let mut made = Field::clone(field).with_data_type(plain);
+pub(crate) fn field(field: &FieldRef) -> Result<FieldRef> {
+    let mut made = Field::clone(field).with_data_type(instants::local_type(&plain_type(field)?));
     if is_uuid(field) {
         made.metadata_mut().remove(EXTENSION);
     }
     Ok(Arc::new(made))
 }
 
-/// Returns a column in the type that [`field`] gives it.
+/// Returns a column in the type that [`field`] gives it; `zone` is that of the load.
 ///
 /// # Errors
 /// As [`field`]; Arrow's error if values do not have the form of their type.
-pub(crate) fn column(field: &Field, array: &ArrayRef, zone: Option<Tz>) -> Result<ArrayRef> {
+pub(crate) fn column(field: &Field, array: &ArrayRef, zone: Tz) -> Result<ArrayRef> {
     let plain = plain_values(field, array)?;
-    let Some(zone) = zone else { return Ok(plain) };
     let local = |us: i64| {
         let at = DateTime::from_timestamp_micros(us)?;
         let offset = zone.offset_from_utc_datetime(&at.naive_utc()).fix().local_minus_utc();

@@ -587,15 +587,19 @@ fn parse_cast(parser: &mut Parser, try_cast: bool) -> Result<Expr, ParserError> 
     Ok(Expr::Cast { kind, expr: Box::new(expr), data_type, array: false, format: None })
 }
 
-/// Reads `CONVERT(x, type)`, which is a cast, and `CONVERT(x USING charset)`, which is x.
+/// Reads `CONVERT(x, type)`, which is a cast, and `CONVERT(x USING charset)`, which is x, or for GBK the text that sorts as x
+/// does in GBK.
 fn parse_convert(parser: &mut Parser) -> Result<Expr, ParserError> {
     parser.advance_token();
     parser.expect_token(&Token::LParen)?;
     let expr = parser.parse_expr()?;
     if parser.parse_keyword(Keyword::USING) {
-        parser.parse_identifier()?;
+        let charset = parser.parse_identifier()?.value;
         parser.expect_token(&Token::RParen)?;
-        return Ok(expr);
+        return Ok(match charset.eq_ignore_ascii_case("gbk") {
+            true => crate::tree::call("convert_to", vec![expr, Expr::value(Value::SingleQuotedString(charset))]),
+            false => expr,
+        });
     }
     parser.expect_token(&Token::Comma)?;
     let data_type = custom_type(parser)?;

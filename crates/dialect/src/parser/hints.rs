@@ -11,6 +11,7 @@
 //! | `SELECT * EXCLUDE (a)` | `SELECT * EXCEPT (a)` |
 //! | `ARRAY<INT>[1]`, `MAP<INT, STRING>{1: 'a'}` | `CAST([1] AS ARRAY<INT>)`, `CAST({1: 'a'} AS MAP<INT, STRING>)` |
 //! | `@'name'`, `` @`name` `` | the variable as one word |
+//! | `WITH c AS [NOT] MATERIALIZED (SELECT ..)` | the same without the words, which are for the optimizer of PostgreSQL |
 //! | `count(DISTINCT [skew] a)` | the same without the hint |
 //! | `FROM { oj a LEFT OUTER JOIN b ON .. }` | `FROM (a LEFT OUTER JOIN b ON ..)` |
 //! | `lead(a IGNORE NULLS, 1)` | `lead(a, 1 IGNORE NULLS)` |
@@ -62,6 +63,7 @@ pub(super) fn in_words_of_the_parser(
                 hint(tokens, at + 1)
                     .filter(|hint| matches!(tokens.get(hint.end).map(|t| &t.token), Some(Token::Word(_))))
             }
+            Token::Word(Word { quote_style: None, keyword: Keyword::AS, .. }) => materialized(tokens, at + 1),
             _ => None,
         };
         if let Some(range) = behind {
@@ -99,6 +101,13 @@ pub(super) fn in_words_of_the_parser(
         at += 1;
     }
     Ok(())
+}
+
+/// Returns the place of `[NOT] MATERIALIZED` in front of the query of a common table expression.
+fn materialized(tokens: &[TokenWithSpan], at: usize) -> Option<Range<usize>> {
+    let word = at + usize::from(is_word_at(tokens, at, "NOT"));
+    let opens = tokens.get(word + 1).is_some_and(|next| next.token == Token::LParen);
+    (opens && is_word_at(tokens, word, "MATERIALIZED")).then_some(at..word + 1)
 }
 
 /// Writes ODBC's `{ oj a LEFT OUTER JOIN b ON .. }` in parentheses.

@@ -109,14 +109,21 @@ fn expression(c: &mut Cursor<'_>) -> Result<PartitionExpr, SqlError> {
         return Err(c.unsupported("the only function to partition by is date_trunc(column, 'unit')"));
     }
     c.advance();
-    let (column, unit_at, written);
+    let column = |c: &mut Cursor<'_>| {
+        let column = c.ident()?;
+        if *c.peek() == Token::LParen {
+            return Err(c.unsupported("date_trunc of a function is nothing to partition by; name a column"));
+        }
+        Ok(column)
+    };
+    let (of, unit_at, written);
     if c.at_string() {
         unit_at = c.index();
         written = c.string()?;
         c.expect_token(&Token::Comma)?;
-        column = c.ident()?;
+        of = column(c)?;
     } else {
-        column = c.ident()?;
+        of = column(c)?;
         c.expect_token(&Token::Comma)?;
         unit_at = c.index();
         written = c.string()?;
@@ -125,9 +132,12 @@ fn expression(c: &mut Cursor<'_>) -> Result<PartitionExpr, SqlError> {
     let unit = written.to_ascii_lowercase();
     if !UNITS[..6].contains(&unit.as_str()) {
         c.seek(unit_at);
-        return Err(c.expected("'year', 'quarter', 'month', 'week', 'day' or 'hour'"));
+        return Err(match UNITS.contains(&unit.as_str()) {
+            true => c.unsupported("there are no partitions of a minute or a second; use 'hour'"),
+            false => c.expected("'year', 'quarter', 'month', 'week', 'day' or 'hour'"),
+        });
     }
-    Ok(PartitionExpr::DateTrunc { column, unit })
+    Ok(PartitionExpr::DateTrunc { column: of, unit })
 }
 
 /// Reads one entry of a list of partitions, also after ADD.

@@ -11,6 +11,7 @@ use sqlparser::ast::{
     FunctionArguments, Query,
 };
 
+use super::json_stars;
 use crate::functions::{is_aggregate, is_scalar};
 
 /// Refuses these clauses in calls of scalar functions, and `*` where it means nothing.
@@ -24,7 +25,7 @@ pub(super) fn check(query: &Query) -> Result<(), SqlError> {
             let Expr::Function(function) = expr else { return Ok(()) };
             if let Some(name) = function_name(function).filter(|name| is_star_amiss(function, name)) {
                 return Err(SqlError::syntax(
-                    format!("{name} takes no *: only COUNT(*) does, without other arguments"),
+                    format!("{name} takes no *: only COUNT(*) and JSON_OBJECT(*) are known, without other arguments"),
                     None,
                 ));
             }
@@ -47,7 +48,7 @@ pub(super) fn check(query: &Query) -> Result<(), SqlError> {
 fn is_star_amiss(function: &Function, name: &str) -> bool {
     let FunctionArguments::List(list) = &function.args else { return false };
     let is_star = |arg: &FunctionArg| matches!(arg, FunctionArg::Unnamed(FunctionArgExpr::Wildcard));
-    list.args.iter().any(is_star) && (name != "count" || list.args.len() > 1)
+    list.args.iter().any(is_star) && !(name == "count" && list.args.len() == 1 || json_stars::is_star(function))
 }
 
 /// Returns the clause of a call that only calls of aggregates and window functions have.

@@ -23,7 +23,7 @@ use dipper_dialect::explode::JSON_ELEMENTS;
 use dipper_dialect::parser::parse_type;
 
 use super::one_row;
-use super::typed::{CAST_NAME, STRICT_NAME, TYPED_NAME, Typed};
+use super::typed::{CAST_NAME, STRICT_NAME, TYPED_NAME, Typed, WHOLE_NAME};
 use crate::class::Class;
 use crate::functions::{
     ANALYZER_KEY, CAST_PARTS, ELEMENT_OF_JSON, JSON, VARIANT, datetime, is_bytes, reads_documents, returns_its_input,
@@ -530,6 +530,9 @@ fn fraction(value: &Expr, schema: &DFSchema) -> Option<u8> {
         DataType::Date32 | DataType::Date64 | DataType::Null => Some(0),
         t if t.is_integer() => Some(0),
         t if holds_digits(&t) => digits(&declared(value, schema)?),
+        DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) => {
+            Some(scale.clamp(0, MOST_DIGITS as i8) as u8)
+        }
         _ => match value {
             Expr::Literal(text, _) => text.try_as_str().flatten().filter(|text| !text.contains('.')).map(|_| 0),
             _ => None,
@@ -550,10 +553,7 @@ fn moment_digits(value: &Expr, schema: &DFSchema) -> u8 {
     };
     match value {
         Expr::Literal(text, _) if text.data_type().is_string() => text.try_as_str().flatten().map_or(0, written),
-        _ => match value.get_type(schema) {
-            Ok(DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale)) => scale.clamp(0, 6) as u8,
-            _ => fraction(value, schema).unwrap_or(MOST_DIGITS),
-        },
+        _ => fraction(value, schema).unwrap_or(MOST_DIGITS),
     }
 }
 
@@ -642,6 +642,11 @@ fn of_known_function(function: &ScalarFunction, result: &DataType, schema: &DFSc
         }
         ("date_add" | "date_sub", [point, _]) => moved(point, false, schema),
         ("convert_tz", [point, ..]) => Some(datetime_of(moment_digits(point, schema))),
+        // A fraction has all six digits, as in the text that Doris makes.
+        ("from_unixtime", [of]) => Some(datetime_of(match of.get_type(schema).ok()? {
+            t if t.is_integer() || t.is_null() => 0,
+            _ => MOST_DIGITS,
+        })),
         ("from_millisecond", _) => Some(datetime_of(3)),
         ("from_microsecond", _) => Some(datetime_of(6)),
         ("str_to_date" | "str_to_datetime", [_, format]) => {
@@ -767,7 +772,7 @@ pub(super) fn arguments(function: ScalarFunction, schema: &DFSchema) -> Transfor
         name if datetime::is_of_points(name) => None,
         _ => Some(0),
     };
-    let reads = reads_documents(name) || name == STRICT_NAME || name.starts_with("cast_");
+    let reads = reads_documents(name) || name == STRICT_NAME || name == WHOLE_NAME || name.starts_with("cast_");
     let wanted = |arg: &Expr| {
         let is_said = matches!(arg, Expr::ScalarFunction(f) if f.func.name() == TYPED_NAME);
         let is_read = || arg.get_type(schema).is_ok_and(|t| holds_digits(&t) || reads && holds_text(&t));

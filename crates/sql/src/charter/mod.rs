@@ -42,6 +42,7 @@ pub mod in_lists;
 pub mod interval;
 mod join_conditions;
 mod joins;
+mod json_stars;
 mod lambdas;
 pub(crate) mod lateral;
 mod loose;
@@ -58,6 +59,7 @@ mod outer_fields;
 mod outer_types;
 mod ranges;
 mod recursion;
+pub mod refused;
 pub(crate) mod rewrite;
 mod row_comparisons;
 mod row_subqueries;
@@ -147,7 +149,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     scalars.push(Arc::new(ScalarUDF::new_from_impl(datetime::RoundDatetime::default())));
     scalars.push(Arc::new(ScalarUDF::new_from_impl(typed::Typed::cast())));
     scalars.push(Arc::new(ScalarUDF::new_from_impl(casts::by_part::CastParts::default())));
-    scalars.push(Arc::new(strict::function()));
+    scalars.extend(strict::functions());
     scalars.push(apart::function());
     scalars.push(folding::function());
     scalars.extend(common_args::functions());
@@ -283,6 +285,7 @@ pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepare
         hidden::leave_out(&mut ast, query.ansi_quotes, context)?;
     }
     alias_columns::complete(&mut ast, query.ansi_quotes, context)?;
+    json_stars::expand(&mut ast, query.ansi_quotes, context)?;
     joins::explicit(&mut ast, query.ansi_quotes, context)?;
     outer_fields::access(&mut ast, query.ansi_quotes, context)?;
     wide_marks::mark(&mut ast, query.ansi_quotes, context)?;

@@ -13,11 +13,11 @@ use dipper_dialect::statement::QueryText;
 use dipper_dialect::tree;
 use dipper_dialect::walk::{self, Change, Look};
 use sqlparser::ast::{
-    self, Expr, Ident, JoinConstraint, JoinOperator, ObjectNamePart, Query, Select, SelectItem, SetExpr, TableFactor,
-    TableWithJoins, Value,
+    self, Expr, Ident, JoinConstraint, JoinOperator, ObjectNamePart, Query, Select, SelectItem, SetExpr, TableAlias,
+    TableFactor, TableWithJoins, Value,
 };
 
-use sqlparser::tokenizer::Span;
+use sqlparser::tokenizer::{Location, Span};
 
 use super::session::{Context, ResolvedTable, TableRef};
 use super::tables;
@@ -48,6 +48,8 @@ pub(super) struct Names {
     canonical: HashMap<String, String>,
     /// Lower-cased names of columns of tables (not of aliases).
     columns: HashSet<String>,
+    /// Lower-cased names of the columns of derived tables and common table expressions.
+    derived: HashSet<String>,
     /// Names that qualify columns, spelled exactly.
     relations: HashSet<String>,
     /// The tables in FROM among `relations`: for each name the catalogs and databases of its tables.
@@ -74,6 +76,11 @@ impl Names {
         }
         // Collecting cannot fail.
         let _ = walk::look(query, &mut Items(self));
+    }
+
+    /// Whether a `*` may show a column of this lower-cased name.
+    fn may_be_shown(&self, key: &str) -> bool {
+        self.columns.contains(key) || self.derived.contains(key)
     }
 
     fn of<'a>(&'a self, name: &'a str) -> &'a str {
@@ -128,17 +135,40 @@ pub(super) struct Tables {
 pub(super) fn gather(query: &QueryText, context: &Context<'_>) -> Result<(Names, Tables), SqlError> {
     struct Gather<'a> {
         context: &'a Context<'a>,
+        /// The texts of select items, by the place of their SELECT.
+        items: &'a HashMap<Location, Vec<String>>,
         ctes: HashSet<String>,
         ansi_quotes: bool,
         names: Names,
         aliases: Vec<String>,
         tables: Tables,
     }
+    impl Gather<'_> {
+        /// Adds the names of the columns of a derived table or common table expression.
+        fn derived(&mut self, query: &Query, alias: Option<&TableAlias>) {
+            let renamed = alias.iter().flat_map(|alias| &alias.columns).map(|column| column.name.value.clone());
+            self.aliases.extend(renamed.clone());
+            let mut names: Vec<String> = renamed.collect();
+            if let Some(select) = leading_select(&query.body) {
+                let texts = self.items.get(&select.select_token.0.span.start);
+                let named = select.projection.iter().enumerate().filter_map(|(i, item)| match item {
+                    SelectItem::ExprWithAlias { alias, .. } => Some(alias.value.clone()),
+                    SelectItem::UnnamedExpr(expr) => match own_name(expr) {
+                        Some(name) => Some(name.value.clone()),
+                        None => texts.and_then(|texts| texts.get(i).cloned()),
+                    },
+                    _ => None,
+                });
+                names.extend(named);
+            }
+            self.names.derived.extend(names.into_iter().map(|name| name.to_lowercase()));
+        }
+    }
     impl Look for Gather<'_> {
         fn query(&mut self, query: &Query) -> Result<(), SqlError> {
             for cte in query.with.iter().flat_map(|w| &w.cte_tables) {
                 self.names.relations.insert(cte.alias.name.value.clone());
-                self.aliases.extend(cte.alias.columns.iter().map(|c| c.name.value.clone()));
+                self.derived(&cte.query, Some(&cte.alias));
             }
             Ok(())
         }
@@ -171,10 +201,12 @@ pub(super) fn gather(query: &QueryText, context: &Context<'_>) -> Result<(Names,
                     self.names.relations.insert(part.value.clone());
                 }
             }
-            if let TableFactor::Table { alias: Some(alias), .. } | TableFactor::Derived { alias: Some(alias), .. } =
-                factor
-            {
-                self.aliases.extend(alias.columns.iter().map(|c| c.name.value.clone()));
+            match factor {
+                TableFactor::Table { alias: Some(alias), .. } => {
+                    self.aliases.extend(alias.columns.iter().map(|c| c.name.value.clone()));
+                }
+                TableFactor::Derived { subquery, alias, .. } => self.derived(subquery, alias.as_ref()),
+                _ => {}
             }
             let Some(table) = tables::table_ref(factor, &self.ctes, self.ansi_quotes) else {
                 return Ok(());
@@ -208,6 +240,7 @@ pub(super) fn gather(query: &QueryText, context: &Context<'_>) -> Result<(Names,
     }
     let mut gather = Gather {
         context,
+        items: &query.items,
         ctes: tables::cte_names(&query.ast),
         ansi_quotes: query.ansi_quotes,
         names: Names::default(),
@@ -285,13 +318,9 @@ pub(super) fn quoted_column_warnings(query: &Query, names: &Names) -> Vec<String
 
 /// Names every unnamed expression by its text and makes the names in each select list unique. Returns the headers of
 /// the outermost list.
-pub(super) fn name_items(
-    query: &mut Query,
-    items: &HashMap<sqlparser::tokenizer::Location, Vec<String>>,
-    names: &Names,
-) -> Vec<Header> {
+pub(super) fn name_items(query: &mut Query, items: &HashMap<Location, Vec<String>>, names: &Names) -> Vec<Header> {
     struct Namer<'a> {
-        items: &'a HashMap<sqlparser::tokenizer::Location, Vec<String>>,
+        items: &'a HashMap<Location, Vec<String>>,
         names: &'a Names,
         /// Select lists whose names an outer query reads: items beside `*` keep their names there, or are refused.
         derived: HashSet<*const Select>,
@@ -389,6 +418,16 @@ fn is_variable(ident: &Ident) -> bool {
     ident.quote_style.is_none() && ident.value.starts_with('@')
 }
 
+/// Returns the query whose items name the columns of all.
+fn leading_select(body: &SetExpr) -> Option<&Select> {
+    match body {
+        SetExpr::Select(select) => Some(select),
+        SetExpr::Query(query) => leading_select(&query.body),
+        SetExpr::SetOperation { left, .. } => leading_select(left),
+        _ => None,
+    }
+}
+
 /// Returns the column name that an expression has by itself.
 pub(super) fn own_name(expr: &Expr) -> Option<&Ident> {
     match expr {
@@ -430,7 +469,7 @@ fn field_name(expr: &Expr, tables: &HashSet<String>) -> Option<Ident> {
 
 fn name_select(
     select: &mut Select,
-    items: &HashMap<sqlparser::tokenizer::Location, Vec<String>>,
+    items: &HashMap<Location, Vec<String>>,
     names: &Names,
     is_derived: bool,
 ) -> Vec<Header> {
@@ -462,7 +501,7 @@ fn name_select(
                             }
                             _ => None,
                         };
-                        let in_items = has_wildcard && names.columns.contains(&key);
+                        let in_items = has_wildcard && names.may_be_shown(&key);
                         let before = seen.entry(key).or_default();
                         // Columns of two tables are told apart by their qualifiers.
                         let is_same =
@@ -510,7 +549,7 @@ fn unique(
     names: &Names,
 ) -> Ident {
     let key = name.to_lowercase();
-    let clash = seen.contains_key(&key) || (has_wildcard && names.columns.contains(&key));
+    let clash = seen.contains_key(&key) || (has_wildcard && names.may_be_shown(&key));
     seen.entry(key).or_default().push(None);
     Ident::with_quote('"', if clash { format!("{name}{MARK}{i}") } else { name })
 }

@@ -221,14 +221,18 @@ impl Rewriter {
                 let (pattern, escape_char) = like_escape(*pattern, escape_char);
                 Expr::Like { negated, any, expr, pattern: Box::new(pattern), escape_char }
             }
-            Expr::Cast { kind: CastKind::Cast, expr, data_type, array, format } if self.strict_casts => {
+            Expr::Cast { kind, expr, data_type, array, format }
+                if kind == CastKind::Cast && self.strict_casts
+                    || kind == CastKind::TryCast && is_nested(&data_type) =>
+            {
                 let name = string(match &data_type {
                     ast::DataType::Custom(name, modifiers) if name.to_string() == TYPE_NAME => modifiers.join(""),
                     other => other.to_string(),
                 });
+                let check = if kind == CastKind::Cast { super::typed::STRICT_NAME } else { super::typed::WHOLE_NAME };
                 let given = (*expr).clone();
-                let cast = cast(CastKind::Cast, *expr, data_type, array, format)?;
-                call(super::typed::STRICT_NAME, vec![cast, given, name])
+                let cast = cast(kind, *expr, data_type, array, format)?;
+                call(check, vec![cast, given, name])
             }
             Expr::Cast { kind, expr, data_type, array, format } => cast(kind, *expr, data_type, array, format)?,
             Expr::UnaryOp { op, expr } => match op {
@@ -269,7 +273,7 @@ impl Rewriter {
             Expr::Collate { expr, collation } => collations::elsewhere(*expr, &collation.to_string())?,
             Expr::Prefixed { value, .. } => *value,
             Expr::Interval(interval) => self.interval(interval),
-            Expr::Function(function) => match refused(&function) {
+            Expr::Function(function) => match super::refused::reason(&function) {
                 Some(what) => return Err(SqlError::unsupported(what, None)),
                 None => self.function(function),
             },
@@ -318,33 +322,6 @@ impl Rewriter {
         }
         Expr::Function(function)
     }
-}
-
-/// Functions of MySQL that have no sense here, with what to do instead.
-const REFUSED: &[(&str, &str)] = &[
-    (
-        "benchmark",
-        "BENCHMARK is not supported: constants are evaluated once; measure the expression over rows, as in SELECT \
-         count(md5(number)) FROM numbers('number' = '1000000')",
-    ),
-    ("get_query_profile", "GET_QUERY_PROFILE is not supported; SHOW PROFILE 'id' shows the profile of a statement"),
-    ("gtid_subset", "sets of GTIDs are not supported: there is no binary log"),
-    ("gtid_subtract", "sets of GTIDs are not supported: there is no binary log"),
-    ("icu_version", "ICU_VERSION is not supported: regular expressions are RE2's, not ICU's"),
-    ("load_file", "LOAD_FILE is not supported; a path in FROM reads the rows of a file, as in SELECT * FROM 'x.csv'"),
-    ("master_pos_wait", NO_BINARY_LOG),
-    ("source_pos_wait", NO_BINARY_LOG),
-    ("statement_digest", NO_DIGESTS),
-    ("statement_digest_text", NO_DIGESTS),
-    ("wait_for_executed_gtid_set", NO_BINARY_LOG),
-];
-
-const NO_DIGESTS: &str = "digests of statements are not supported: statements are not summed up by their form";
-const NO_BINARY_LOG: &str = "functions that wait for a source of rows are not supported: there is no binary log";
-
-fn refused(function: &ast::Function) -> Option<&'static str> {
-    let name = function_name(function)?;
-    REFUSED.iter().find(|(refused, _)| *refused == name).map(|(_, what)| *what)
 }
 
 /// Rewrites accesses such as `l[1].a` and `f().a`: names after something that is not a name are fields, which the
@@ -440,6 +417,13 @@ pub(super) fn like_escape(pattern: Expr, escape: Option<ast::ValueWithSpan>) -> 
 /// Returns a type of dipper's own, in the form in which the parser writes it.
 fn type_named(text: &str) -> ast::DataType {
     ast::DataType::Custom(ast::ObjectName::from(vec![Ident::new(TYPE_NAME)]), vec![text.to_string()])
+}
+
+/// Whether a type of dipper's own is one of arrays, maps or structs.
+fn is_nested(data_type: &ast::DataType) -> bool {
+    let ast::DataType::Custom(name, modifiers) = data_type else { return false };
+    let ours = modifiers.first().filter(|_| name.to_string() == TYPE_NAME).and_then(|text| parse_type(text).ok());
+    matches!(ours, Some(SqlType::Array(_) | SqlType::Map(..) | SqlType::Struct(_)))
 }
 
 /// Rewrites a cast: it gives NULL where it fails, `CHAR(n)` truncates, `DATETIME(p)` rounds.

@@ -2,7 +2,10 @@
 //!
 //! The function gets the result of a cast, the value before the cast, and the name of the type. It returns the result,
 //! and fails where a value that is not NULL has become NULL, also inside of an array, a map or a struct. Text becomes an
-//! integer only if all of it is one. Casts that nobody wrote, and TRY_CAST, stay as they are.
+//! integer only if all of it is one. Casts that nobody wrote stay as they are.
+//!
+//! TRY_CAST is a strict cast that gives NULL for a value that does not convert, also if only a part of the value does
+//! not. A second function does that for nested types; for others, every cast gives this NULL already.
 
 use std::sync::Arc;
 
@@ -19,7 +22,7 @@ use dipper_dialect::error::SqlError;
 
 use super::casts::by_part;
 use super::nested;
-use super::typed::STRICT_NAME as NAME;
+use super::typed::{STRICT_NAME, WHOLE_NAME};
 use crate::class::{Class, LARGEINT_CLASS};
 use crate::functions::{JSON, VARIANT};
 use crate::metadata::TYPE_KEY;
@@ -27,19 +30,24 @@ use crate::metadata::TYPE_KEY;
 /// Number of characters of a value that an error shows.
 const SHOWN_CHARS: usize = 64;
 
-/// The function.
-pub(super) fn function() -> ScalarUDF {
-    ScalarUDF::new_from_impl(Strict { signature: Signature::any(3, Volatility::Immutable) })
+/// The functions of strict casts and of TRY_CAST.
+pub(super) fn functions() -> [Arc<ScalarUDF>; 2] {
+    [true, false].map(|fails| {
+        let signature = Signature::any(3, Volatility::Immutable);
+        Arc::new(ScalarUDF::new_from_impl(Strict { fails, signature }))
+    })
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Strict {
+    /// Whether a value that does not convert is an error; else it is NULL.
+    fails: bool,
     signature: Signature,
 }
 
 impl ScalarUDFImpl for Strict {
     fn name(&self) -> &str {
-        NAME
+        if self.fails { STRICT_NAME } else { WHOLE_NAME }
     }
 
     fn signature(&self) -> &Signature {
@@ -52,7 +60,7 @@ impl ScalarUDFImpl for Strict {
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         let value = &args.arg_fields[0];
-        let field = Field::new(NAME, value.data_type().clone(), true);
+        let field = Field::new(self.name(), value.data_type().clone(), true);
         Ok(Arc::new(field.with_metadata(value.metadata().clone())))
     }
 
@@ -74,9 +82,12 @@ impl ScalarUDFImpl for Strict {
                 [result.to_array()?, given.to_array()?]
             }
             [result, given, ..] => [result.to_array(rows)?, given.to_array(rows)?],
-            _ => return Err(DataFusionError::Internal(format!("{NAME} takes three arguments"))),
+            _ => return Err(DataFusionError::Internal(format!("{} takes three arguments", self.name()))),
         };
-        if let Some(row) = failed(&result, &given, &to, kind)? {
+        let Some(row) = failed(&result, &given, &to, kind)? else {
+            return Ok(args.args.into_iter().next().unwrap_or(ColumnarValue::Scalar(ScalarValue::Null)));
+        };
+        if self.fails {
             let value = array_value_to_string(&given, row)?;
             let shown: String = value.chars().take(SHOWN_CHARS).collect();
             return Err(DataFusionError::External(Box::new(SqlError {
@@ -86,7 +97,15 @@ impl ScalarUDFImpl for Strict {
                 position: None,
             })));
         }
-        Ok(args.args.into_iter().next().unwrap_or(ColumnarValue::Scalar(ScalarValue::Null)))
+        let has_failed = |row: usize| Ok(failed(&result.slice(row, 1), &given.slice(row, 1), &to, kind)?.is_some());
+        let all = (0..result.len()).map(|row| has_failed(row).map(Some)).collect::<Result<BooleanArray>>()?;
+        let whole = nullif(&result, &all)?;
+        Ok(match &args.args[..] {
+            [ColumnarValue::Scalar(_), ColumnarValue::Scalar(_), ..] => {
+                ColumnarValue::Scalar(ScalarValue::try_from_array(&whole, 0)?)
+            }
+            _ => ColumnarValue::Array(whole),
+        })
     }
 }
 

@@ -19,6 +19,9 @@ pub(super) const CAST_NAME: &str = "dipper_cast";
 /// Name of the function around the casts of a query that fail where they would give NULL.
 pub(super) const STRICT_NAME: &str = "dipper_strict_cast";
 
+/// Name of the function around TRY_CAST AS a nested type.
+pub(super) const WHOLE_NAME: &str = "dipper_whole_cast";
+
 /// Name of the function that declares the SQL type of its argument.
 pub(super) const TYPED_NAME: &str = "dipper_typed";
 

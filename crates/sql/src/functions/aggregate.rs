@@ -21,7 +21,7 @@ use super::adapted::{Adapted, Takes};
 use super::extreme::{Best, BestRows, is_nested};
 use super::kept::can_keep;
 use super::sketch_aggregate::bitmap_union_count;
-use super::{float_extreme, moments, ordered, percentile};
+use super::{bit_aggregates, float_extreme, moments, ordered, percentile};
 use crate::metadata::TYPE_KEY;
 
 /// Registers the aggregates of this file.
@@ -29,7 +29,7 @@ use crate::metadata::TYPE_KEY;
 /// # Errors
 /// The registry's error if it refuses a function.
 pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
-    let known: [(Adapted, &'static [&'static str]); 15] = [
+    let known: [(Adapted, &'static [&'static str]); 12] = [
         (
             Adapted::new(df::approx_distinct::approx_distinct_udaf()).takes(Takes::FloatAsText),
             &[
@@ -45,9 +45,6 @@ pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
         (Adapted::new(df::first_last::last_value_udaf()), &[]),
         (Adapted::new(df::array_agg::array_agg_udaf()).moves_itself().sorts_itself().empty_list(), &[]),
         (Adapted::new(df::string_agg::string_agg_udaf()).sorts_itself(), &["group_concat"]),
-        (Adapted::new(df::bit_and_or_xor::bit_and_udaf()), &["group_bit_and"]),
-        (Adapted::new(df::bit_and_or_xor::bit_or_udaf()), &["group_bit_or"]),
-        (Adapted::new(df::bit_and_or_xor::bit_xor_udaf()), &["group_bit_xor"]),
         (Adapted::new(df::approx_percentile_cont::approx_percentile_cont_udaf()), &["percentile_approx"]),
         (Adapted::new(df::approx_percentile_cont_with_weight::approx_percentile_cont_with_weight_udaf()), &[]),
         (Adapted::new(df::approx_median::approx_median_udaf()), &[]),
@@ -57,6 +54,9 @@ pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     ];
     for (function, names) in known {
         registry.register_udaf(function.named(names).udaf())?;
+    }
+    for (function, names) in bit_aggregates::functions() {
+        registry.register_udaf(Adapted::new(function).distinct_rows().named(names).udaf())?;
     }
     registry.register_udaf(Adapted::new(df::regr::regr_count_udaf()).distinct_rows().udaf())?;
     for function in moments::functions() {

@@ -38,14 +38,15 @@ pub const DEFS: &[Def] = &[
 ];
 
 fn bit_test(a: &Args) -> Result<ArrayRef> {
-    let x = a.int(0)?;
+    let x = wholes(a, 0)?;
     let places = (1..a.len()).map(|k| a.int(k)).collect::<Result<Vec<_>>>()?;
+    let width = if *a.data_type(0) == LARGEINT { 128 } else { 64 };
     a.ints(|i| {
         let x = x.at(i)?;
         let mut all = true;
         for place in &places {
             let place = place.at(i)?;
-            all &= (0..64).contains(&place) && x >> place & 1 == 1;
+            all &= (0..width).contains(&place) && x >> place & 1 == 1;
         }
         Some(all.into())
     })

@@ -1,14 +1,17 @@
-//! JSON documents brought into one form: keys in order, numbers of one type, no nulls, another value for what is no JSON; and a
-//! hash that is the same for documents that are equal.
+//! JSON documents brought into one form: keys in order, numbers of one type, no nulls, another value for what is no JSON; a
+//! hash that is the same for documents that are equal; and the types of a document's values.
+
+use std::collections::BTreeMap;
 
 use arrow::array::ArrayRef;
 use datafusion::common::{Result, exec_err};
 
 use super::args::{Args, write_double};
-use super::func::{Def, MANY, Ret, def};
+use super::func::{Def, MANY, Ret, VARIANT, def};
 use super::hash::murmur3_64;
 use super::json::Values;
 use super::json_path::{Kind, compact, document, kind, members, unquote};
+use crate::metadata::TYPE_KEY;
 
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
@@ -35,6 +38,7 @@ pub const DEFS: &[Def] = &[
         let s = a.text(0)?;
         a.ints(|i| Some(hashed(0, document(s.at(i)?)?)? as i64))
     }),
+    def("variant_type", &[], (1, 1), Ret::Text, variant_type),
     def("json_parse_error_to_value", &["jsonb_parse_error_to_value"], (1, 2), Ret::Json, parse_error_to_value),
 ];
 
@@ -173,6 +177,55 @@ fn hashed(hash: u64, value: &str) -> Option<u64> {
         },
         Kind::Double => scalar(types::DOUBLE, &finite(value)?.to_le_bytes()),
     }
+}
+
+/// VARIANT_TYPE: a document with the path of each value that is no object, in order, and the type of the value.
+fn variant_type(a: &Args) -> Result<ArrayRef> {
+    let s = a.text(0)?;
+    // The text of a VARIANT that is a string has no quotes.
+    let is_variant = a.metadata(0, TYPE_KEY) == Some(VARIANT);
+    a.texts(|i, out| {
+        let mut types = BTreeMap::new();
+        match document(s.at(i)?) {
+            Some(value) => gather_types(String::new(), value, &mut types),
+            None if is_variant => drop(types.insert(String::new(), "string")),
+            None => return None,
+        }
+        let types: Vec<_> =
+            types.into_iter().map(|(path, name)| (format!("\"{path}\""), format!("\"{name}\""))).collect();
+        let members: Vec<_> = types.iter().map(|(path, name)| (Some(path.as_str()), name.as_str())).collect();
+        nested(out, true, &members, |out, value| out.push_str(value));
+        Some(())
+    })
+}
+
+/// Notes the types of the values in `value`, each under its path, written as inside the quotes of a JSON text. What is null has no type.
+fn gather_types(path: String, value: &str, types: &mut BTreeMap<String, &'static str>) {
+    let name = match kind(value) {
+        Kind::Object => {
+            for (key, value) in members(value) {
+                // Keys in the document are escaped as the path has to be.
+                let key = key.and_then(|key| key.strip_prefix('"')?.strip_suffix('"')).unwrap_or_default();
+                let inner = if path.is_empty() { key.to_string() } else { format!("{path}.{key}") };
+                gather_types(inner, value, types);
+            }
+            return;
+        }
+        Kind::Null => return,
+        Kind::Bool => "boolean",
+        Kind::Integer => match value.parse::<i128>() {
+            Ok(number) if i8::try_from(number).is_ok() => "tinyint",
+            Ok(number) if i16::try_from(number).is_ok() => "smallint",
+            Ok(number) if i32::try_from(number).is_ok() => "int",
+            Ok(number) if i64::try_from(number).is_ok() => "bigint",
+            Ok(_) => "largeint",
+            Err(_) => "double",
+        },
+        Kind::Double => "double",
+        Kind::Text => "string",
+        Kind::Array => "array",
+    };
+    types.insert(path, name);
 }
 
 fn finite(number: &str) -> Option<f64> {

@@ -3,13 +3,14 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Float32Array, Float64Array};
-use arrow::datatypes::{DataType, Decimal128Type, Float32Type};
+use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Decimal256Array, Float32Array, Float64Array};
+use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, Float32Type, i256};
 use datafusion::common::{Result, exec_err};
 use datafusion::logical_expr::ReturnFieldArgs;
 
 use super::args::{Args, Col, lenient_cast};
 use super::func::{Def, Ret, def};
+use super::whole::LARGEINT;
 use crate::charter::checked::out_of_range;
 use crate::type_text::Sql;
 
@@ -211,6 +212,7 @@ fn rounded_type(args: &ReturnFieldArgs) -> Result<DataType> {
             let (p, s) = fit(p, s, 38);
             DataType::Decimal128(p, s)
         }
+        t if t == LARGEINT => t,
         DataType::Decimal256(p, s) => {
             let (p, s) = fit(p, s, 76);
             DataType::Decimal256(p, s)
@@ -250,6 +252,27 @@ fn shift(v: i128, drop: u32, mode: Mode) -> i128 {
             q + if up { v.signum() } else { 0 }
         }
     }
+}
+
+/// Rounds as [`shift`] does, a number of up to 76 digits.
+fn shift_wide(v: i256, drop: u32, mode: Mode) -> i256 {
+    let zero = i256::ZERO;
+    let away = if v < zero { i256::MINUS_ONE } else { i256::ONE };
+    let Some(unit) = i256::from_i128(10).checked_pow(drop) else {
+        let is_away = mode == Mode::Floor && v < zero || mode == Mode::Ceil && v > zero;
+        return if is_away { away } else { zero };
+    };
+    let (q, r) = (v / unit, v % unit);
+    let missing = unit - r.wrapping_abs();
+    let is_away = match mode {
+        Mode::Cut => false,
+        Mode::Floor => r < zero,
+        Mode::Ceil => r > zero,
+        // Without a remainder, a whole unit is missing.
+        Mode::HalfAway => r.wrapping_abs() >= missing,
+        Mode::HalfEven => r.wrapping_abs() > missing || r.wrapping_abs() == missing && q % i256::from(2) != zero,
+    };
+    if is_away { q + away } else { q }
 }
 
 /// Rounds a double to `digits` decimals, half away from zero.
@@ -370,16 +393,27 @@ fn round(a: &Args, mode: Mode) -> Result<ArrayRef> {
             }
             Ok(Arc::new(values.with_precision_and_scale(*precision, *scale)?))
         }
-        DataType::Decimal256(..) => {
-            if mode != Mode::HalfAway {
-                return exec_err!("{}: not available for {}; cast to DECIMAL(38, s) first", a.name, a.data_type(0));
-            }
-            let text = a.text(0)?;
-            let rounded = a.texts(|i, out| {
-                out.push_str(&round_text(text.at(i)?, digits_at(i)?.max(0) as usize)?);
-                Some(())
-            })?;
-            lenient_cast(&rounded, &a.ret)
+        DataType::Decimal256(precision, scale) => {
+            let raw = a.raw(0);
+            let DataType::Decimal256(_, from) = *raw.array.data_type() else {
+                return exec_err!("{}: expected a decimal, found {}", a.name, Sql(raw.array.data_type()));
+            };
+            let x = Col { array: raw.array.as_primitive::<Decimal256Type>().clone(), one: raw.one };
+            let to = i64::from(*scale);
+            let too_large = || out_of_range(format!("{}: {} value is out of range", a.name, Sql(&a.ret)));
+            let value = |i: usize| -> Result<Option<i256>> {
+                let Some((x, d)) = x.at(i).zip(digits_at(i)) else { return Ok(None) };
+                // Digits beyond the result's scale cannot be represented.
+                let drop = (i64::from(from) - d.min(to)).max(0);
+                let q = shift_wide(x, drop as u32, mode);
+                let have = i64::from(from) - drop;
+                let unit = i256::from_i128(10).checked_pow((to - have).max(0) as u32);
+                let v = if q == i256::ZERO { Some(q) } else { unit.and_then(|unit| q.checked_mul(unit)) };
+                v.filter(|v| a.ret != LARGEINT || v.to_i128().is_some()).map(Some).ok_or_else(too_large)
+            };
+            let values = (0..a.rows).map(value).collect::<Result<Decimal256Array>>()?;
+            values.validate_decimal_precision(*precision).map_err(|_| too_large())?;
+            Ok(Arc::new(values.with_precision_and_scale(*precision, *scale)?))
         }
         _ => {
             let x = a.double(0)?;
@@ -433,8 +467,8 @@ fn abs(a: &Args) -> Result<ArrayRef> {
         }
         DataType::Decimal256(p, s) => {
             let x = a.full(0)?;
-            let out = x.as_primitive::<arrow::datatypes::Decimal256Type>();
-            let out: arrow::array::Decimal256Array = out.unary(arrow::datatypes::i256::wrapping_abs);
+            let out = x.as_primitive::<Decimal256Type>();
+            let out: Decimal256Array = out.unary(i256::wrapping_abs);
             Ok(Arc::new(out.with_precision_and_scale(*p, *s)?))
         }
         DataType::Float32 => floats(a, f32::abs),

@@ -24,6 +24,7 @@ mod array_sets;
 mod array_zip;
 mod arrays_of_groups;
 mod binary;
+mod bit_aggregates;
 mod bit_text;
 mod bits;
 mod block_cipher;

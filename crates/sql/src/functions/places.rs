@@ -10,16 +10,19 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use arrow::compute::{SortOptions, cast};
 use arrow::datatypes::{DataType, FieldRef};
-use datafusion::common::{Result, ScalarValue};
+use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::function::{
     ExpressionArgs, PartitionEvaluatorArgs, WindowFunctionSimplification, WindowUDFFieldArgs,
 };
 use datafusion::logical_expr::window_state::WindowAggState;
 use datafusion::logical_expr::{
-    Documentation, LimitEffect, PartitionEvaluator, ReversedUDWF, Signature, WindowUDF, WindowUDFImpl,
+    Documentation, LimitEffect, PartitionEvaluator, ReversedUDWF, Signature, Volatility, WindowUDF, WindowUDFImpl,
 };
 use datafusion::physical_expr::PhysicalExpr;
+
+use super::whole::LARGEINT;
+use crate::type_text::Sql;
 
 /// The functions that give a row's place in its partition.
 const NAMES: [&str; 4] = ["row_number", "rank", "dense_rank", "ntile"];
@@ -31,65 +34,86 @@ const NAMES: [&str; 4] = ["row_number", "rank", "dense_rank", "ntile"];
 pub(super) fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     for name in NAMES {
         let unsigned = registry.udwf(name)?;
-        registry.register_udwf(Arc::new(WindowUDF::from(Place(unsigned))))?;
+        registry.register_udwf(Arc::new(WindowUDF::from(Place::over(unsigned))))?;
     }
     Ok(())
 }
 
 /// A function of DataFusion with BIGINT results.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Place(Arc<WindowUDF>);
+struct Place {
+    unsigned: Arc<WindowUDF>,
+    signature: Signature,
+}
+
+impl Place {
+    fn over(unsigned: Arc<WindowUDF>) -> Self {
+        // The number of NTILE may be a LARGEINT, too.
+        let signature = match unsigned.name() {
+            "ntile" => Signature::user_defined(Volatility::Immutable),
+            _ => unsigned.signature().clone(),
+        };
+        Place { unsigned, signature }
+    }
+}
 
 impl WindowUDFImpl for Place {
     fn name(&self) -> &str {
-        self.0.name()
+        self.unsigned.name()
     }
 
     fn aliases(&self) -> &[String] {
-        self.0.aliases()
+        self.unsigned.aliases()
     }
 
     fn signature(&self) -> &Signature {
-        self.0.signature()
+        &self.signature
     }
 
     fn expressions(&self, args: ExpressionArgs) -> Vec<Arc<dyn PhysicalExpr>> {
-        self.0.expressions(args)
+        self.unsigned.expressions(args)
     }
 
     fn partition_evaluator(&self, args: PartitionEvaluatorArgs) -> Result<Box<dyn PartitionEvaluator>> {
-        Ok(Box::new(Places(self.0.partition_evaluator_factory(args)?)))
+        Ok(Box::new(Places(self.unsigned.partition_evaluator_factory(args)?)))
     }
 
     fn simplify(&self) -> Option<WindowFunctionSimplification> {
-        self.0.simplify()
+        self.unsigned.simplify()
     }
 
     fn field(&self, args: WindowUDFFieldArgs) -> Result<FieldRef> {
-        Ok(Arc::new(self.0.field(args)?.as_ref().clone().with_data_type(DataType::Int64)))
+        Ok(Arc::new(self.unsigned.field(args)?.as_ref().clone().with_data_type(DataType::Int64)))
     }
 
     fn sort_options(&self) -> Option<SortOptions> {
-        self.0.sort_options()
+        self.unsigned.sort_options()
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.0.coerce_types(types)
+        match types {
+            [number] if number.is_integer() || number.is_null() => Ok(vec![number.clone()]),
+            [number] if *number == LARGEINT => Ok(vec![DataType::Int64]),
+            [other] => plan_err!("{} takes a whole number, found {}", self.name(), Sql(other)),
+            _ => plan_err!("{} takes one argument, found {}", self.name(), types.len()),
+        }
     }
 
     fn reverse_expr(&self) -> ReversedUDWF {
-        match self.0.reverse_expr() {
-            ReversedUDWF::Reversed(function) => ReversedUDWF::Reversed(Arc::new(WindowUDF::from(Place(function)))),
+        match self.unsigned.reverse_expr() {
+            ReversedUDWF::Reversed(function) => {
+                ReversedUDWF::Reversed(Arc::new(WindowUDF::from(Place::over(function))))
+            }
             other => other,
         }
     }
 
     fn documentation(&self) -> Option<&Documentation> {
-        self.0.documentation()
+        self.unsigned.documentation()
     }
 
     fn limit_effect(&self, args: &[Arc<dyn PhysicalExpr>]) -> LimitEffect {
-        self.0.inner().limit_effect(args)
+        self.unsigned.inner().limit_effect(args)
     }
 }
 

@@ -146,7 +146,12 @@ pub fn rewrite_call(expr: &mut Expr) {
         }
         Expr::Extract { field, expr, .. } => {
             let unit = unit_name(field);
-            call("date_part", vec![text(&unit), take(expr)])
+            match unit.as_str() {
+                // In Doris, EXTRACT(name FROM x) is name(x): Sunday is 1, not 0 as in PostgreSQL's units.
+                "dow" | "dayofweek" | "day_of_week" | "dayofyear" | "day_of_year" | "dayofmonth" | "weekday"
+                | "weekofyear" | "week_of_year" | "yearweek" | "century" => call(&unit, vec![take(expr)]),
+                _ => call("date_part", vec![text(&unit), take(expr)]),
+            }
         }
         Expr::Ceil { expr, field: CeilFloorKind::Scale(scale) } => {
             call("ceil", vec![take(expr), Expr::Value(scale.clone())])
@@ -210,6 +215,27 @@ fn arg_mut(list: &mut FunctionArgumentList, k: usize) -> Option<&mut Expr> {
 
 fn push(list: &mut FunctionArgumentList, e: Expr) {
     list.args.push(FunctionArg::Unnamed(FunctionArgExpr::Expr(e)));
+}
+
+/// Puts arguments in the place of their numbers in the ORDER BY of a call, as in MySQL and StarRocks. Other numbers order
+/// nothing; the planner would read them as numbers of columns.
+fn order_by_arguments(list: &mut FunctionArgumentList) {
+    let FunctionArgumentList { args, clauses, .. } = list;
+    clauses.retain_mut(|clause| {
+        let FunctionArgumentClause::OrderBy(order) = clause else { return true };
+        order.retain_mut(|by| {
+            let Expr::Value(value) = &by.expr else { return true };
+            let Value::Number(number, _) = &value.value else { return true };
+            match number.parse().ok().and_then(|place: usize| args.get(place.checked_sub(1)?)) {
+                Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))) => {
+                    by.expr = argument.clone();
+                    true
+                }
+                _ => false,
+            }
+        });
+        !order.is_empty()
+    });
 }
 
 /// Rewrites GROUP_CONCAT(DISTINCT x ORDER BY x), which the planner takes only while `x` needs no cast to text: the
@@ -344,6 +370,7 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
     let FunctionArguments::List(list) = &mut function.args else {
         return None;
     };
+    order_by_arguments(list);
     let rename = |function: &mut Function, name: &str| function.name = ObjectName::from(vec![Ident::new(name)]);
     match name.as_str() {
         "date_add" | "adddate" | "date_sub" | "subdate" if list.args.len() == 2 => {

@@ -1,15 +1,50 @@
-//! Normal forms of Unicode.
+//! Normal forms of Unicode, and the order of Chinese characters.
+
+use std::ops::RangeInclusive;
 
 use arrow::array::ArrayRef;
 use caseless::Caseless;
 use datafusion::common::{Result, exec_err};
+use pinyin::ToPinyin;
 use unicode_normalization::UnicodeNormalization;
 
 use super::args::Args;
 use super::func::{Def, Ret, def};
 
 /// Functions of this file.
-pub const DEFS: &[Def] = &[def("unicode_normalize", &[], (2, 2), Ret::Text, unicode_normalize)];
+pub const DEFS: &[Def] = &[
+    def("unicode_normalize", &[], (2, 2), Ret::Text, unicode_normalize),
+    def("convert_to", &[], (2, 2), Ret::Text, convert_to),
+];
+
+/// The characters that GBK orders by their Pinyin.
+const HAN: RangeInclusive<char> = '\u{4e00}'..='\u{9fa5}';
+
+/// `CONVERT_TO(text, 'gbk')`, which is also `CONVERT(text USING gbk)`: a text that sorts as `text` does in GBK, with the
+/// Pinyin in the place of each Chinese character. The `~` in front of it sorts behind all letters of ASCII.
+fn convert_to(a: &Args) -> Result<ArrayRef> {
+    let (texts, charsets) = (a.text(0)?, a.text(1)?);
+    match charsets.at(0) {
+        Some(charset) if charsets.one && charset.eq_ignore_ascii_case("gbk") => {}
+        Some(charset) if charsets.one => return exec_err!("{}: expected 'gbk', found '{charset}'", a.name),
+        _ => return exec_err!("{}: the character set must be a constant: 'gbk'", a.name),
+    }
+    a.texts(|i, out| {
+        let text = texts.at(i)?;
+        // Three bytes become at most seven.
+        a.ask(text.len() / 3 * 7)?;
+        for c in text.chars() {
+            match c.to_pinyin().filter(|_| HAN.contains(&c)) {
+                Some(pinyin) => {
+                    out.push('~');
+                    out.push_str(pinyin.plain());
+                }
+                None => out.push(c),
+            }
+        }
+        Some(())
+    })
+}
 
 /// `UNICODE_NORMALIZE(text, form)`.
 fn unicode_normalize(a: &Args) -> Result<ArrayRef> {

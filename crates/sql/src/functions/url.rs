@@ -44,6 +44,20 @@ pub const DEFS: &[Def] = &[
             Some(())
         })
     }),
+    def("first_significant_subdomain", &[], (1, 1), Ret::Text, |a| {
+        let s = a.text(0)?;
+        a.texts(|i, out| {
+            out.push_str(significant(s.at(i)?).0);
+            Some(())
+        })
+    }),
+    def("cut_to_first_significant_subdomain", &[], (1, 1), Ret::Text, |a| {
+        let s = a.text(0)?;
+        a.texts(|i, out| {
+            out.push_str(significant(s.at(i)?).1);
+            Some(())
+        })
+    }),
 ];
 
 /// The parts of `protocol://user@host:port/path?query#fragment`.
@@ -191,6 +205,26 @@ fn top_level_domain(url: &str) -> &str {
         Some((_, last)) if !last.starts_with(|c: char| c.is_ascii_digit()) => last,
         _ => "",
     }
+}
+
+/// Returns the label of a host before its public suffix, and the host from this label on; both empty if there is no host.
+/// Of the Public Suffix List, only suffixes of one and of two labels count, as in Doris and ClickHouse.
+fn significant(url: &str) -> (&str, &str) {
+    let host = domain_host(url);
+    let host = host.strip_prefix("www.").filter(|rest| !rest.is_empty()).unwrap_or(host);
+    let mut points = host.rmatch_indices('.').map(|(at, _)| at);
+    let (start, end) = match (points.next(), points.next()) {
+        (None, _) => (0, host.len()),
+        (Some(last), None) => (0, last),
+        (Some(last), Some(second)) => {
+            let two = &host[second + 1..];
+            match psl::suffix(two.as_bytes()).is_some_and(|suffix| suffix.is_known() && suffix == two) {
+                true => (points.next().map_or(0, |third| third + 1), second),
+                false => (second + 1, last),
+            }
+        }
+    };
+    (&host[start..end], if start == end { "" } else { &host[start..] })
 }
 
 fn url_encode(a: &Args) -> Result<ArrayRef> {

@@ -16,8 +16,8 @@ use super::read::viewed;
 /// Key under which a field notes the meaning of its bytes.
 const STAND_FOR: &str = "dipper.bytes";
 
-/// Returns the fields as they are decoded: top-level strings as views or not, INT96 as microseconds, and the meaning of
-/// bytes of fixed length noted in the metadata.
+/// Returns the fields as they are decoded: top-level strings as views or not, INT96 as instants in microseconds, and
+/// the meaning of bytes of fixed length noted in the metadata.
 pub(super) fn decoded(
     fields: &Fields,
     schema: &SchemaDescriptor,
@@ -26,6 +26,16 @@ pub(super) fn decoded(
 ) -> Fields {
     let mut leaves = Leaves { schema, bytes, next: 0 };
     fields.iter().map(|field| Arc::new(hinted(&leaves.field(field), views))).collect()
+}
+
+/// Returns the fields with the times of INT96 as instants in UTC; `None` if there are none.
+///
+/// Parquet does not say in which zone the writer's clock was. Hive and Spark write UTC, and Doris and StarRocks read the
+/// times as such.
+pub fn int96_as_instants(fields: &Fields, schema: &SchemaDescriptor) -> Option<Fields> {
+    let has_some = schema.columns().iter().any(|column| column.physical_type() == Type::INT96);
+    let mut leaves = Leaves { schema, bytes: &HashMap::new(), next: 0 };
+    has_some.then(|| fields.iter().map(|field| Arc::new(leaves.field(field))).collect())
 }
 
 /// Leaves in the order that both schemas share.
@@ -52,8 +62,8 @@ impl Leaves<'_> {
                 let length = if *bytes == Bytes::Uuid { 16 } else { 12 };
                 made.with_data_type(DataType::FixedSizeBinary(length)).with_metadata(metadata)
             }
-            (DataType::Timestamp(_, zone), _) if is_int96 => {
-                made.with_data_type(DataType::Timestamp(TimeUnit::Microsecond, zone.clone()))
+            (DataType::Timestamp(..), _) if is_int96 => {
+                made.with_data_type(DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())))
             }
             _ => made,
         }

@@ -66,6 +66,7 @@ pub use self::claims::check_claims;
 pub use self::convert::{can_convert, convert, uuid_text};
 pub use self::fetch::Fetcher;
 pub use self::foreign::{ForeignBounds, ForeignFile, ForeignSchema};
+pub use self::foreign_fields::int96_as_instants;
 pub use self::key_index::KeyIter;
 pub use self::lookup::key_hash;
 pub use self::object::ObjectBuilder;
