@@ -64,6 +64,7 @@ mod scope;
 pub mod session;
 mod shadowing;
 mod shown;
+mod state_values;
 mod strict;
 mod subqueries;
 mod tables;
