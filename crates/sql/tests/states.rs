@@ -49,8 +49,9 @@ const CALLS: &[(&str, &str)] = &[
 
 const ROWS: &str = "(SELECT CAST(1 AS BIGINT) i, CAST(0.5 AS DOUBLE) f, CAST(1.25 AS DECIMAL(10, 2)) d, 'a' t, \
         make_array(1, NULL) l \
-    UNION ALL SELECT NULL, NULL, NULL, NULL, NULL \
-    UNION ALL SELECT CAST(7 AS BIGINT), CAST(-0.25 AS DOUBLE), CAST(-1 AS DECIMAL(10, 2)), '', make_array(2, 3)) r";
+    UNION ALL SELECT NULL i, NULL f, NULL d, NULL t, NULL l \
+    UNION ALL SELECT CAST(7 AS BIGINT) i, CAST(-0.25 AS DOUBLE) f, CAST(-1 AS DECIMAL(10, 2)) d, '' t, \
+        make_array(2, 3) l) r";
 
 fn session() -> SessionContext {
     let config = configure(SessionConfig::new().with_target_partitions(2));
