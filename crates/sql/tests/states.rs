@@ -54,7 +54,7 @@ const ROWS: &str = "(SELECT CAST(1 AS BIGINT) i, CAST(0.5 AS DOUBLE) f, CAST(1.2
         make_array(2, 3) l) r";
 
 fn session() -> SessionContext {
-    let config = configure(SessionConfig::new().with_target_partitions(2));
+    let config = configure(SessionConfig::new().with_target_partitions(1));
     let builder = SessionStateBuilder::new().with_config(config).with_default_features();
     let mut context = SessionContext::new_with_state(install(builder).build());
     register_all(&mut context).unwrap();
@@ -72,8 +72,9 @@ fn type_of(field: &Field) -> StateType {
 /// Returns the type of the states of a call, the states of the rows and the state of all of them.
 async fn states(context: &SessionContext, name: &str, arguments: &str) -> (StateType, Vec<Vec<u8>>, Vec<u8>) {
     let sql = format!("SELECT {name}_state({arguments}) s FROM {ROWS}");
-    let rows = context.sql(&sql).await.unwrap().collect().await.unwrap();
-    let of = type_of(rows[0].schema().field(0));
+    let rows = context.sql(&sql).await.unwrap();
+    let of = type_of(rows.schema().field(0));
+    let rows = rows.collect().await.unwrap();
     let bytes = rows.iter().flat_map(|batch| batch.column(0).as_binary_view().iter().flatten().map(<[u8]>::to_vec));
     let sql = format!("SELECT {name}_union(s) FROM ({sql}) s");
     let all = context.sql(&sql).await.unwrap().collect().await.unwrap();

@@ -188,11 +188,20 @@ impl Writer {
     }
 }
 
+/// Returns the number of zeros at the beginning.
+fn zeros_of(bytes: &[u8]) -> usize {
+    // Nearly all of the 16 KiB of a sketch of one value: blocks are compared as a whole.
+    const BLOCK: [u8; 64] = [0; 64];
+    let blocks = bytes.chunks_exact(BLOCK.len()).take_while(|block| **block == BLOCK).count();
+    let n = blocks * BLOCK.len();
+    n + bytes[n..].iter().take_while(|byte| **byte == 0).count()
+}
+
 /// Appends bytes in pieces of zeros and others.
 fn put_pieces(mut rest: &[u8], out: &mut Vec<u8>) {
     let mut free = ZEROS;
     while !rest.is_empty() {
-        let zeros = rest.iter().take(free).take_while(|byte| **byte == 0).count();
+        let zeros = zeros_of(rest).min(free);
         free -= zeros;
         let (_, others) = rest.split_at(zeros);
         let is_run = |run: &[u8]| run.iter().all(|byte| *byte == 0);
