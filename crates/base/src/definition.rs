@@ -40,6 +40,8 @@ pub enum Aggregate {
     BitmapUnion,
     /// QUANTILE_UNION.
     QuantileUnion,
+    /// GENERIC: the union of states of an aggregate function.
+    Generic,
 }
 
 /// The value of a column that a row does not give.

@@ -25,5 +25,6 @@ pub mod ranges;
 pub mod retry;
 pub mod secret;
 pub mod sketch;
+pub mod states;
 pub mod types;
 pub mod unescape;

@@ -64,15 +64,52 @@ pub enum SqlType {
     Bitmap,
     /// QUANTILE_STATE: values of which quantiles are asked (`crate::quantile`).
     QuantileState,
+    /// `AGG_STATE<f(t, ...)>`: partial states of an aggregate function (`crate::states`).
+    AggState(StateType),
     /// IPV4: an address of four bytes (`crate::address`).
     Ipv4,
     /// IPV6: an address of sixteen bytes.
     Ipv6,
 }
 
+/// The aggregate function of states, and the types of its arguments.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct StateType {
+    /// Name of the function in lower case.
+    pub function: String,
+    /// The arguments.
+    pub arguments: Vec<StateArgument>,
+}
+
+/// An argument of the aggregate function of states.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct StateArgument {
+    /// Its type.
+    pub data_type: SqlType,
+    /// Whether it may be NULL.
+    pub nullable: bool,
+}
+
+impl fmt::Display for StateType {
+    /// Writes the function and its arguments: `max_by(int null, int not null)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}(", self.function)?;
+        for (at, StateArgument { data_type, nullable }) in self.arguments.iter().enumerate() {
+            let comma = if at > 0 { ", " } else { "" };
+            write!(f, "{comma}{data_type}{}", if *nullable { " null" } else { " not null" })?;
+        }
+        f.write_str(")")
+    }
+}
+
 impl SqlType {
-    /// Whether values of this type are sets, whose bytes only functions understand: HLL, BITMAP, QUANTILE_STATE.
+    /// Whether only functions understand the bytes of values of this type: HLL, BITMAP, QUANTILE_STATE, AGG_STATE.
     pub fn is_set(&self) -> bool {
+        self.has_empty() || matches!(self, SqlType::AggState(_))
+    }
+
+    /// Whether the type has an empty value, which is the default of its columns: HLL, BITMAP, QUANTILE_STATE.
+    pub fn has_empty(&self) -> bool {
         matches!(self, SqlType::Hll | SqlType::Bitmap | SqlType::QuantileState)
     }
 
@@ -95,7 +132,9 @@ impl SqlType {
             SqlType::Char(_) | SqlType::Varchar(_) | SqlType::String | SqlType::Json | SqlType::Variant => {
                 DataType::Utf8View
             }
-            SqlType::Binary | SqlType::Hll | SqlType::Bitmap | SqlType::QuantileState => DataType::BinaryView,
+            SqlType::Binary | SqlType::Hll | SqlType::Bitmap | SqlType::QuantileState | SqlType::AggState(_) => {
+                DataType::BinaryView
+            }
             SqlType::Ipv4 => address::IPV4,
             SqlType::Ipv6 => address::IPV6,
             SqlType::Date => DataType::Date32,
@@ -146,6 +185,7 @@ impl fmt::Display for SqlType {
             SqlType::Hll => f.write_str("hll"),
             SqlType::Bitmap => f.write_str("bitmap"),
             SqlType::QuantileState => f.write_str("quantile_state"),
+            SqlType::AggState(of) => write!(f, "agg_state<{of}>"),
             SqlType::Ipv4 => f.write_str("ipv4"),
             SqlType::Ipv6 => f.write_str("ipv6"),
             SqlType::Array(item) => write!(f, "array<{item}>"),

@@ -1,6 +1,6 @@
 //! Tests that printed definitions read back as the same tree.
 
-use dipper_base::types::SqlType;
+use dipper_base::types::{SqlType, StateArgument, StateType};
 use dipper_dialect::parser::{ParseOptions, parse};
 use dipper_dialect::statement::*;
 use proptest::prelude::*;
@@ -57,6 +57,10 @@ fn data_type() -> impl Strategy<Value = SqlType> {
     leaf.prop_recursive(3, 8, 3, |inner| {
         prop_oneof![
             inner.clone().prop_map(|t| SqlType::Array(Box::new(t))),
+            ("[a-z_]{1,8}", prop::collection::vec((inner.clone(), any::<bool>()), 1..3)).prop_map(|(function, of)| {
+                let arguments = of.into_iter().map(|(data_type, nullable)| StateArgument { data_type, nullable });
+                SqlType::AggState(StateType { function, arguments: arguments.collect() })
+            }),
             (inner.clone(), inner.clone()).prop_map(|(k, v)| SqlType::Map(Box::new(k), Box::new(v))),
             proptest::collection::vec(("[a-z]{1,5}", inner, proptest::option::of("[a-z' ]{0,5}")), 1..3)
                 .prop_map(SqlType::Struct),

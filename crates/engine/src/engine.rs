@@ -400,6 +400,7 @@ fn template(runtime: Arc<RuntimeEnv>, locks: &Arc<UserLocks>) -> Result<SessionS
     dipper_sql::functions::register_all(&mut state)?;
     dipper_sql::functions::give_up_when(dipper_exec::coop::has_ended);
     dipper_dialect::parser::give_up_when(dipper_exec::coop::has_ended);
+    dipper_base::states::read_by(dipper_sql::functions::states::reader);
     FunctionRegistry::register_udf(&mut state, Arc::new(dipper_exec::sleep::udf()))?;
     for function in dipper_exec::user_locks::functions(locks) {
         FunctionRegistry::register_udf(&mut state, Arc::new(function))?;

@@ -163,7 +163,7 @@ impl Computing {
             let mut session = engine.session(ClientInfo::local(engine.next_connection_id()));
             session.variables.set("sql_mode", &generated.sql_mode)?;
             let text = format!("({})", generated.sql);
-            let expression = Expressions::compile(&session, &schema, &[text]).await.map_err(|e| EngineError {
+            let expression = Expressions::compile(&session, &schema, &[text], &[]).await.map_err(|e| EngineError {
                 message: format!("generated column '{}': {}", column.name, e.message),
                 ..e
             })?;

@@ -297,13 +297,15 @@ pub fn changed_at(column: &TableColumn, now: &Now) -> Result<Option<ScalarValue>
     stamped(column).map_or(Ok(None), |column| default_value(&column, now))
 }
 
-/// Refuses a BITMAP, HLL or QUANTILE_STATE for a BOOLEAN column, which takes other bytes as the bits of a number.
+/// Refuses sets and states for a BOOLEAN column, which takes other bytes as the bits of a number.
 ///
 /// # Errors
 /// `Invalid` if the value is one of these.
 fn refuse_set(from: &Field, to: &Field) -> Result<()> {
     let declared = from.metadata().get(TYPE_KEY).map(String::as_str);
-    match *to.data_type() == DataType::Boolean && matches!(declared, Some("bitmap" | "hll" | "quantile_state")) {
+    let is_set = declared
+        .is_some_and(|text| matches!(text, "bitmap" | "hll" | "quantile_state") || text.starts_with("agg_state<"));
+    match *to.data_type() == DataType::Boolean && is_set {
         true => Err(EngineError::invalid(format!(
             "column {}: a value of type {} cannot be stored as BOOLEAN",
             to.name(),

@@ -11,6 +11,7 @@ use arrow_schema::{Schema, SchemaRef};
 use dipper_base::json::{write_canonical, write_variant};
 use dipper_base::quantile::Quantiles;
 use dipper_base::sketch::{HyperLogLog, bitmap_from_bytes};
+use dipper_base::states;
 use dipper_base::types::SqlType;
 use dipper_store::table::schema::TableSchema;
 
@@ -41,6 +42,8 @@ pub(crate) enum Rule {
     Bitmap,
     /// QUANTILE_STATE: a set of values.
     Quantiles,
+    /// AGG_STATE: a state of the column's function.
+    State,
     /// DATETIME(p) inside of a nested type: of p digits of the second. Columns of the type have them already.
     Digits(u8),
     /// TIME(p): of p digits of the second.
@@ -64,6 +67,7 @@ impl Rule {
             SqlType::Hll => Rule::Hll,
             SqlType::Bitmap => Rule::Bitmap,
             SqlType::QuantileState => Rule::Quantiles,
+            SqlType::AggState(_) => Rule::State,
             SqlType::Time(digits @ 0..6) => Rule::Clock(*digits),
             t if nested::has_rules(t, string_bytes_max) => Rule::Parts,
             _ => Rule::Any,
@@ -188,6 +192,10 @@ impl Checks {
         };
         let stored = match column.rule {
             Rule::Parts => nested::parts(array, &column.data_type, self.settings(strict), &mut refuse),
+            Rule::State => {
+                check_states(array, &column.data_type, &mut refuse);
+                None
+            }
             rule => checked(rule, array, column.nullable, strict, &mut refuse),
         };
         stored.unwrap_or_else(|| Arc::clone(array))
@@ -207,7 +215,8 @@ pub(crate) fn checked(
     refuse: &mut Refuse<'_>,
 ) -> Option<ArrayRef> {
     match rule {
-        Rule::Any | Rule::Parts => {}
+        // States are never parts of nested values, and columns of them are checked by the function.
+        Rule::Any | Rule::Parts | Rule::State => {}
         Rule::Digits(digits) => return nested::rounded(array, digits),
         Rule::Clock(digits) => return nested::rounded_clock(array, digits),
         Rule::Length(max) => {
@@ -322,6 +331,21 @@ pub(crate) fn checked(
         }),
     }
     None
+}
+
+/// Refuses values that are no states of the column's function.
+fn check_states(array: &ArrayRef, data_type: &SqlType, refuse: &mut Refuse<'_>) {
+    let SqlType::AggState(of) = data_type else { return };
+    let mut known = states::reader(of);
+    each(array, |row, bytes| {
+        let checked = match &mut known {
+            Ok(reader) => reader.check(bytes),
+            Err(e) => Err(e.clone()),
+        };
+        if let Err(e) = checked {
+            refuse(row, format!("{e}; make one with {}_state()", of.function));
+        }
+    });
 }
 
 /// Returns the values with some of them replaced, by ascending row.

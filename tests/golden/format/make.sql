@@ -153,3 +153,6 @@ INSERT INTO documents VALUES (1, '{"b": 1, "a": [2.50]}'), (2, NULL);
 CREATE TABLE quantiles (k INT, q QUANTILE_STATE QUANTILE_UNION NOT NULL) AGGREGATE KEY(k) DISTRIBUTED BY HASH(k) BUCKETS 1;
 INSERT INTO quantiles SELECT 1, to_quantile_state(5, 2048);
 INSERT INTO quantiles SELECT 1, to_quantile_state(7, 2048);
+CREATE TABLE means (k INT, m AGG_STATE<avg(INT)> GENERIC NOT NULL, b AGG_STATE<max_by(VARCHAR(10), INT)> GENERIC NOT NULL) AGGREGATE KEY(k) DISTRIBUTED BY HASH(k) BUCKETS 1;
+INSERT INTO means VALUES (1, avg_state(5), max_by_state('a', 5));
+INSERT INTO means VALUES (1, avg_state(8), max_by_state('b', 8));

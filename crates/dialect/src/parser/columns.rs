@@ -62,6 +62,7 @@ const ATTRIBUTES: &[&str] = &[
     "HLL_UNION",
     "BITMAP_UNION",
     "QUANTILE_UNION",
+    "GENERIC",
 ];
 
 fn entry(c: &mut Cursor<'_>, body: &mut Body) -> Result<(), SqlError> {
@@ -286,14 +287,13 @@ fn opens_state(c: &Cursor<'_>) -> bool {
 
 fn column_with_key(c: &mut Cursor<'_>) -> Result<(ColumnDef, Option<InlineKey>), SqlError> {
     let name = c.ident()?;
-    if opens_state(c) {
-        return Err(c.unsupported("states of aggregate functions are not supported as columns"));
-    }
     // SERIAL is MySQL's BIGINT UNSIGNED NOT NULL AUTO_INCREMENT UNIQUE; generated numbers are signed here.
     let is_serial = c.accept_word("SERIAL");
     let start = c.index();
+    let is_state = opens_state(c);
     let data_type = match is_serial {
         true => SqlType::BigInt,
+        false if is_state => c.state_type()?,
         false => match type_of_mysql(c, &name)? {
             Some(data_type) => data_type,
             None => c.sql_type()?,
@@ -307,7 +307,7 @@ fn column_with_key(c: &mut Cursor<'_>) -> Result<(ColumnDef, Option<InlineKey>),
         comment: None,
         not_null: false,
         key: false,
-        aggregate: None,
+        aggregate: is_state.then_some(Aggregate::Generic),
         auto_increment: None,
         default: None,
         on_update: None,
@@ -464,17 +464,17 @@ fn aggregate(c: &mut Cursor<'_>) -> Result<Option<Aggregate>, SqlError> {
         ("HLL_UNION", Aggregate::HllUnion),
         ("BITMAP_UNION", Aggregate::BitmapUnion),
         ("QUANTILE_UNION", Aggregate::QuantileUnion),
+        ("GENERIC", Aggregate::Generic),
+        ("AGG_STATE_UNION", Aggregate::Generic),
     ] {
         if c.accept_word(word) {
             return Ok(Some(aggregate));
         }
     }
-    for word in ["PERCENTILE_UNION", "GENERIC", "AGG_STATE_UNION"] {
-        if c.peek_words(&[word]) {
-            return Err(c.unsupported(&format!(
-                "aggregation {word} is not supported; there are SUM, MIN, MAX, REPLACE, REPLACE_IF_NOT_NULL, HLL_UNION, BITMAP_UNION and QUANTILE_UNION"
-            )));
-        }
+    if c.peek_words(&["PERCENTILE_UNION"]) {
+        return Err(c.unsupported(
+            "aggregation PERCENTILE_UNION is not supported; there are SUM, MIN, MAX, REPLACE, REPLACE_IF_NOT_NULL, HLL_UNION, BITMAP_UNION, QUANTILE_UNION and GENERIC",
+        ));
     }
     Ok(None)
 }

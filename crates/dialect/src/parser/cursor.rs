@@ -13,7 +13,7 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Word};
 
 use super::dialect::DipperDialect;
-use super::types::{BARE_DECIMAL, UNSUPPORTED, parse_type_with};
+use super::types::{BARE_DECIMAL, UNSUPPORTED, parse_state, parse_type_with};
 use super::{items, unescape};
 use crate::chains;
 use crate::error::{Position, SqlError};
@@ -431,6 +431,12 @@ impl<'a> Cursor<'a> {
             self.notes.push("VARIANT<...>: the types of paths have no effect".to_string());
         }
         Ok(t)
+    }
+
+    /// Reads StarRocks' spelling of a column of states: `avg(INT)`.
+    pub(super) fn state_type(&mut self) -> Result<SqlType, SqlError> {
+        let t = parse_state(&mut self.parser);
+        self.lift(t)
     }
 
     /// Reads `COMMENT ['=' ] 'text'` if it is next.

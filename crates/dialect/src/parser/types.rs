@@ -1,6 +1,6 @@
 //! Reading of type names in the spellings of Hive, Doris and MySQL.
 
-use dipper_base::types::SqlType;
+use dipper_base::types::{SqlType, StateArgument, StateType};
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, Word};
 
@@ -30,6 +30,12 @@ pub(super) fn parse_type_with(parser: &mut Parser, bare_decimal: (u64, u64)) -> 
         return reader.fail("the end of the type", "one '>' too many");
     }
     Ok(t)
+}
+
+/// Reads the state of an aggregate function as StarRocks spells the type of a column: `max_by(INT, INT NOT NULL)`.
+pub(super) fn parse_state(parser: &mut Parser) -> Result<SqlType, ParserError> {
+    let mut reader = TypeReader { parser, bare_decimal: BARE_DECIMAL, pending_close: false };
+    Ok(SqlType::AggState(reader.state(0)?))
 }
 
 struct TypeReader<'p, 'a> {
@@ -204,6 +210,30 @@ impl TypeReader<'_, '_> {
         self.close()
     }
 
+    /// Reads `function(type [NULL | NOT NULL], ...)`.
+    fn state(&mut self, depth: usize) -> Result<StateType, ParserError> {
+        let function = self.parser.parse_identifier()?.value.to_lowercase();
+        self.parser.expect_token(&Token::LParen)?;
+        let mut arguments = Vec::new();
+        loop {
+            let data_type = self.read(depth + 1)?;
+            if self.pending_close {
+                return self.fail("')'", "one '>' too many");
+            }
+            let not_null = self.accept("NOT");
+            if !self.accept("NULL") && not_null {
+                let found = self.found();
+                return self.fail("NULL", &found);
+            }
+            arguments.push(StateArgument { data_type, nullable: !not_null });
+            if !self.parser.consume_token(&Token::Comma) {
+                break;
+            }
+        }
+        self.parser.expect_token(&Token::RParen)?;
+        Ok(StateType { function, arguments })
+    }
+
     fn length(&mut self) -> Result<Option<u32>, ParserError> {
         let n = self.numbers()?.first().copied();
         self.charset()?;
@@ -288,6 +318,15 @@ impl TypeReader<'_, '_> {
                     _ => SqlType::QuantileState,
                 }
             }
+            "AGG_STATE" => {
+                // Doris before 2.1.1 has no angle brackets.
+                let has_brackets = self.parser.consume_token(&Token::Lt);
+                let of = self.state(depth)?;
+                if has_brackets {
+                    self.close()?;
+                }
+                SqlType::AggState(of)
+            }
             "IPV4" => SqlType::Ipv4,
             "IPV6" => SqlType::Ipv6,
             "ARRAY" => {
@@ -322,7 +361,7 @@ impl TypeReader<'_, '_> {
                 self.close()?;
                 SqlType::Struct(fields)
             }
-            other @ ("AGG_STATE" | "PERCENTILE" | "TIMESTAMPTZ" | "ENUM" | "SET" | "BIT" | "YEAR" | "GEOMETRY") => {
+            other @ ("PERCENTILE" | "TIMESTAMPTZ" | "ENUM" | "SET" | "BIT" | "YEAR" | "GEOMETRY") => {
                 return Err(ParserError::ParserError(format!("{UNSUPPORTED}type {other} is not supported{location}")));
             }
             other => {

@@ -176,6 +176,7 @@ pub fn aggregate_name(aggregate: Aggregate) -> &'static str {
         Aggregate::HllUnion => "HLL_UNION",
         Aggregate::BitmapUnion => "BITMAP_UNION",
         Aggregate::QuantileUnion => "QUANTILE_UNION",
+        Aggregate::Generic => "GENERIC",
     }
 }
 

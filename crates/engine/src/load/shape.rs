@@ -40,6 +40,7 @@ use dipper_sql::charter::prepare_query;
 use dipper_sql::charter::session::Context;
 use dipper_sql::charter::text::format_datetime;
 use dipper_sql::functions::datetime::Zone;
+use dipper_sql::functions::states::arguments_in_query;
 use dipper_store::segment::no_elements;
 use dipper_store::table::schema::{Aggregate, DELETE_SIGN, DefaultValue, Model, SEQUENCE, TableColumn, TableSchema};
 use dipper_text::hive::hive_type;
@@ -321,7 +322,8 @@ impl Shape {
             false => {
                 let cast = |(at, text): &(usize, String)| typed(text, &table.columns[*at].data_type);
                 let texts: Vec<String> = derived.iter().map(cast).collect();
-                Some(Expressions::compile(session, &read, &texts).await?)
+                let fills: Vec<&SqlType> = derived.iter().map(|(at, _)| &table.columns[*at].data_type).collect();
+                Some(Expressions::compile(session, &read, &texts, &fills).await?)
             }
         };
         let sources = sources
@@ -349,7 +351,7 @@ impl Shape {
             true => None,
             false => {
                 let texts: Vec<String> = conditions.iter().map(|c| format!("CAST(({c}) AS BOOLEAN)")).collect();
-                Some(Expressions::compile(session, &seen, &texts).await?)
+                Some(Expressions::compile(session, &seen, &texts, &[]).await?)
             }
         };
         let is_sum = |c: &TableColumn| c.aggregate == Some(Aggregate::Sum);
@@ -640,18 +642,24 @@ impl Expressions {
         self.varying.as_deref()
     }
 
-    pub(crate) async fn compile(session: &Session, over: &SchemaRef, texts: &[String]) -> Result<Self> {
+    /// Compiles expressions. `fills` are the types of the columns that the first ones fill.
+    pub(crate) async fn compile(
+        session: &Session,
+        over: &SchemaRef,
+        texts: &[String],
+        fills: &[&SqlType],
+    ) -> Result<Self> {
         // The body has no name that users know.
         let full = format!("{CATALOG}.{FILES_SCHEMA}.{BODY}");
         let unnamed = |text: String| {
             let text = text.replace(&format!("{full}."), "").replace(&format!("{BODY}."), "");
             text.replace(&full, "the body").replace(BODY, "the body")
         };
-        let compiled = Self::compiled(session, over, texts).await;
+        let compiled = Self::compiled(session, over, texts, fills).await;
         compiled.map_err(|e| EngineError { message: unnamed(e.message), ..e })
     }
 
-    async fn compiled(session: &Session, over: &SchemaRef, texts: &[String]) -> Result<Self> {
+    async fn compiled(session: &Session, over: &SchemaRef, texts: &[String], fills: &[&SqlType]) -> Result<Self> {
         let items: Vec<String> = texts.iter().enumerate().map(|(i, t)| format!("{t} AS `__{i}`")).collect();
         let sql = format!("SELECT {} FROM `{BODY}`", items.join(", "));
         let mut parsed = session.parse(&sql)?;
@@ -659,7 +667,8 @@ impl Expressions {
             return Err(invalid("an expression of a load is more than one expression"));
         };
         let context: Arc<QueryContext> = session.query_context().await?;
-        let query = functions::expand(&context, &query)?.unwrap_or(query);
+        let mut query = functions::expand(&context, &query)?.unwrap_or(query);
+        arguments_in_query(&mut query.ast, fills);
         let tables = TableSet::only(&query, BODY, Arc::new(EmptyTable::new(Arc::clone(over))))?;
         let prepared =
             prepare_query(&query, &Context { schemas: &tables, variables: context.as_ref(), parameters: None })?;

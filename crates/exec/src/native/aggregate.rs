@@ -14,9 +14,11 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprFunctionExt, LogicalPlanBuilder, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility, col, ident,
 };
+use dipper_base::types::SqlType;
 use dipper_node::error::{EngineError, ErrorKind, Result};
 use dipper_sql::charter::aggregates::sum;
 use dipper_sql::charter::checked::out_of_range;
+use dipper_sql::functions::states::union_of;
 use dipper_sql::functions::{bitmap_union, hll_union, last_value, quantile_union};
 use dipper_store::table::schema::{Aggregate, TableColumn, TableSchema};
 
@@ -64,6 +66,13 @@ fn aggregate(definition: &TableSchema, column: &TableColumn) -> Result<Expr> {
         Some(Aggregate::HllUnion) => hll_union().call(vec![value]),
         Some(Aggregate::BitmapUnion) => bitmap_union().call(vec![value]),
         Some(Aggregate::QuantileUnion) => quantile_union().call(vec![value]),
+        Some(Aggregate::Generic) => match &column.data_type {
+            SqlType::AggState(of) => union_of(of).call(vec![value]),
+            other => {
+                let message = format!("column {} of type {other} has no states to unite", column.name);
+                return Err(EngineError::new(ErrorKind::Internal, message));
+            }
+        },
         None => {
             let message = format!("column {} of an AGGREGATE table has no aggregation", column.name);
             return Err(EngineError::new(ErrorKind::Internal, message));

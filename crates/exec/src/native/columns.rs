@@ -43,6 +43,7 @@ pub fn field(column: &TableColumn) -> Field {
         | SqlType::Hll
         | SqlType::Bitmap
         | SqlType::QuantileState
+        | SqlType::AggState(_)
         | SqlType::Time(_) => {
             let text = column.data_type.to_string();
             field.with_metadata([(TYPE_KEY.to_string(), text)].into())

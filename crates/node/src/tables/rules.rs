@@ -1,5 +1,6 @@
 //! Doris' rules for the definition of a table, with Doris' messages where they are known.
 
+use dipper_base::states;
 use dipper_base::types::SqlType;
 use dipper_dialect::statement::aggregate_name;
 use dipper_store::table::schema::{
@@ -33,9 +34,14 @@ pub fn buckets(count: Option<u32>) -> Result<()> {
 /// Checks a column that a statement defines.
 ///
 /// # Errors
-/// `Invalid` if the type is too long (1074) or the default does not fit the type (1067).
+/// `Invalid` if the type is too long (1074), if the default does not fit the type (1067), or if nothing makes such states.
 pub fn column(column: &TableColumn) -> Result<()> {
     let name = &column.name;
+    if let SqlType::AggState(of) = &column.data_type
+        && let Err(e) = states::reader(of)
+    {
+        return invalid(format!("column {name}: {e}"));
+    }
     let bound = match column.data_type {
         SqlType::Char(Some(n)) if n > CHAR_MAX => Some((n, CHAR_MAX, "CHAR", "VARCHAR")),
         SqlType::Varchar(Some(n)) if n > VARCHAR_MAX => Some((n, VARCHAR_MAX, "VARCHAR", "STRING")),
@@ -135,6 +141,7 @@ fn can_be_key(data_type: &SqlType) -> bool {
             | SqlType::Hll
             | SqlType::Bitmap
             | SqlType::QuantileState
+            | SqlType::AggState(_)
     )
 }
 
@@ -174,7 +181,7 @@ fn values(schema: &TableSchema) -> Result<()> {
         match (schema.model, column.aggregate) {
             (Model::Aggregate, None) => {
                 return invalid(format!(
-                    "column {} of an AGGREGATE KEY table needs an aggregation: SUM, MIN, MAX, REPLACE, REPLACE_IF_NOT_NULL, HLL_UNION, BITMAP_UNION or QUANTILE_UNION",
+                    "column {} of an AGGREGATE KEY table needs an aggregation: SUM, MIN, MAX, REPLACE, REPLACE_IF_NOT_NULL, HLL_UNION, BITMAP_UNION, QUANTILE_UNION or GENERIC",
                     column.name
                 ));
             }
@@ -186,9 +193,9 @@ fn values(schema: &TableSchema) -> Result<()> {
         }
     }
     for column in &schema.columns {
-        let is_set = column.data_type.is_set();
-        if is_set != (column.default == Some(DefaultValue::Empty)) {
-            return invalid(match is_set {
+        let has_empty = column.data_type.has_empty();
+        if has_empty != (column.default == Some(DefaultValue::Empty)) {
+            return invalid(match has_empty {
                 true => format!(
                     "column {}: the default of type {} is HLL_EMPTY or BITMAP_EMPTY and no other",
                     column.name, column.data_type
@@ -204,6 +211,9 @@ fn values(schema: &TableSchema) -> Result<()> {
                 "column {}: Types other than DATE and DATEV2 cannot use current_date as the default value",
                 column.name
             ));
+        }
+        if matches!(column.data_type, SqlType::AggState(_)) && column.default.is_some() {
+            return invalid(format!("column {}: type {} has no default", column.name, column.data_type));
         }
         if let Some(inner) = set_inside(&column.data_type) {
             return invalid(format!("column {}: type {inner} is not supported inside of other types", column.name));
@@ -279,6 +289,7 @@ fn check_aggregate(column: &TableColumn, aggregate: Aggregate) -> Result<()> {
                 | SqlType::Hll
                 | SqlType::Bitmap
                 | SqlType::QuantileState
+                | SqlType::AggState(_)
                 | SqlType::Json
                 | SqlType::Variant
         ),
@@ -286,6 +297,7 @@ fn check_aggregate(column: &TableColumn, aggregate: Aggregate) -> Result<()> {
         Aggregate::HllUnion => matches!(t, SqlType::Hll),
         Aggregate::BitmapUnion => matches!(t, SqlType::Bitmap),
         Aggregate::QuantileUnion => matches!(t, SqlType::QuantileState),
+        Aggregate::Generic => matches!(t, SqlType::AggState(_)),
     };
     if fits {
         return Ok(());
@@ -332,6 +344,7 @@ fn placement(schema: &TableSchema) -> Result<()> {
                         | SqlType::Hll
                         | SqlType::Bitmap
                         | SqlType::QuantileState
+                        | SqlType::AggState(_)
                 ) {
                     return invalid(format!(
                         "Distribution column[{}] of type {} cannot be hashed",

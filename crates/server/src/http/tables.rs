@@ -88,7 +88,8 @@ async fn columns(
             | "REPLACE_IF_NOT_NULL"
             | "HLL_UNION"
             | "BITMAP_UNION"
-            | "QUANTILE_UNION"),
+            | "QUANTILE_UNION"
+            | "GENERIC"),
         ) => name.to_string(),
         _ => String::new(),
     };

@@ -46,8 +46,8 @@ use super::shown::with_texts;
 use super::terms::{binary, cast_to};
 use super::typed::Typed;
 use super::{
-    chain, compare, in_lists, interval, lateral, mixed, nested, once, outer_types, ranges, subqueries, system_text,
-    text, zeros,
+    chain, compare, in_lists, interval, lateral, mixed, nested, once, outer_types, ranges, state_values, subqueries,
+    system_text, text, zeros,
 };
 use crate::class::{Class, DATETIME, LARGEINT_CLASS, TIME, wide_decimal};
 use crate::functions::datetime::parse::{datetime_from_digits, datetime_from_number, parse_time};
@@ -529,6 +529,9 @@ impl AnalyzerRule for CharterRule {
 }
 
 fn rewrite_plan(plan: LogicalPlan, stage: Stage, config: &ConfigOptions) -> Result<Transformed<LogicalPlan>> {
+    if matches!(stage, Stage::BeforeCoercion) {
+        state_values::check(&plan)?;
+    }
     let plan = match (stage, plan) {
         (Stage::BeforeCoercion, LogicalPlan::Filter(mut filter)) => {
             filter.predicate = without_nulls(filter.predicate);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef};
 use arrow::compute::is_null;
 use arrow::compute::kernels::zip::zip;
-use arrow::datatypes::{DataType, Field, FieldRef};
+use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::{DataFusionError, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
@@ -17,7 +17,7 @@ use datafusion::logical_expr::{
 use super::once;
 use crate::class::{charter_type, coerced};
 use crate::functions::{ask_for_arguments, is_bytes};
-use crate::metadata::TYPE_KEY;
+use crate::metadata::set_type;
 
 /// A function of DataFusion's that takes the charter's common type.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -127,10 +127,4 @@ impl ScalarUDFImpl for CommonArgs {
             false => self.inner.invoke_with_args(args),
         }
     }
-}
-
-/// Returns the type of a field whose bytes are a set.
-pub(super) fn set_type(field: &Field) -> Option<&str> {
-    let declared = field.metadata().get(TYPE_KEY).map(String::as_str)?;
-    ["bitmap", "hll", "quantile_state"].contains(&declared).then_some(declared)
 }

@@ -29,7 +29,7 @@ use sqlparser::ast;
 
 use super::terms::{cast_to, int_literal};
 use crate::class::{Class, charter_type, is_own_cast};
-use crate::metadata::TYPE_KEY;
+use crate::metadata::set_type;
 
 /// Returns the charter's common type of these values; `None` if DataFusion's choice serves, or a type is unknown.
 fn common<'a>(values: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Option<DataType> {
@@ -40,16 +40,13 @@ fn common<'a>(values: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Opti
 /// Returns the charter's common type of these fields; `None` if DataFusion's choice serves. The bytes of a set, such as a
 /// BITMAP, are not those of the text of a number.
 pub(super) fn common_of_fields<'a>(fields: impl Iterator<Item = &'a FieldRef> + Clone) -> Option<DataType> {
-    let is_set = |field: &FieldRef| field.metadata().get(TYPE_KEY).is_some_and(|text| SETS.contains(&text.as_str()));
+    let is_set = |field: &FieldRef| set_type(field).is_some();
     let is_number = |field: &FieldRef| is_own_cast(field.data_type(), &DataType::BinaryView);
     if fields.clone().any(is_set) && fields.clone().any(is_number) {
         return None;
     }
     charter_type(fields.map(|field| field.data_type()))
 }
-
-/// The SQL types of sets.
-const SETS: [&str; 3] = ["bitmap", "hll", "quantile_state"];
 
 /// The operator that [`mark`] puts behind expressions; its right operand is NULL.
 const ONE_TYPE: &str = "one type";

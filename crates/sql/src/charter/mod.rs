@@ -67,6 +67,7 @@ mod scope;
 pub mod session;
 mod shadowing;
 mod shown;
+mod state_values;
 mod strict;
 mod subqueries;
 mod sys_functions;

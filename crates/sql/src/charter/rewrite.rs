@@ -440,6 +440,10 @@ fn cast(
         }
         _ => None,
     };
+    if let Some(SqlType::AggState(of)) = &ours {
+        let message = format!("CAST to AGG_STATE is not supported; {}_state(...) makes states", of.function);
+        return Err(SqlError::unsupported(message, None));
+    }
     // TIME values are texts.
     if let Some(SqlType::Time(p)) = ours {
         return Ok(call("time", vec![expr, Expr::value(Value::Number(p.to_string(), false))]));

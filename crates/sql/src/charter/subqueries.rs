@@ -23,11 +23,11 @@ use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, Filter, LogicalPlan, LogicalPlanBuilder, Operator, Sort, Subquery, lit, when,
 };
 
-use super::common_args::set_type;
 use super::typed::{CAST_NAME, TYPED_NAME};
 use super::{compare, join_conditions, one_row};
 use crate::class::Class;
 use crate::functions::{bitmap_contains_udf, bitmap_union};
+use crate::metadata::set_type;
 use crate::type_text::Sql;
 
 /// The column of a subquery that was put below EXISTS: no outer column has this name.

@@ -88,6 +88,7 @@ mod sequence;
 mod sketch;
 mod sketch_aggregate;
 mod sorted;
+pub mod states;
 mod statistics;
 mod str_to_map;
 mod string;
@@ -195,9 +196,10 @@ fn families() -> Vec<(&'static str, Vec<func::Def>)> {
     all
 }
 
-/// Whether this is the name of an aggregate's form for arrays, `sum_foreach`. Lists of functions leave these names out.
+/// Whether this is the name of an aggregate with an end: `sum_foreach`, `sum_state`, `sum_merge`, `sum_union`. Lists of
+/// functions leave these names out.
 pub fn is_combined(name: &str) -> bool {
-    foreach::of_arrays(name).is_some()
+    foreach::of_arrays(name).is_some() || states::combined(name).is_some()
 }
 
 /// Returns all scalar functions of this module.
@@ -238,5 +240,6 @@ pub fn register_all(registry: &mut dyn FunctionRegistry) -> Result<()> {
     collected::register(registry)?;
     sketch_aggregate::register(registry)?;
     foreach::register(registry)?;
+    states::register(registry)?;
     places::register(registry)
 }

@@ -1,14 +1,16 @@
 //! Knowledge about functions from their names, before a query is planned.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use datafusion::execution::FunctionRegistry;
 use datafusion::functions_aggregate::all_default_aggregate_functions;
 use datafusion::logical_expr::registry::MemoryFunctionRegistry;
-use datafusion::logical_expr::{ScalarUDF, Volatility};
+use datafusion::logical_expr::{AggregateUDF, ScalarUDF, Volatility};
 
+use super::states::{self, Combined};
 use super::{aggregate, collected, defs, foreach, sketch_aggregate, top};
+use crate::charter::aggregates::{avg, sum};
 use crate::charter::common_args;
 
 /// The scalar functions under all of their names, as [`super::register_all`] leaves them in a registry.
@@ -29,8 +31,8 @@ fn add(functions: &mut HashMap<String, Arc<ScalarUDF>>, function: &Arc<ScalarUDF
     }
 }
 
-/// The names of aggregates.
-static AGGREGATES: LazyLock<HashSet<String>> = LazyLock::new(|| {
+/// The aggregates under all of their names, as [`super::register_all`] leaves them in a registry.
+static AGGREGATES: LazyLock<HashMap<String, Arc<AggregateUDF>>> = LazyLock::new(|| {
     let mut registry = MemoryFunctionRegistry::new();
     let ours = aggregate::register(&mut registry)
         .and_then(|()| top::register(&mut registry))
@@ -39,9 +41,19 @@ static AGGREGATES: LazyLock<HashSet<String>> = LazyLock::new(|| {
     debug_assert!(ours.is_ok(), "{ours:?}");
     let ours = registry.udafs().into_iter().filter_map(|name| registry.udaf(&name).ok());
     let theirs = all_default_aggregate_functions().into_iter().filter(|f| super::is_taken_aggregate(f.name()));
-    let all = theirs.chain(ours);
-    all.flat_map(|f| f.aliases().iter().cloned().chain([f.name().to_string()]).collect::<Vec<_>>()).collect()
+    let mut functions = HashMap::new();
+    for function in theirs.chain([sum(), avg()]).chain(ours) {
+        for name in function.aliases().iter().map(String::as_str).chain([function.name()]) {
+            functions.insert(name.to_string(), Arc::clone(&function));
+        }
+    }
+    functions
 });
+
+/// Returns the aggregate of this name; no names with an end such as `_foreach` and `_merge`.
+pub(super) fn aggregate(called: &str) -> Option<Arc<AggregateUDF>> {
+    AGGREGATES.get(called).cloned()
+}
 
 /// Returns the primary name of a scalar function, if `called` is an alias of it.
 ///
@@ -61,12 +73,14 @@ pub(crate) fn is_volatile(called: &str) -> bool {
 
 /// Whether this is the name of a scalar function. Some aggregates have the name of one, too.
 pub(crate) fn is_scalar(called: &str) -> bool {
-    SCALARS.contains_key(called)
+    SCALARS.contains_key(called) || states::made_by(called).is_some()
 }
 
 /// Whether this is the name of an aggregate.
 pub(crate) fn is_aggregate(called: &str) -> bool {
-    AGGREGATES.contains(called) || foreach::of_arrays(called).is_some_and(|name| AGGREGATES.contains(name))
+    AGGREGATES.contains_key(called)
+        || foreach::of_arrays(called).is_some_and(|name| AGGREGATES.contains_key(name))
+        || matches!(states::combined(called), Some((Combined::Aggregate, _)))
 }
 
 #[cfg(test)]
@@ -97,8 +111,9 @@ mod tests {
     #[test]
     fn kinds_of_functions() {
         assert!(["sum", "stddev", "group_concat", "topn", "bitmap_union", "any_value"].into_iter().all(is_aggregate));
-        assert!(is_aggregate("sum_foreach"));
-        assert!(!["abs", "abs_foreach", "_foreach"].into_iter().any(is_aggregate));
+        assert!(["sum_foreach", "sum_merge", "sum_union", "group_array_union"].into_iter().all(is_aggregate));
+        assert!(is_scalar("sum_state") && !is_aggregate("sum_state"));
+        assert!(!["abs", "abs_foreach", "_foreach", "_merge", "abs_merge"].into_iter().any(is_aggregate));
         assert!(is_volatile("rand") && is_volatile("uuid"));
         assert!(!is_volatile("now") && !is_volatile("upper"));
     }

@@ -19,7 +19,7 @@ use super::ordered::{IN_ORDER, UNLESS_EMPTY};
 use super::string::OVERLAY;
 
 /// The separator if none is given: Doris's since 4.0, and MySQL's.
-const GROUP_CONCAT_SEPARATOR: &str = ",";
+pub(super) const GROUP_CONCAT_SEPARATOR: &str = ",";
 
 /// Rewrites the calls in a statement, a query or an expression, innermost first.
 pub fn rewrite_calls<V: VisitMut>(node: &mut V) {

@@ -16,6 +16,7 @@ use arrow_schema::{DataType, SortOptions};
 use arrow_select::take::take;
 use dipper_base::quantile::quantile_union;
 use dipper_base::sketch::{SketchError, bitmap_union, hll_union};
+use dipper_base::states::reader;
 use dipper_base::types::SqlType;
 
 use super::MergeError;
@@ -46,13 +47,14 @@ pub(super) fn aggregate(schema: &TableSchema, batch: &RecordBatch, starts: &[u32
                 let sequence = schema.position(id).ok_or_else(|| MergeError::NoRule { column: column.name.clone() })?;
                 choose(array, latest(batch.column(sequence), &groups)?.into_iter())?
             }
-            Some(Aggregate::HllUnion) => union(column, array, &groups, |values| hll_union(values.iter().copied()))?,
+            Some(Aggregate::HllUnion) => union(array, &groups, |sets| sketch(column, hll_union(sets.iter().copied())))?,
             Some(Aggregate::QuantileUnion) => {
-                union(column, array, &groups, |values| quantile_union(values.iter().copied()))?
+                union(array, &groups, |sets| sketch(column, quantile_union(sets.iter().copied())))?
             }
             Some(Aggregate::BitmapUnion) => {
-                union(column, array, &groups, |values| bitmap_union(values.iter().copied()))?
+                union(array, &groups, |sets| sketch(column, bitmap_union(sets.iter().copied())))?
             }
+            Some(Aggregate::Generic) => states(column, array, &groups)?,
         });
     }
     Ok(RecordBatch::try_new(batch.schema(), columns)?)
@@ -157,11 +159,24 @@ where
     Some(Arc::new(sums))
 }
 
+fn sketch(column: &TableColumn, united: Result<Vec<u8>, SketchError>) -> Result<Vec<u8>, MergeError> {
+    united.map_err(|source| MergeError::Sketch { column: column.name.clone(), source })
+}
+
+/// Unites states of an aggregate function.
+fn states(column: &TableColumn, array: &ArrayRef, groups: &Groups<'_>) -> Result<ArrayRef, MergeError> {
+    let SqlType::AggState(of) = &column.data_type else {
+        return Err(MergeError::NoRule { column: column.name.clone() });
+    };
+    let failed = |source| MergeError::State { column: column.name.clone(), source };
+    let mut reader = reader(of).map_err(failed)?;
+    union(array, groups, |states| reader.unite(states).map_err(failed))
+}
+
 fn union(
-    column: &TableColumn,
     array: &ArrayRef,
     groups: &Groups<'_>,
-    union: impl Fn(&[&[u8]]) -> Result<Vec<u8>, SketchError>,
+    mut union: impl FnMut(&[&[u8]]) -> Result<Vec<u8>, MergeError>,
 ) -> Result<ArrayRef, MergeError> {
     let array = array.as_binary_view();
     let mut builder = BinaryViewBuilder::with_capacity(groups.starts.len());
@@ -172,9 +187,7 @@ fn union(
         match values.as_slice() {
             [] => builder.append_null(),
             [one] => builder.append_value(one),
-            many => builder.append_value(
-                union(many).map_err(|source| MergeError::Sketch { column: column.name.clone(), source })?,
-            ),
+            many => builder.append_value(union(many)?),
         }
     }
     Ok(Arc::new(builder.finish()))

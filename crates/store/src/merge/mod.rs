@@ -25,6 +25,7 @@ use arrow_schema::{ArrowError, SchemaRef};
 use arrow_select::interleave::interleave;
 use dipper_base::preempt;
 use dipper_base::sketch::SketchError;
+use dipper_base::states::StateError;
 
 use crate::table::schema::{Model, TableSchema};
 
@@ -83,6 +84,14 @@ pub enum MergeError {
         column: String,
         /// The error of the sketch.
         source: SketchError,
+    },
+    /// A value that is no state of its column's function, or states whose union is none.
+    #[error("column {column}: {source}")]
+    State {
+        /// The column.
+        column: String,
+        /// The error of the states.
+        source: StateError,
     },
     /// More rows than a row map can count.
     #[error("merged runs have more than {} rows; merge fewer of them", u32::MAX)]

@@ -184,7 +184,7 @@ fn merged(column: &TableColumn, values: Vec<Option<Value>>) -> Option<Value> {
         Aggregate::Replace => values.last().cloned().flatten(),
         Aggregate::ReplaceIfNotNull => some.next_back(),
         Aggregate::ReplaceBySequence(_) => unreachable!("it looks at another column"),
-        Aggregate::QuantileUnion => unreachable!("no column of these tests has it"),
+        Aggregate::QuantileUnion | Aggregate::Generic => unreachable!("no column of these tests has it"),
         Aggregate::Sum => {
             let numbers: Vec<i64> = some.map(|v| if let Value::Number(n) = v { n } else { 0 }).collect();
             // `array` shifts each value by 1000, to have positive numbers.

@@ -257,7 +257,7 @@ impl crate::chain::State for TableState {
     type Change = TableChange;
     type Error = Refused;
     type Part = Part;
-    const FORMAT: u16 = 4;
+    const FORMAT: u16 = 5;
 
     fn parts(&self) -> Vec<Arc<Shared<Part>>> {
         self.segments.parts().to_vec()

@@ -21,7 +21,7 @@ pub fn compare_text(data_type: &SqlType, a: &str, b: &str) -> Option<Ordering> {
             let t = data_type.to_arrow();
             Some(address::parse(a, &t)?.cmp(&address::parse(b, &t)?))
         }
-        Binary | Json | Variant | Array(_) | Map(..) | Struct(_) | Hll | Bitmap | QuantileState => None,
+        Binary | Json | Variant | Array(_) | Map(..) | Struct(_) | Hll | Bitmap | QuantileState | AggState(_) => None,
     }
 }
 

@@ -358,7 +358,7 @@ pub(super) fn definition(
 /// Makes a column from its definition. Columns of sets never hold NULL, whatever the statement says; as in
 /// Doris, their default is an empty set.
 pub(super) fn column(c: &ColumnDef, id: u32) -> TableColumn {
-    let is_set = c.data_type.is_set();
+    let (is_set, has_empty) = (c.data_type.is_set(), c.data_type.has_empty());
     TableColumn {
         id,
         name: c.name.clone(),
@@ -370,7 +370,7 @@ pub(super) fn column(c: &ColumnDef, id: u32) -> TableColumn {
         nullable: !c.not_null && !is_set,
         aggregate: c.aggregate,
         default: match &c.default {
-            None | Some(DefaultValue::Literal(None)) if is_set => Some(DefaultValue::Empty),
+            None | Some(DefaultValue::Literal(None)) if has_empty => Some(DefaultValue::Empty),
             default => default.clone(),
         },
         auto_increment: c.auto_increment,

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use arrow::record_batch::RecordBatch;
 use dipper_base::retry::{self, Attempts};
+use dipper_base::types::SqlType;
 use dipper_dialect::statement::{Insert, QueryText};
 use dipper_exec::on_cpu::on_cpu;
 use dipper_exec::shape::Shape;
@@ -13,12 +14,13 @@ use dipper_ingest::answer::{LoadAnswer, txn_number};
 use dipper_ingest::outcome::LabelUsed;
 use dipper_ingest::records::{LoadHeader, LoadKind, Running};
 use dipper_sql::charter::session::VarValue;
+use dipper_sql::functions::states::arguments_in_query;
 use dipper_sql::insert_values;
 use dipper_store::attempts::again;
 use dipper_store::catalog::{Table as CatalogTable, TableId};
 use dipper_store::chain::TxnId;
 use dipper_store::labels::{Acquired, Held};
-use dipper_store::table::schema::{Model, TableSchema};
+use dipper_store::table::schema::{Model, TableColumn, TableSchema};
 use dipper_store::table::{Reads, Replace, SegmentRef, TableState};
 use sqlparser::ast;
 
@@ -121,7 +123,7 @@ async fn insert_once(
     let given = match insert_values::literal_rows(&insert.source.ast, &params, &types) {
         Some(rows) => Given::Rows(rows),
         None => {
-            let source = with_defaults(insert, state.schema())?;
+            let source = filling(insert, &columns, state.schema())?;
             Given::Query(insert_values::prepare(source.as_ref(), types.len(), |at| default_expr(columns[at], &now))?)
         }
     };
@@ -230,14 +232,25 @@ fn partial(session: &Session, definition: &TableSchema, insert: &Insert) -> Opti
     is_partial.then(|| NewKeys { refused: new_keys.eq_ignore_ascii_case("error") })
 }
 
-/// Returns the source of an INSERT, with values in place of `DEFAULT(column)` for columns of the table.
-fn with_defaults<'a>(insert: &'a Insert, definition: &Arc<TableSchema>) -> Result<Cow<'a, QueryText>> {
-    if !matches!(insert.source.ast.body.as_ref(), ast::SetExpr::Values(_)) || !defaults::is_asked(&insert.source.ast) {
+/// Returns the source of an INSERT into these columns, with values in place of `DEFAULT(column)` for columns of the
+/// table, and states of the types that columns have.
+fn filling<'a>(
+    insert: &'a Insert,
+    columns: &[&TableColumn],
+    definition: &Arc<TableSchema>,
+) -> Result<Cow<'a, QueryText>> {
+    let is_values = matches!(insert.source.ast.body.as_ref(), ast::SetExpr::Values(_));
+    let asks_defaults = is_values && defaults::is_asked(&insert.source.ast);
+    if !asks_defaults && !columns.iter().any(|column| matches!(column.data_type, SqlType::AggState(_))) {
         return Ok(Cow::Borrowed(&insert.source));
     }
-    let known = Known { name: insert.table.object().to_string(), schema: Arc::clone(definition) };
     let mut source = insert.source.clone();
-    defaults::replace(&mut source.ast, &[known])?;
+    if asks_defaults {
+        let known = Known { name: insert.table.object().to_string(), schema: Arc::clone(definition) };
+        defaults::replace(&mut source.ast, &[known])?;
+    }
+    let types: Vec<_> = columns.iter().map(|column| &column.data_type).collect();
+    arguments_in_query(&mut source.ast, &types);
     Ok(Cow::Owned(source))
 }
 

@@ -121,7 +121,7 @@ async fn checksum(session: &mut Session, (database, object): (&str, &str), table
     let text = |column: &dipper_store::table::schema::TableColumn| {
         let name = quoted(&column.name);
         let value = match &column.data_type {
-            SqlType::Binary => name,
+            SqlType::Binary | SqlType::AggState(_) => name,
             SqlType::Bitmap => format!("bitmap_to_base64({name})"),
             SqlType::Hll => format!("hll_cardinality({name})"),
             SqlType::QuantileState => format!("quantile_state_to_base64({name})"),

@@ -166,7 +166,7 @@ pub(crate) fn column(t: &SqlType, rows: usize, nullable: bool, wide: bool, rng: 
         SqlType::Char(_) | SqlType::Varchar(_) | SqlType::String | SqlType::Json | SqlType::Variant => {
             build!(StringViewBuilder::new(), |rng| text(rng))
         }
-        SqlType::Binary | SqlType::Hll | SqlType::Bitmap | SqlType::QuantileState => {
+        SqlType::Binary | SqlType::Hll | SqlType::Bitmap | SqlType::QuantileState | SqlType::AggState(_) => {
             build!(BinaryViewBuilder::new(), |rng| match rng.random_range(0..5) {
                 0 => vec![0xff; rng.random_range(0..100)],
                 _ => (0..rng.random_range(0..20)).map(|_| rng.random()).collect::<Vec<u8>>(),

@@ -335,7 +335,7 @@ pub(super) fn set_default(
         return invalid(format!("column {name} is generated, it has no default"));
     }
     let default = match default {
-        None | Some(DefaultValue::Literal(None)) if old.data_type.is_set() => Some(DefaultValue::Empty),
+        None | Some(DefaultValue::Literal(None)) if old.data_type.has_empty() => Some(DefaultValue::Empty),
         other => other.cloned(),
     };
     let column = TableColumn { default, ..old.clone() };
