@@ -587,8 +587,8 @@ fn parse_cast(parser: &mut Parser, try_cast: bool) -> Result<Expr, ParserError> 
     Ok(Expr::Cast { kind, expr: Box::new(expr), data_type, array: false, format: None })
 }
 
-/// Reads `CONVERT(x, type)`, which is a cast, and `CONVERT(x USING charset)`, which is x, or for GBK the text that sorts as x
-/// does in GBK.
+/// Reads `CONVERT(x, type)`, which is a cast, and `CONVERT(x USING charset)`, which is x, or for GBK the text that sorts
+/// as x does in GBK.
 fn parse_convert(parser: &mut Parser) -> Result<Expr, ParserError> {
     parser.advance_token();
     parser.expect_token(&Token::LParen)?;

@@ -188,7 +188,9 @@ fn variant_type(a: &Args) -> Result<ArrayRef> {
         let mut types = BTreeMap::new();
         match document(s.at(i)?) {
             Some(value) => gather_types(String::new(), value, &mut types),
-            None if is_variant => drop(types.insert(String::new(), "string")),
+            None if is_variant => {
+                types.insert(String::new(), "string");
+            }
             None => return None,
         }
         let types: Vec<_> =
@@ -199,7 +201,8 @@ fn variant_type(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// Notes the types of the values in `value`, each under its path, written as inside the quotes of a JSON text. What is null has no type.
+/// Notes the types of the values in `value`, each under its path, written as inside the quotes of a JSON text. What is
+/// null has no type.
 fn gather_types(path: String, value: &str, types: &mut BTreeMap<String, &'static str>) {
     let name = match kind(value) {
         Kind::Object => {
