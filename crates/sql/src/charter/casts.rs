@@ -597,6 +597,12 @@ pub(super) fn rewrite_expr(
             let operator = if negated { Operator::And } else { Operator::Or };
             Ok(Transformed::yes(binary(items.data, operator, unknown)))
         }
+        // The rows of a NOT IN: an `=` whose sides are never NULL can be the condition of a hash join.
+        (Stage::BeforeCoercion, Expr::IsNotFalse(compared))
+            if matches!(&*compared, Expr::BinaryExpr(e) if e.op == Operator::Eq) && !compared.nullable(schema)? =>
+        {
+            Ok(Transformed::yes(*compared))
+        }
         (Stage::BeforeCoercion, Expr::Like(like)) => like_on_text(like, schema),
         (Stage::BeforeCoercion, Expr::Case(case)) => {
             let (case, changed) = once::chosen(case, schema)?;
