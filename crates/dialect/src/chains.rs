@@ -4,8 +4,9 @@
 //! parser turns them into a tree as deep as the number of members, and all code that walks, copies or drops it takes a
 //! stack and time that grow with the depth. So the tree is rebuilt as soon as it is read. AND, OR, XOR, `||` and UNION
 //! give the same result wherever the parentheses stand, and are balanced. `a + b - c ...` does not: rounding, types and
-//! errors follow from the order. Arithmetic becomes a call with all operands, which the planner runs as a loop from
-//! left to right.
+//! errors follow from the order. Arithmetic becomes a call with all operands, which the planner runs as a loop from the
+//! innermost operator outwards. That is from left to right, or through parentheses and signs: `((a + b) * c) - d`,
+//! `a - (b - (c - d))` and `- (- (- a))` are chains, too.
 
 use std::collections::HashSet;
 use std::ptr;
@@ -33,29 +34,44 @@ pub const PLANNED_CHAIN: &str = "chain";
 /// Further operands belong to another call around this one.
 const COMPUTED_MAX: usize = 256;
 
-/// Arithmetic operators, and their signs in the first argument of [`CHAIN`].
-static SIGNS: [(char, BinaryOperator); 11] = [
-    ('+', BinaryOperator::Plus),
-    ('-', BinaryOperator::Minus),
-    ('*', BinaryOperator::Multiply),
-    ('/', BinaryOperator::Divide),
-    ('%', BinaryOperator::Modulo),
-    ('d', BinaryOperator::MyIntegerDivide),
-    ('&', BinaryOperator::BitwiseAnd),
-    ('|', BinaryOperator::BitwiseOr),
-    ('^', BinaryOperator::BitwiseXor),
-    ('<', BinaryOperator::PGBitwiseShiftLeft),
-    ('>', BinaryOperator::PGBitwiseShiftRight),
+/// The side of an operator on which its own operand stands; the chain so far is on the other one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// `operand - chain`
+    Left,
+    /// `chain - operand`
+    Right,
+}
+
+/// Arithmetic operators, and their signs in the first argument of [`CHAIN`]: with the operand on the right, and on the
+/// left.
+static SIGNS: [(char, char, BinaryOperator); 11] = [
+    ('+', 'P', BinaryOperator::Plus),
+    ('-', 'M', BinaryOperator::Minus),
+    ('*', 'T', BinaryOperator::Multiply),
+    ('/', 'Q', BinaryOperator::Divide),
+    ('%', 'R', BinaryOperator::Modulo),
+    ('d', 'D', BinaryOperator::MyIntegerDivide),
+    ('&', 'A', BinaryOperator::BitwiseAnd),
+    ('|', 'O', BinaryOperator::BitwiseOr),
+    ('^', 'X', BinaryOperator::BitwiseXor),
+    ('<', 'L', BinaryOperator::PGBitwiseShiftLeft),
+    ('>', 'G', BinaryOperator::PGBitwiseShiftRight),
 ];
 
 /// Returns the sign of an arithmetic operator.
-fn sign(operator: &BinaryOperator) -> Option<char> {
-    SIGNS.iter().find(|(_, known)| known == operator).map(|(sign, _)| *sign)
+fn sign(operator: &BinaryOperator, side: Side) -> Option<char> {
+    let (right, left, _) = SIGNS.iter().find(|(.., known)| known == operator)?;
+    Some(if side == Side::Right { *right } else { *left })
 }
 
-/// Returns the operator that a sign stands for.
-pub fn operator(sign: char) -> Option<&'static BinaryOperator> {
-    SIGNS.iter().find(|(known, _)| *known == sign).map(|(_, operator)| operator)
+/// Returns the operator that a sign stands for, and the side of its operand.
+pub fn operator(sign: char) -> Option<(&'static BinaryOperator, Side)> {
+    SIGNS.iter().find_map(|(right, left, operator)| match sign {
+        sign if sign == *right => Some((operator, Side::Right)),
+        sign if sign == *left => Some((operator, Side::Left)),
+        _ => None,
+    })
 }
 
 /// Balances the chains of a query.
@@ -104,34 +120,68 @@ impl Change for Balance {
     }
 }
 
-/// Turns a left spine of arithmetic into one call.
+/// Removes the parentheses around an expression.
+fn bare(mut expr: &Expr) -> &Expr {
+    while let Expr::Nested(inner) = expr {
+        expr = inner;
+    }
+    expr
+}
+
+/// Returns the operand in which the chain that ends with this operator goes on: the left one, unless only the right one
+/// is arithmetic.
+fn inside(expr: &Expr) -> Option<(Side, &Expr)> {
+    let is_arithmetic = |e: &Expr| match bare(e) {
+        Expr::BinaryOp { op, .. } => sign(op, Side::Right).is_some(),
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => !matches!(**expr, Expr::Value(_)),
+        _ => false,
+    };
+    match expr {
+        Expr::BinaryOp { left, op, right } if sign(op, Side::Right).is_some() => {
+            Some(match !is_arithmetic(left) && is_arithmetic(right) {
+                true => (Side::Left, bare(right)),
+                false => (Side::Right, bare(left)),
+            })
+        }
+        // -x is 0 - x.
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } if is_arithmetic(expr) => Some((Side::Left, bare(expr))),
+        _ => None,
+    }
+}
+
+/// Turns a spine of arithmetic into one call.
 fn flatten(expr: &mut Expr) {
     let mut length = 1;
     let mut at = &*expr;
-    while let Expr::BinaryOp { left, op, .. } = at
-        && sign(op).is_some()
-    {
+    while let Some((_, inner)) = inside(at) {
         length += 1;
-        at = left;
+        at = inner;
     }
     if length < ARITHMETIC_MIN {
         return;
     }
     let (mut signs, mut operands) = (Vec::with_capacity(length), Vec::with_capacity(length));
     let mut rest = std::mem::replace(expr, Expr::value(Value::Null));
-    loop {
-        rest = match rest {
-            Expr::BinaryOp { left, op, right } if let Some(sign) = sign(&op) => {
-                signs.push(sign);
-                operands.push(*right);
-                *left
+    while let Some((side, _)) = inside(&rest) {
+        let (op, inner, operand) = match (rest, side) {
+            (Expr::BinaryOp { left, op, right }, Side::Right) => (op, *left, *right),
+            (Expr::BinaryOp { left, op, right }, Side::Left) => (op, *right, *left),
+            (Expr::UnaryOp { expr, .. }, _) => {
+                (BinaryOperator::Minus, *expr, Expr::value(Value::Number("0".into(), false)))
             }
-            first => {
-                operands.push(first);
+            (other, _) => {
+                rest = other;
                 break;
             }
         };
+        signs.extend(sign(&op, side));
+        operands.push(operand);
+        rest = inner;
+        while let Expr::Nested(inner) = rest {
+            rest = *inner;
+        }
     }
+    operands.push(rest);
     let mut signs = signs.into_iter().rev();
     let (mut text, mut args, mut computed) = (String::new(), Vec::new(), 0);
     for operand in operands.into_iter().rev() {
@@ -326,6 +376,15 @@ mod tests {
         let moved = format!("SELECT d{} FROM t", " + INTERVAL '1' DAY".repeat(300));
         let flat = format!("SELECT dipper_chain('{}', d{}) FROM t", "+".repeat(300), ", INTERVAL '1' DAY".repeat(300));
         assert_eq!(text(&moved), flat);
+        // Parentheses and signs do not end a chain, wherever the operands stand.
+        let nested = format!("SELECT {}a{} FROM t", "(".repeat(40), " * b - c)".repeat(40));
+        let flat = format!("SELECT (dipper_chain('{}', a{})) FROM t", "*-".repeat(40), ", b, c".repeat(40));
+        assert_eq!(text(&nested), flat);
+        let nested = format!("SELECT {}a{} FROM t", "b - (".repeat(40), ")".repeat(40));
+        let flat = format!("SELECT dipper_chain('-{}', b, a{}) FROM t", "M".repeat(39), ", b".repeat(39));
+        assert_eq!(text(&nested), flat);
+        let flat = format!("SELECT dipper_chain('{}', -a{}) FROM t", "M".repeat(39), ", 0".repeat(39));
+        assert_eq!(text(&format!("SELECT {}a FROM t", "- ".repeat(40))), flat);
         // Not all of very many operands are computed at once.
         let calls = text(&format!("SELECT 1{} FROM t", " + f(a)".repeat(1_000)));
         assert_eq!(calls.matches("dipper_chain").count(), 4, "{calls}");

@@ -79,53 +79,95 @@ pub(crate) const TIME: DataType = DataType::Time64(TimeUnit::Microsecond);
 
 /// Returns the common type of nested types: the parts have the common types of the parts. `None` if the types have not
 /// all the same form, or where DataFusion's own choice serves for each part.
-fn nested_type(types: Vec<&DataType>) -> Option<DataType> {
+fn nested_type(types: &[&DataType]) -> Option<DataType> {
     let mut own = false;
-    let mut part = |parts: Option<Vec<&FieldRef>>| -> Option<FieldRef> {
-        let parts = parts?;
-        let of = || parts.iter().map(|field| field.data_type());
-        let common = match charter_type(of().collect::<Vec<_>>().into_iter()) {
-            Some(common) => {
-                own = true;
-                common
-            }
-            None if of().all(|t| t == parts[0].data_type()) => parts[0].data_type().clone(),
-            None => type_union_resolution(&of().cloned().collect::<Vec<_>>())?,
-        };
+    let common = by_part(types, &mut |parts| {
+        let charter = charter_type(parts.iter().copied());
+        own |= charter.is_some();
+        match charter {
+            Some(common) => Some(common),
+            None if parts.iter().all(|t| *t == parts[0]) => Some(parts[0].clone()),
+            None => type_union_resolution(&parts.iter().map(|t| (*t).clone()).collect::<Vec<_>>()),
+        }
+    });
+    common.filter(|_| own)
+}
+
+/// Returns the nested type whose parts have the type that `common` gives to the parts of these types. `None` if the types
+/// have not all the same form, or it gives none.
+///
+/// Fields of structs are matched as casts do: by name if all have the names of the first struct, else by position.
+pub(crate) fn by_part(
+    types: &[&DataType],
+    common: &mut dyn FnMut(&[&DataType]) -> Option<DataType>,
+) -> Option<DataType> {
+    let mut part = |parts: Vec<&FieldRef>| -> Option<FieldRef> {
+        let types: Vec<&DataType> = parts.iter().map(|field| field.data_type()).collect();
         let nullable = parts.iter().any(|field| field.is_nullable());
-        Some(Arc::new(Field::new(parts[0].name(), common, nullable)))
+        Some(Arc::new(Field::new(parts[0].name(), common(&types)?, nullable)))
     };
-    let common = match types.first()? {
-        DataType::List(_) => DataType::List(part(
-            types.iter().map(|t| if let DataType::List(item) = t { Some(item) } else { None }).collect(),
-        )?),
+    Some(match types.first()? {
+        DataType::List(_) => {
+            let items = types.iter().map(|t| if let DataType::List(item) = t { Some(item) } else { None });
+            DataType::List(part(items.collect::<Option<Vec<_>>>()?)?)
+        }
         DataType::Map(entries, sorted) => {
             let fields = types.iter().map(|t| match t {
                 DataType::Map(entries, _) => match entries.data_type() {
-                    DataType::Struct(fields) => Some(fields),
+                    DataType::Struct(fields) if fields.len() == 2 => Some(fields),
                     _ => None,
                 },
                 _ => None,
             });
             let fields = fields.collect::<Option<Vec<_>>>()?;
-            let key = part(fields.iter().map(|fields| fields.first()).collect())?;
-            let value = part(fields.iter().map(|fields| fields.get(1)).collect())?;
+            let key = part(fields.iter().map(|fields| &fields[0]).collect())?;
+            let value = part(fields.iter().map(|fields| &fields[1]).collect())?;
             let pairs = DataType::Struct(vec![key, value].into());
             DataType::Map(Arc::new(Field::new(entries.name(), pairs, false)), *sorted)
         }
         DataType::Struct(first) => {
-            let fields = types.iter().map(|t| if let DataType::Struct(fields) = t { Some(fields) } else { None });
-            let fields = fields.collect::<Option<Vec<_>>>()?;
-            let named = |other: &Fields| other.iter().map(|f| f.name()).eq(first.iter().map(|f| f.name()));
-            if !fields.iter().all(|fields| named(fields)) {
-                return None;
-            }
-            let columns = (0..first.len()).map(|at| part(fields.iter().map(|fields| fields.get(at)).collect()));
+            let places = types.iter().map(|t| match t {
+                DataType::Struct(fields) if fields.len() == first.len() => Some((fields, places(fields, first))),
+                _ => None,
+            });
+            let places = places.collect::<Option<Vec<(&Fields, Vec<Option<usize>>)>>>()?;
+            let columns = (0..first.len()).map(|at| {
+                let parts = places.iter().map(|(fields, places)| places[at].map(|place| &fields[place]));
+                part(parts.collect::<Option<Vec<_>>>()?)
+            });
             DataType::Struct(columns.collect::<Option<Vec<_>>>()?.into())
         }
         _ => return None,
+    })
+}
+
+/// Returns where each field of a struct comes from. Fields are matched by name if all names are there, or the numbers of
+/// fields differ; else by position. A field that is not there is NULL.
+pub(crate) fn places(from: &Fields, to: &Fields) -> Vec<Option<usize>> {
+    let named: Vec<Option<usize>> = to.iter().map(|field| from.find(field.name()).map(|(at, _)| at)).collect();
+    match from.len() == to.len() && named.contains(&None) {
+        true => (0..to.len()).map(Some).collect(),
+        false => named,
+    }
+}
+
+/// Whether two types are a float and another number whose values only DOUBLE holds as well as it can. DataFusion would
+/// turn both into a FLOAT, or into a decimal of 15 places. A FLOAT has each TINYINT and SMALLINT, but not each INT.
+pub(crate) fn meet_as_double(a: &DataType, b: &DataType) -> bool {
+    let meet = |float: &DataType, other: &DataType| {
+        let whole = match float {
+            DataType::Float16 => 8,
+            DataType::Float32 => 16,
+            _ => 64,
+        };
+        match (Class::of(float), Class::of(other)) {
+            (Class::Float, Class::Int(bits)) => bits > whole,
+            (Class::Float, Class::UInt64) => whole < 64,
+            (Class::Float, Class::Decimal(..)) => true,
+            _ => false,
+        }
     };
-    own.then_some(common)
+    meet(a, b) || meet(b, a)
 }
 
 /// Returns the type of a column that holds values of these types; `None` where DataFusion's own choice serves.
@@ -142,7 +184,7 @@ pub(crate) fn charter_type<'a>(types: impl Iterator<Item = &'a DataType> + Clone
     if types.clone().any(is_bytes) && types.clone().all(|t| is_bytes(t) || is_text(t)) {
         return Some(DataType::BinaryView);
     }
-    if let Some(nested) = nested_type(types.clone().filter(|t| !t.is_null()).collect()) {
+    if let Some(nested) = nested_type(&types.clone().filter(|t| !t.is_null()).collect::<Vec<_>>()) {
         return Some(nested);
     }
     if classes.clone().any(|c| matches!(c, Class::Other | Class::Interval)) {
@@ -165,7 +207,8 @@ pub(crate) fn charter_type<'a>(types: impl Iterator<Item = &'a DataType> + Clone
     if time && types.clone().any(|t| !t.is_null() && *t != TIME) {
         return Some(TIME);
     }
-    if has(|c| c == Class::Float) && (boolean || has(|c| matches!(c, Class::Decimal(..)))) {
+    let mut floats = types.clone().filter(|t| Class::of(t) == Class::Float);
+    if floats.any(|float| boolean || types.clone().any(|t| meet_as_double(float, t))) {
         return Some(DataType::Float64);
     }
     if boolean && number {

@@ -49,7 +49,7 @@ use super::{
     chain, compare, in_lists, interval, lateral, mixed, nested, once, outer_types, ranges, state_values, subqueries,
     system_text, text, zeros,
 };
-use crate::class::{Class, DATETIME, LARGEINT_CLASS, TIME, wide_decimal};
+use crate::class::{Class, DATETIME, LARGEINT_CLASS, TIME, meet_as_double, wide_decimal};
 use crate::functions::datetime::parse::{datetime_from_digits, datetime_from_number, parse_time};
 use crate::functions::datetime::zone::Zone;
 use crate::functions::datetime::{self, DAY_MICROS};
@@ -601,6 +601,12 @@ pub(super) fn rewrite_expr(
             let operator = if negated { Operator::And } else { Operator::Or };
             Ok(Transformed::yes(binary(items.data, operator, unknown)))
         }
+        // The rows of a NOT IN: an `=` whose sides are never NULL can be the condition of a hash join.
+        (Stage::BeforeCoercion, Expr::IsNotFalse(compared))
+            if matches!(&*compared, Expr::BinaryExpr(e) if e.op == Operator::Eq) && !compared.nullable(schema)? =>
+        {
+            Ok(Transformed::yes(*compared))
+        }
         (Stage::BeforeCoercion, Expr::Like(like)) => like_on_text(like, schema),
         (Stage::BeforeCoercion, Expr::Case(case)) => {
             let (case, changed) = once::chosen(case, schema)?;
@@ -795,15 +801,15 @@ fn in_list(list: InList, schema: &DFSchema) -> Result<Transformed<Expr>> {
         |c: &Class| *c != Class::Null && *c != Class::Other && (c.is_number() != class.is_number() || *c != class);
     // DataFusion would turn all sides into decimals or doubles, but not every double is a decimal, or the reverse.
     let mixed = match class {
-        Class::Float => classes.iter().any(|c| matches!(c, Class::Decimal(..))),
+        Class::Float => types.iter().flatten().any(|item| meet_as_double(&t, item)),
         _ => classes.contains(&Class::Float),
     };
+    let nested = t.is_nested() && types.iter().flatten().any(|item| item.is_nested() && !t.equals_datatype(item));
     let wide = wide_decimal(types.iter().flatten().chain([&t])).is_some();
-    if types.len() != classes.len()
-        || class == Class::Other && !is_address(&t)
+    let is_plain = class == Class::Other && !is_address(&t)
         || !classes.iter().any(differ)
-        || classes.iter().all(|c| c.is_number() || *c == Class::Null) && class.is_number() && !mixed && !wide
-    {
+        || classes.iter().all(|c| c.is_number() || *c == Class::Null) && class.is_number() && !mixed && !wide;
+    if types.len() != classes.len() || is_plain && !nested {
         return Ok(Transformed::no(rebuilt(*expr, list)));
     }
     let is_double = |c: &Class| class.is_number() && class != Class::Float && *c == Class::Float;

@@ -5,7 +5,7 @@
 //! operator is planned by itself, over the result of the operators in front of it and its own operand, as
 //! [`CharterPlanner`] plans it for two columns of those types. When all types are known, each operator becomes a
 //! [`Step`], and the call becomes a loop over the steps. So the values, types and errors are those of an evaluation
-//! from left to right.
+//! of one operator after the other.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -26,7 +26,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercionRewriter;
 use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
-use dipper_dialect::chains::{CHAIN, PLANNED_CHAIN, operator};
+use dipper_dialect::chains::{CHAIN, PLANNED_CHAIN, Side, operator};
 use sqlparser::ast::BinaryOperator;
 
 use super::casts::{self, Stage};
@@ -123,7 +123,7 @@ pub(super) fn closed(function: ScalarFunction, schema: &DFSchema, config: &Confi
     Ok(Expr::ScalarFunction(ScalarFunction::new_udf(udf, function.args)))
 }
 
-fn operators(signs: &str) -> Option<Vec<&'static BinaryOperator>> {
+fn operators(signs: &str) -> Option<Vec<(&'static BinaryOperator, Side)>> {
     signs.chars().map(operator).collect()
 }
 
@@ -144,7 +144,7 @@ struct Folded {
 /// checked.
 fn fold(
     planner: &CharterPlanner,
-    operators: &[&BinaryOperator],
+    operators: &[(&BinaryOperator, Side)],
     unchecked: bool,
     operands: &[Expr],
     types: &[DataType],
@@ -157,7 +157,7 @@ fn fold(
     };
     let first = if constant(&operands[0]) { operands[0].clone() } else { column(LEFT) };
     let mut folded = Folded { steps: Vec::new(), value: first, returns: types[0].clone(), unchecked };
-    for (at, operator) in operators.iter().enumerate() {
+    for (at, (operator, side)) in operators.iter().enumerate() {
         let operand = at + 1;
         let mut fields = Vec::with_capacity(2);
         if !constant(&folded.value) {
@@ -179,6 +179,7 @@ fn fold(
             true => (days.clone(), Some(right)),
             false => (right, None),
         };
+        let (left, right) = if *side == Side::Left { (right, left) } else { (left, right) };
         let (body, unchecked) =
             match planner.plan_binary_op(RawBinaryExpr { op: (*operator).clone(), left, right }, &schema)? {
                 PlannerResult::Planned(body) => {

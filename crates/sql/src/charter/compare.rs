@@ -4,9 +4,7 @@
 //! A value that does not convert is NULL (Doris; MySQL would take the leading digits). Text against text is binary. A
 //! literal is converted at planning time, so that the column beside it stays bare for pruning.
 
-use std::sync::Arc;
-
-use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Field, FieldRef, Fields, i256};
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, i256};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{Cast, TryCast};
 use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
@@ -17,7 +15,7 @@ use dipper_base::clock;
 use super::datetime;
 use super::terms::{binary, cast_to, int_literal};
 use super::text;
-use crate::class::{Class, DATETIME, TIME, wide_decimal};
+use crate::class::{Class, DATETIME, TIME, by_part, meet_as_double, wide_decimal};
 use crate::functions::datetime::Zone;
 use crate::functions::datetime::parse::parse_time;
 use crate::functions::is_bytes;
@@ -71,7 +69,7 @@ pub(crate) fn comparison_type(a: &DataType, b: &DataType) -> Option<DataType> {
         (Class::Time, c) | (c, Class::Time) if c.is_number() || c == Class::Boolean => Some(DataType::Float64),
         (Class::Time, Class::Time) if a != b => Some(TIME),
         (Class::Text, Class::Boolean) | (Class::Boolean, Class::Text) => Some(DataType::Boolean),
-        (Class::Float, Class::Decimal(..)) | (Class::Decimal(..), Class::Float) => Some(DataType::Float64),
+        _ if meet_as_double(a, b) => Some(DataType::Float64),
         (Class::Decimal(..), _) | (_, Class::Decimal(..)) if a != b => wide_decimal([a, b].into_iter()),
         (Class::Text, _) if is_address(b) => Some(b.clone()),
         (_, Class::Text) if is_address(a) => Some(a.clone()),
@@ -86,27 +84,7 @@ pub(crate) fn comparison_type(a: &DataType, b: &DataType) -> Option<DataType> {
 /// Returns the type in which nested values are compared: each pair of parts in the type in which the two are compared by
 /// themselves. `None` if the types do not have the same form.
 fn nested_type(a: &DataType, b: &DataType) -> Option<DataType> {
-    let part = |a: &FieldRef, b: &FieldRef| -> Option<FieldRef> {
-        let nullable = a.is_nullable() || b.is_nullable();
-        Some(Arc::new(Field::new(a.name(), part_type(a.data_type(), b.data_type())?, nullable)))
-    };
-    let fields = |a: &Fields, b: &Fields| -> Option<Fields> {
-        (a.len() == b.len())
-            .then(|| a.iter().zip(b).map(|(a, b)| part(a, b)).collect::<Option<Vec<_>>>())?
-            .map(Fields::from)
-    };
-    match (a, b) {
-        (DataType::List(a), DataType::List(b)) => Some(DataType::List(part(a, b)?)),
-        (DataType::Map(a, sorted), DataType::Map(b, _)) => {
-            let (DataType::Struct(of_a), DataType::Struct(of_b)) = (a.data_type(), b.data_type()) else { return None };
-            let pairs = DataType::Struct(fields(of_a, of_b)?);
-            Some(DataType::Map(Arc::new(Field::new(a.name(), pairs, false)), *sorted))
-        }
-        (DataType::Struct(a), DataType::Struct(b)) if a.iter().map(|f| f.name()).eq(b.iter().map(|f| f.name())) => {
-            Some(DataType::Struct(fields(a, b)?))
-        }
-        _ => None,
-    }
+    by_part(&[a, b], &mut |parts| part_type(parts[0], parts[1]))
 }
 
 /// Returns the type in which two parts of nested values are compared.
@@ -118,19 +96,6 @@ fn part_type(a: &DataType, b: &DataType) -> Option<DataType> {
         (Class::Boolean, c) if c.is_number() => type_union_resolution(&[DataType::Int8, b.clone()]),
         (c, Class::Boolean) if c.is_number() => type_union_resolution(&[DataType::Int8, a.clone()]),
         _ => comparison_type(a, b).or_else(|| type_union_resolution(&[a.clone(), b.clone()])),
-    }
-}
-
-/// Whether nested types have a BOOLEAN where the other has another type, for which DataFusion knows no comparison.
-fn differ_in_booleans(a: &DataType, b: &DataType) -> bool {
-    match (a, b) {
-        (DataType::List(a), DataType::List(b)) | (DataType::Map(a, _), DataType::Map(b, _)) => {
-            differ_in_booleans(a.data_type(), b.data_type())
-        }
-        (DataType::Struct(a), DataType::Struct(b)) => {
-            a.iter().zip(b).any(|(a, b)| differ_in_booleans(a.data_type(), b.data_type()))
-        }
-        _ => (*a == DataType::Boolean) != (*b == DataType::Boolean),
     }
 }
 
@@ -173,9 +138,11 @@ pub(super) fn sides(
         (Class::Boolean, c) if c.is_number() => boolean_number(left, right, schema),
         (c, Class::Boolean) if c.is_number() => swap(boolean_number(right, left, schema)),
         // A double can be larger than every decimal.
-        (Class::Float, Class::Decimal(..)) | (Class::Decimal(..), Class::Float) => {
-            (cast_to(left, DataType::Float64, schema), cast_to(right, DataType::Float64, schema))
-        }
+        _ if meet_as_double(lt, rt) => match (float_literal(&left, rt), float_literal(&right, lt)) {
+            (Some(literal), _) => (literal, right),
+            (_, Some(literal)) => (left, literal),
+            _ => (cast_to(left, DataType::Float64, schema), cast_to(right, DataType::Float64, schema)),
+        },
         // 20240101 is a date. A fraction is none: then the date is the number.
         (Class::Date | Class::DateTime, Class::Float | Class::Decimal(..)) => point_number(left, l, right, r, schema),
         (Class::Float | Class::Decimal(..), Class::Date | Class::DateTime) => {
@@ -196,8 +163,9 @@ pub(super) fn sides(
         // Text is bytes, and not all bytes are text.
         (Class::Text, _) if is_bytes(rt) => (cast_to(left, DataType::BinaryView, schema), right),
         (_, Class::Text) if is_bytes(lt) => (left, cast_to(right, DataType::BinaryView, schema)),
+        // DataFusion would compare doubles and decimals inside of nested values as decimals.
         _ if lt.is_nested()
-            && differ_in_booleans(lt, rt)
+            && !lt.equals_datatype(rt)
             && let Some(common) = nested_type(lt, rt) =>
         {
             (cast_to(left, common.clone(), schema), cast_to(right, common, schema))
@@ -206,6 +174,14 @@ pub(super) fn sides(
         (Class::DateTime, Class::Date) => swap(date_datetime(right, left, schema)),
         _ => (left, right),
     }
+}
+
+/// Returns the FLOAT that an integer literal is, for a comparison with a number of type `t`. `None` if that is no FLOAT,
+/// or FLOAT has no such number.
+fn float_literal(expr: &Expr, t: &DataType) -> Option<Expr> {
+    let number = int_literal(expr).filter(|_| *t == DataType::Float32)?;
+    let float = number as f32;
+    (float as i128 == i128::from(number)).then(|| lit(float))
 }
 
 /// Returns the decimal type with the digits of an integer literal; for other expressions their type `t`.
@@ -228,11 +204,12 @@ fn null(t: &DataType) -> Expr {
 fn text_number(text: Expr, number: Expr, t: &DataType, schema: &DFSchema) -> (Expr, Expr) {
     if let Some(s) = text_literal(&text) {
         let s = s.trim();
-        // The literal becomes a value of the column's own type if it fits, else a decimal or a double, else it is not a
-        // number.
+        // The literal becomes a value of the column's own type if it fits exactly, else a decimal or a double, else it is
+        // not a number.
         if let Ok(value) = ScalarValue::try_from_string(s.to_string(), t)
             && !value.is_null()
             && !matches!(t, DataType::Decimal128(..) | DataType::Decimal256(..))
+            && (*t != DataType::Float32 || s.parse::<f64>().is_ok_and(|n| f64::from(n as f32) == n))
         {
             return (Expr::Literal(value, None), number);
         }

@@ -8,12 +8,14 @@
 //! | dates and numbers or booleans | text |
 //! | times and anything else | text |
 //! | floats and decimals or booleans | DOUBLE |
+//! | FLOAT and integers beyond SMALLINT | DOUBLE |
 //! | booleans and integers or decimals | the common type of TINYINT and the numbers |
 //!
 //! If a value has a type of another class, such as an array or an interval, DataFusion chooses.
 //!
 //! DataFusion differs: it turns text into numbers, which gives NULL for text without a number; it has no common type
-//! for dates and text; it turns floats into decimals, which loses digits of some doubles and fails for others. Where
+//! for dates and text; it turns floats into decimals, which loses digits of some doubles and fails for others, and
+//! integers into FLOATs, which have no 16777217. A literal counts as the narrowest type that holds it. Where
 //! DataFusion's choice is that of Doris, no rule is needed here. (Doris: `TypeCoercionUtils.findWiderTypeForTwo`.)
 
 use arrow::datatypes::{DataType, FieldRef};
@@ -21,7 +23,7 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
-use datafusion::logical_expr::{Case, Expr, ExprSchemable};
+use datafusion::logical_expr::{Case, Expr, ExprSchemable, lit};
 use dipper_dialect::chains::CHAIN;
 use dipper_dialect::error::SqlError;
 use dipper_dialect::walk::{self, Change};
@@ -51,18 +53,22 @@ pub(super) fn common_of_fields<'a>(fields: impl Iterator<Item = &'a FieldRef> + 
 /// The operator that [`mark`] puts behind expressions; its right operand is NULL.
 const ONE_TYPE: &str = "one type";
 
-/// Makes each CASE, each COALESCE and each long chain of arithmetic the operand of the operator [`ONE_TYPE`], so that
-/// the planner's hook for operators handles it as soon as it is planned.
+/// The functions whose arguments get one type.
+const OF_ONE_TYPE: [&str; 8] = ["coalesce", "if", "ifnull", "nvl", "greatest", "least", "array", "make_array"];
+
+/// Makes each CASE, each call of [`OF_ONE_TYPE`] and each long chain of arithmetic the operand of the operator
+/// [`ONE_TYPE`], so that the planner's hook for operators handles it as soon as it is planned.
 ///
 /// DataFusion gives a CASE the type of its first value. Operators, aggregates and columns of subqueries around the CASE
-/// would be planned with that type, long before its values get their common type.
+/// would be planned with that type, long before its values get their common type. A function is told the types of its
+/// arguments, but not which of them are literals.
 pub(super) fn mark(query: &mut ast::Query) {
     struct Marks;
     impl Change for Marks {
         fn after_expr(&mut self, expr: &mut ast::Expr) -> std::result::Result<(), SqlError> {
             let is_seen = |f: &ast::Function| {
                 matches!(&f.name.0[..], [part] if part.as_ident().is_some_and(
-                    |i| i.value.eq_ignore_ascii_case("coalesce") || i.value == CHAIN))
+                    |i| OF_ONE_TYPE.iter().any(|name| i.value.eq_ignore_ascii_case(name)) || i.value == CHAIN))
             };
             let marked = match expr {
                 ast::Expr::Case { .. } => true,
@@ -90,9 +96,29 @@ pub(super) fn is_mark(op: &ast::BinaryOperator) -> bool {
     matches!(op, ast::BinaryOperator::Custom(name) if name == ONE_TYPE)
 }
 
+/// Makes SMALLINTs of the integer literals that are ones, if there is a FLOAT beside them: the common type of FLOAT and
+/// the literal 0 is FLOAT.
+pub(super) fn beside_floats(mut values: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
+    if values.iter().any(|value| value.get_type(schema).is_ok_and(|t| t == DataType::Float32)) {
+        for value in &mut values {
+            if let Some(small) = int_literal(value).and_then(|n| i16::try_from(n).ok()) {
+                *value = lit(small);
+            }
+        }
+    }
+    values
+}
+
 /// Casts the values of a CASE, or the arguments of COALESCE, to their common type: the charter's, else DataFusion's.
-/// Returns the expression as it is if all types are equal or all are text, or if there is no common type.
+/// Returns the expression as it is if all types are equal or all are text, or if there is no common type. The arguments
+/// of other functions stay what they are, but for [`beside_floats`].
 pub(super) fn of_one_type(expr: Expr, schema: &DFSchema) -> Expr {
+    let expr = match expr {
+        Expr::ScalarFunction(ScalarFunction { func, args }) if func.name() != "coalesce" => {
+            return Expr::ScalarFunction(ScalarFunction { func, args: beside_floats(args, schema) });
+        }
+        other => other,
+    };
     let values: Vec<&Expr> = match &expr {
         Expr::Case(case) => {
             case.when_then_expr.iter().map(|(_, then)| &**then).chain(case.else_expr.as_deref()).collect()
@@ -106,9 +132,11 @@ pub(super) fn of_one_type(expr: Expr, schema: &DFSchema) -> Expr {
     let types: Vec<DataType> = fields.iter().map(|field| field.data_type().clone()).collect();
     let is_decimal = |t: &DataType| matches!(Class::of(t), Class::Decimal(..));
     let decimals = types.iter().any(is_decimal);
+    let floats = types.contains(&DataType::Float32);
     // Beside decimals, an integer literal counts as TINYINT or INT, the narrower one that holds it.
-    let narrow = |(value, t): (&&Expr, &DataType)| match int_literal(value).filter(|_| decimals) {
+    let narrow = |(value, t): (&&Expr, &DataType)| match int_literal(value).filter(|_| decimals || floats) {
         Some(n) if i8::try_from(n).is_ok() => DataType::Int8,
+        Some(n) if floats && i16::try_from(n).is_ok() => DataType::Int16,
         Some(n) if i32::try_from(n).is_ok() => DataType::Int32,
         _ => t.clone(),
     };

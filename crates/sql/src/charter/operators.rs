@@ -667,8 +667,8 @@ impl ExprPlanner for CharterPlanner {
     }
 
     /// Plans `[a, b]` with the common type of `array(a, b)`.
-    fn plan_array_literal(&self, exprs: Vec<Expr>, _: &DFSchema) -> Result<PlannerResult<Vec<Expr>>> {
-        Ok(PlannerResult::Planned(called(&self.array, exprs)))
+    fn plan_array_literal(&self, exprs: Vec<Expr>, schema: &DFSchema) -> Result<PlannerResult<Vec<Expr>>> {
+        Ok(PlannerResult::Planned(called(&self.array, mixed::beside_floats(exprs, schema))))
     }
 
     /// Plans `map(k1, v1, k2, v2)` with the common type of all keys and that of all values.

@@ -20,10 +20,9 @@ use datafusion::logical_expr::{
 };
 use dipper_dialect::error::SqlError;
 
-use super::casts::by_part;
 use super::nested;
 use super::typed::{STRICT_NAME, WHOLE_NAME};
-use crate::class::{Class, LARGEINT_CLASS};
+use crate::class::{Class, LARGEINT_CLASS, places};
 use crate::functions::{JSON, VARIANT};
 use crate::metadata::TYPE_KEY;
 
@@ -163,7 +162,7 @@ fn failed_parts(result: &ArrayRef, given: &ArrayRef, kind: Given) -> Result<Opti
     if let (DataType::Struct(from), DataType::Struct(to)) = (given.data_type(), result.data_type()) {
         let (given, result) = (given.as_struct(), result.as_struct());
         let mut first: Option<usize> = None;
-        for (at, place) in by_part::places(from, to).into_iter().enumerate() {
+        for (at, place) in places(from, to).into_iter().enumerate() {
             let Some(place) = place else { continue };
             // What a NULL struct has inside does not matter.
             let nulls = NullBuffer::union(given.nulls(), result.nulls());

@@ -26,7 +26,7 @@ use sqlparser::ast::{
 
 use super::apart::{self, Kinds};
 use super::names::MARK;
-use super::terms::cast_to;
+use super::terms::{cast_to, int_literal};
 use super::typed::Typed;
 use super::{mixed, recursion, tables, values, wide_marks};
 use crate::class::is_own_cast;
@@ -250,8 +250,13 @@ pub(super) fn of_one_type(op: SetOperator, inputs: Vec<LogicalPlan>) -> Result<V
     }
     let inputs = packed(inputs.into_iter().map(with_own_names).collect::<Result<Vec<_>>>()?)?;
     let common = |column: usize| {
-        let fields: Vec<&FieldRef> = inputs.iter().map(|i| &i.schema().fields()[column]).collect();
-        mixed::common_of_fields(fields.into_iter())
+        let fields = inputs.iter().map(|input| &input.schema().fields()[column]);
+        let floats = fields.clone().any(|field| *field.data_type() == DataType::Float32);
+        let fields: Vec<FieldRef> = match floats {
+            true => inputs.iter().map(|input| counted(input, column)).collect(),
+            false => fields.cloned().collect(),
+        };
+        mixed::common_of_fields(fields.iter())
     };
     let wanted: Vec<Option<DataType>> = (0..width).map(common).collect();
     let fields = |column: usize| inputs.iter().map(move |input| input.schema().field(column));
@@ -286,6 +291,23 @@ pub(super) fn of_one_type(op: SetOperator, inputs: Vec<LogicalPlan>) -> Result<V
         LogicalPlanBuilder::from(input).project(columns)?.build().map(Arc::new)
     });
     inputs.collect()
+}
+
+/// Returns the field of a column of an input: a SMALLINT if its value is a literal that is one, so that the common type of
+/// a FLOAT and 0 is FLOAT.
+fn counted(input: &LogicalPlan, column: usize) -> FieldRef {
+    let field = &input.schema().fields()[column];
+    let literal = match input {
+        LogicalPlan::Projection(projection) => match &projection.expr[column] {
+            Expr::Alias(alias) => int_literal(&alias.expr),
+            value => int_literal(value),
+        },
+        _ => None,
+    };
+    match literal.is_some_and(|n| i16::try_from(n).is_ok()) {
+        true => Arc::new(field.as_ref().clone().with_data_type(DataType::Int16)),
+        false => Arc::clone(field),
+    }
 }
 
 /// Makes structs of the columns whose values keep types of their own, where the types of the inputs differ.

@@ -19,7 +19,7 @@ use dipper_dialect::walk::{self, Change};
 use sqlparser::ast::{self, Query, SetExpr, Values};
 
 use super::apart::{self, Kinds};
-use super::mixed::kind;
+use super::mixed::{beside_floats, kind};
 use super::terms::cast_to;
 use super::typed::Typed;
 use super::unions::declared;
@@ -124,6 +124,10 @@ fn of_one_type(rows: &mut [Vec<Expr>], column: usize, nothing: &DFSchema) -> Res
     for row in rows.iter_mut().filter(|row| apart::is_marked(&row[column])) {
         is_apart = true;
         row[column] = apart::unmarked(std::mem::take(&mut row[column]));
+    }
+    let values = rows.iter_mut().map(|row| std::mem::take(&mut row[column])).collect();
+    for (row, value) in rows.iter_mut().zip(beside_floats(values, nothing)) {
+        row[column] = value;
     }
     let fields = rows.iter().map(|row| Ok(row[column].to_field(nothing)?.1)).collect::<Result<Vec<FieldRef>>>()?;
     if is_apart && let Some(kinds) = Kinds::of(fields.iter().map(|field| field.data_type())) {

@@ -21,7 +21,7 @@ use super::{cast_array, cast_values, differs, plain};
 use crate::charter::datetime::rounded;
 use crate::charter::declared::{declared_type, digits_of, has_names};
 use crate::charter::nested::{self, holds_map};
-use crate::class::{Class, DATETIME, TIME};
+use crate::class::{Class, DATETIME, TIME, places};
 use crate::functions::datetime::zone::Zone;
 use crate::functions::{CAST_PARTS, canonical, content_of, document};
 use crate::metadata::{DIGITS_KEY, TYPE_KEY};
@@ -59,16 +59,6 @@ fn has_own_cast(from: &DataType, to: &DataType) -> bool {
         }),
         // Nested types of other forms, such as those of large lists, are cast by Arrow.
         _ => !(from.is_nested() && to.is_nested()) && differs(from, to),
-    }
-}
-
-/// Returns where each field of a struct comes from. Fields are matched by name if all names are there, or the numbers of
-/// fields differ; else by position. A field that is not there is NULL.
-pub(in crate::charter) fn places(from: &Fields, to: &Fields) -> Vec<Option<usize>> {
-    let named: Vec<Option<usize>> = to.iter().map(|field| from.find(field.name()).map(|(at, _)| at)).collect();
-    match from.len() == to.len() && named.contains(&None) {
-        true => (0..to.len()).map(Some).collect(),
-        false => named,
     }
 }
 
