@@ -77,7 +77,7 @@ fn joined(join: &Join, lateral: &Lateral<'_>, config: &dyn OptimizerConfig) -> R
         return plan.build().map(Some);
     }
     if join.join_type == JoinType::Inner && follows_rows(&query) {
-        return beside(join, lateral, &query, condition, config);
+        return beside(join, &query, condition, config);
     }
     // A plan that runs twice may give other rows the second time, and several LATERALs in a row would double it each
     // time. Then it runs once for both places.
@@ -91,7 +91,6 @@ fn joined(join: &Join, lateral: &Lateral<'_>, config: &dyn OptimizerConfig) -> R
 /// Computes the query over the rows of the left side, beside which its own rows then stand.
 fn beside(
     join: &Join,
-    lateral: &Lateral<'_>,
     query: &LogicalPlan,
     condition: Option<Expr>,
     config: &dyn OptimizerConfig,
