@@ -16,14 +16,16 @@ use crate::rules::correlated::{Forgiving, join_subqueries};
 use crate::rules::dependencies::forget_unsound;
 use crate::rules::filters::KeepAbove;
 use crate::rules::in_lists::Settled;
+use crate::rules::lateral::join_lateral;
 use crate::rules::null_joins::{keep_apart, take_back};
-use crate::rules::pull_up::{JoinLaterally, PullUpSafely};
+use crate::rules::pull_up::PullUpSafely;
 
 /// Our rules that run right before a rule of DataFusion, by the name of that rule.
-const AHEAD: [(&str, Rule); 7] = [
+const AHEAD: [(&str, Rule); 8] = [
     ("simplify_expressions", Rule { name: "balance_conditions", rewrite: balance }),
     ("replace_distinct_aggregate", Rule { name: "forget_unsound_dependencies", rewrite: forget_unsound }),
     ("eliminate_join", Rule { name: "forget_unsound_dependencies", rewrite: forget_unsound }),
+    ("decorrelate_predicate_subquery", Rule { name: "join_lateral", rewrite: join_lateral }),
     ("extract_equijoin_predicate", Rule { name: "take_back_null_equal_keys", rewrite: take_back }),
     ("eliminate_duplicated_expr", Rule { name: "forget_unsound_dependencies", rewrite: forget_unsound }),
     ("eliminate_cross_join", Rule { name: "keep_joins_apart", rewrite: keep_apart }),
@@ -43,7 +45,8 @@ pub fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
                 rules.push(Arc::new(Forgiving(Arc::new(PullUpSafely(rule)))));
                 rules.push(Arc::new(Rule { name: "join_scalar_subqueries", rewrite: join_subqueries }));
             }
-            "decorrelate_lateral_join" => rules.push(Arc::new(JoinLaterally(rule))),
+            // See `join_lateral`.
+            "decorrelate_lateral_join" => {}
             "push_down_filter" => rules.push(Arc::new(KeepAbove(rule))),
             "replace_distinct_aggregate" => rules.push(Arc::new(SoundBelow(rule))),
             "simplify_expressions" => rules.push(Arc::new(Settled(rule))),
@@ -194,6 +197,7 @@ mod tests {
         let ours = [
             "decorrelate_predicate_subquery",
             "scalar_subquery_to_join",
+            "decorrelate_lateral_join",
             "push_down_filter",
             "single_distinct_aggregation_to_group_by",
             "optimize_unions",

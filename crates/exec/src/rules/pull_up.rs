@@ -22,7 +22,8 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-use crate::rules::correlated::{is_correlated, join_subqueries};
+use crate::rules::correlated::join_subqueries;
+use crate::rules::domain::{is_correlated, is_subquery};
 use crate::rules::filters::has_row_of_nothing;
 
 /// One of DataFusion's rules for subqueries, given only those that it joins correctly.
@@ -113,10 +114,6 @@ fn has_among_expressions(plan: &LogicalPlan, wanted: impl Fn(&Expr) -> bool) -> 
     looked.is_ok() && found
 }
 
-fn is_subquery(expr: &Expr) -> bool {
-    matches!(expr, Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_) | Expr::ScalarSubquery(_))
-}
-
 /// Returns whether an expression has a subquery that DataFusion would join wrongly.
 fn has_other(expr: &Expr) -> bool {
     let is_other = |e: &Expr| match e {
@@ -134,44 +131,6 @@ fn has_other(expr: &Expr) -> bool {
         _ => false,
     };
     expr.exists(|e| Ok(is_other(e))).unwrap_or(false)
-}
-
-/// DataFusion's rule for LATERAL, given only subqueries whose columns it tells apart.
-#[derive(Debug)]
-pub struct JoinLaterally(pub Arc<dyn OptimizerRule + Send + Sync>);
-
-impl OptimizerRule for JoinLaterally {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        self.0.apply_order()
-    }
-
-    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        if let LogicalPlan::Join(join) = &plan
-            && let Some(lateral) = lateral(&join.right)
-            && !has_clear_names(lateral, lateral.schema().columns())
-        {
-            return not_impl_err!(
-                "LATERAL over tables that have columns of one name, where conditions compare them with columns outside: \
-                 give the columns different names in derived tables"
-            );
-        }
-        self.0.rewrite(plan, config)
-    }
-}
-
-/// Returns the subquery of LATERAL on the right side of a join that depends on the left side.
-fn lateral(right: &LogicalPlan) -> Option<&LogicalPlan> {
-    match right {
-        LogicalPlan::Subquery(subquery) => {
-            Some(subquery.subquery.as_ref()).filter(|plan| !plan.all_out_ref_exprs().is_empty())
-        }
-        LogicalPlan::SubqueryAlias(alias) => lateral(&alias.input),
-        _ => None,
-    }
 }
 
 /// Returns whether the columns of conditions on outer columns within a subquery, and those in `shown`, differ in their

@@ -1,12 +1,12 @@
 //! Joins with the elements of arrays and maps.
 //!
 //! In the tree, [LATERAL VIEW and unnest](dipper_dialect::explode) are `LATERAL (SELECT unnest(array) AS column) AS
-//! name`. DataFusion plans that as a join whose right side refers to the left one, and can run such a join only if the
-//! right side is a subquery over tables. [`join`] turns it into a projection, an UNNEST and a projection over the left
-//! side.
+//! name`. DataFusion plans that as a join whose right side refers to the left one. [`join`] turns it into a projection,
+//! an UNNEST and a projection over the left side. A LATERAL over tables stays for the optimizer.
 
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, NullHandling, RecursionUnnestOption, Result, UnnestOptions};
+use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison};
 use datafusion::logical_expr::logical_plan::{Subquery, SubqueryAlias};
 use datafusion::logical_expr::{Expr, Join, JoinType, LogicalPlan, LogicalPlanBuilder};
 
@@ -36,6 +36,69 @@ pub(super) fn join(join: Join) -> Result<Transformed<LogicalPlan>> {
         plan = plan.filter(filter)?;
     }
     Ok(Transformed::yes(plan.build()?))
+}
+
+/// Takes the columns that a LATERAL within a subquery finds beside it from the list of those on which the subquery
+/// depends: the planner counts all of both.
+pub(super) fn settle(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let mut found = false;
+    plan.apply_subqueries(|subquery| {
+        found |= matches!(subquery, LogicalPlan::Subquery(subquery) if !subquery.outer_ref_columns.is_empty());
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    if !found {
+        return Ok(Transformed::no(plan));
+    }
+    plan.map_expressions(|expr| {
+        expr.transform_up(|mut expr| {
+            let (Expr::ScalarSubquery(subquery)
+            | Expr::Exists(Exists { subquery, .. })
+            | Expr::InSubquery(InSubquery { subquery, .. })
+            | Expr::SetComparison(SetComparison { subquery, .. })) = &mut expr
+            else {
+                return Ok(Transformed::no(expr));
+            };
+            let outside = outside(&subquery.subquery)?;
+            let counted = subquery.outer_ref_columns.len();
+            subquery.outer_ref_columns.retain(|reference| outside.contains(reference));
+            let changed = subquery.outer_ref_columns.len() < counted;
+            Ok(Transformed::new_transformed(expr, changed))
+        })
+    })
+}
+
+/// Returns the outer columns of a plan, without those that a LATERAL within it finds beside it.
+fn outside(plan: &LogicalPlan) -> Result<Vec<Expr>> {
+    let mut found = Vec::new();
+    plan.apply_expressions(|expr| {
+        expr.apply(|e| {
+            if matches!(e, Expr::OuterReferenceColumn(..)) {
+                found.push(e.clone());
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    match plan {
+        LogicalPlan::Join(join) if is_lateral(&join.right) => {
+            found.extend(outside(&join.left)?);
+            let left = join.left.schema();
+            let beside = |e: &Expr| matches!(e, Expr::OuterReferenceColumn(_, column) if left.has_column(column));
+            found.extend(outside(&join.right)?.into_iter().filter(|e| !beside(e)));
+        }
+        _ => {
+            for input in plan.inputs() {
+                found.extend(outside(input)?);
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn is_lateral(right: &LogicalPlan) -> bool {
+    match right {
+        LogicalPlan::SubqueryAlias(alias) => is_lateral(&alias.input),
+        other => matches!(other, LogicalPlan::Subquery(_)),
+    }
 }
 
 fn is_true(expr: &Expr) -> bool {

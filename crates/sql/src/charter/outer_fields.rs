@@ -4,12 +4,17 @@
 //! - The planner takes `a.k` for a member of `a` if the inner query has a column `a`, also where `a` is a table of the
 //!   outer query and `k` one of its columns. In SQL a qualified name is a column of a table wherever there is one. So the
 //!   name gets a qualifier more.
+//! - The planner puts the tables before a LATERAL and those of all queries around it into one list, in which a bare name
+//!   of several tables means nothing. In SQL it means a column of the nearest query. So the name gets the qualifier of
+//!   its table.
 //!
 //! Names that the FROM around them has stay as they are, as do those that no outer query has.
 
 use dipper_dialect::error::SqlError;
 use dipper_dialect::walk::{self, Change, Look};
-use sqlparser::ast::{AccessExpr, Expr, Ident, Query, Select, SelectItem, TableFactor, TableWithJoins, Value};
+use sqlparser::ast::{
+    AccessExpr, Expr, GroupByExpr, Ident, Query, Select, SelectItem, TableFactor, TableWithJoins, Value,
+};
 
 use super::names::ANY_DATABASE;
 use super::scope::{Columns, Environment, same};
@@ -25,11 +30,11 @@ pub(super) fn access(query: &mut Query, ansi_quotes: bool, context: &Context<'_>
         return Ok(());
     }
     let environment = Environment::of(query, ansi_quotes, context);
-    walk::change(query, &mut Accesses { environment, scopes: Vec::new() })
+    walk::change(query, &mut Accesses { environment, scopes: Vec::new(), lateral: None })
 }
 
-/// Whether there is a query in the query, and a name of several parts: names of columns alone, or with their table, are
-/// left to the planner.
+/// Whether there is a query in the query, and a LATERAL or a name of several parts: other names of columns are left to
+/// the planner.
 fn may_have_some(query: &Query) -> bool {
     #[derive(Default)]
     struct Find {
@@ -39,6 +44,11 @@ fn may_have_some(query: &Query) -> bool {
     impl Look for Find {
         fn query(&mut self, _: &Query) -> Result<(), SqlError> {
             self.queries += 1;
+            Ok(())
+        }
+
+        fn table_factor(&mut self, factor: &TableFactor) -> Result<(), SqlError> {
+            self.names |= matches!(factor, TableFactor::Derived { lateral: true, .. });
             Ok(())
         }
 
@@ -75,6 +85,11 @@ struct Scope {
     tables: Vec<Table>,
     /// Its columns; `None` if they are not known.
     columns: Columns,
+    /// The names that its select list gives, if there is a clause that may mean them.
+    items: Vec<Ident>,
+    ordered: bool,
+    /// The number of tables of the query around it that come before it, if it is a LATERAL.
+    before: Option<usize>,
 }
 
 impl Scope {
@@ -115,6 +130,8 @@ struct Accesses<'a> {
     environment: Environment<'a>,
     /// The scopes of the open queries, innermost last.
     scopes: Vec<Scope>,
+    /// A LATERAL whose query comes next, with the number of tables before it.
+    lateral: Option<(*const Query, usize)>,
 }
 
 impl Accesses<'_> {
@@ -159,6 +176,26 @@ impl Accesses<'_> {
         }
     }
 
+    /// Returns the qualifier of a bare name within a LATERAL that is a column of one of the tables before it.
+    fn beside(&self, name: &Ident) -> Option<Ident> {
+        for (at, scope) in self.scopes.iter().enumerate().rev() {
+            let may_have = scope.columns.is_none() || scope.has_column(name);
+            if may_have || scope.items.iter().any(|item| same(&item.value, &name.value)) {
+                return None;
+            }
+            let Some(before) = scope.before else { continue };
+            let tables = self.scopes.get(at.checked_sub(1)?)?.tables.get(..before)?;
+            if tables.iter().any(|table| table.columns.is_none()) {
+                return None;
+            }
+            let mut found = tables.iter().filter(|table| table.has_column(name));
+            if let Some(table) = found.next() {
+                return found.next().is_none().then(|| Ident::with_quote('"', &table.name));
+            }
+        }
+        None
+    }
+
     /// Gives names of a table of an outer query the qualifier that they need, see [`Accesses::covered`]. Returns how
     /// many of the names are those of the column.
     fn uncover(&self, names: &mut Vec<Ident>) -> Option<usize> {
@@ -196,7 +233,20 @@ impl Accesses<'_> {
 impl Change for Accesses<'_> {
     fn query(&mut self, query: &mut Query) -> Result<(), SqlError> {
         self.environment.enter(query)?;
-        self.scopes.push(Scope { tables: Vec::new(), columns: Some(Vec::new()) });
+        let before = self.lateral.filter(|(lateral, _)| std::ptr::eq(*lateral, query)).map(|(_, before)| before);
+        let (tables, columns, items) = (Vec::new(), Some(Vec::new()), Vec::new());
+        self.scopes.push(Scope { tables, columns, items, ordered: query.order_by.is_some(), before });
+        Ok(())
+    }
+
+    fn table_factor(&mut self, factor: &mut TableFactor) -> Result<(), SqlError> {
+        if let TableFactor::Derived { lateral: true, subquery, alias, .. } = factor
+            && let Some(scope) = self.scopes.last()
+        {
+            let is_it = |table: &Table| alias.as_ref().is_some_and(|alias| alias.name.value == table.name);
+            let before = scope.tables.iter().position(is_it).unwrap_or(scope.tables.len());
+            self.lateral = Some((std::ptr::from_ref(subquery.as_ref()), before));
+        }
         Ok(())
     }
 
@@ -207,15 +257,31 @@ impl Change for Accesses<'_> {
     }
 
     fn select(&mut self, select: &mut Select) -> Result<(), SqlError> {
-        let mut scope = Scope { tables: Vec::new(), columns: self.environment.from(&select.from)? };
-        for tables in &select.from {
-            self.push_tables(tables, &mut scope.tables)?;
+        let mut tables = Vec::new();
+        for joined in &select.from {
+            self.push_tables(joined, &mut tables)?;
         }
-        if let Some(place) = self.scopes.last_mut() {
-            *place = scope;
+        let columns = self.environment.from(&select.from)?;
+        if let Some(scope) = self.scopes.last_mut() {
+            let is_grouped = !matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
+            let named = match scope.ordered || is_grouped || select.having.is_some() {
+                true => select.projection.as_slice(),
+                false => &[],
+            };
+            let items = named.iter().filter_map(|item| match item {
+                SelectItem::ExprWithAlias { alias, .. } => Some(alias.clone()),
+                _ => None,
+            });
+            (scope.tables, scope.columns, scope.items) = (tables, columns, items.collect());
         }
         // A column keeps the name that its last part gives it.
         for item in &mut select.projection {
+            if let SelectItem::UnnamedExpr(Expr::Identifier(name)) = item
+                && self.beside(name).is_some()
+            {
+                let alias = name.clone();
+                *item = SelectItem::ExprWithAlias { expr: Expr::Identifier(name.clone()), alias };
+            }
             if let SelectItem::UnnamedExpr(expr @ Expr::CompoundIdentifier(_)) = item
                 && let Expr::CompoundIdentifier(names) = &*expr
                 && let written = names.iter().collect::<Vec<_>>()
@@ -231,6 +297,11 @@ impl Change for Accesses<'_> {
 
     fn expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
         match expr {
+            Expr::Identifier(name) => {
+                if let Some(table) = self.beside(name) {
+                    *expr = Expr::CompoundIdentifier(vec![table, name.clone()]);
+                }
+            }
             Expr::CompoundIdentifier(names) => {
                 let parts = self.uncover(names).or_else(|| self.outer(&names.iter().collect::<Vec<_>>()));
                 let Some(parts) = parts else { return Ok(()) };

@@ -24,7 +24,7 @@ use datafusion::logical_expr::{
 };
 
 use super::typed::{CAST_NAME, TYPED_NAME};
-use super::{compare, join_conditions, one_row};
+use super::{compare, join_conditions, lateral, one_row};
 use crate::class::Class;
 use crate::functions::{bitmap_contains_udf, bitmap_union};
 use crate::metadata::set_type;
@@ -61,10 +61,10 @@ impl Wanted {
 /// `NotImplemented` if a subquery depends on a query that is not the one directly around it, or has an aggregate of
 /// columns of that query only.
 pub(super) fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    let plan = match plan {
-        LogicalPlan::Join(join) => join_conditions::rewrite(join)?,
-        other => Transformed::no(other),
-    };
+    let plan = lateral::settle(plan)?.transform_data(|plan| match plan {
+        LogicalPlan::Join(join) => join_conditions::rewrite(join),
+        other => Ok(Transformed::no(other)),
+    })?;
     let plan = plan.transform_data(sort_columns)?;
     let plan = plan.transform_data(bitmaps)?;
     plan.transform_data(one_row::rewrite)?.transform_data(quantified)?.transform_data(rewrite_unquantified)
