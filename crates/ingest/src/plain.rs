@@ -140,8 +140,8 @@ mod tests {
 
     fn shown(named: Field, array: ArrayRef) -> Vec<String> {
         let named = Arc::new(named.with_data_type(array.data_type().clone()));
-        let made = column(&named, &array, None).expect("a column");
-        assert_eq!(made.data_type(), field(&named, None).expect("a field").data_type());
+        let made = column(&named, &array, "+00:00".parse().expect("a zone")).expect("a column");
+        assert_eq!(made.data_type(), field(&named).expect("a field").data_type());
         (0..made.len()).map(|row| array_value_to_string(&made, row).expect("a text")).collect()
     }
 

@@ -19,7 +19,7 @@ use crate::metadata::{is_state_type, set_type};
 /// `NotImplemented` for the first of them.
 pub(super) fn check(plan: &LogicalPlan) -> Result<()> {
     let inputs = plan.inputs();
-    let holds = |field: &Field| set_type(field).is_some_and(|text| is_state_type(text));
+    let holds = |field: &Field| set_type(field).is_some_and(is_state_type);
     if !inputs.iter().any(|input| input.schema().fields().iter().any(|field| holds(field))) {
         return Ok(());
     }
