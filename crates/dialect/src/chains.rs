@@ -381,7 +381,7 @@ mod tests {
         let flat = format!("SELECT (dipper_chain('{}', a{})) FROM t", "*-".repeat(40), ", b, c".repeat(40));
         assert_eq!(text(&nested), flat);
         let nested = format!("SELECT {}a{} FROM t", "b - (".repeat(40), ")".repeat(40));
-        let flat = format!("SELECT dipper_chain('-{}', b, a{}) FROM t", "M".repeat(39), ", b".repeat(39));
+        let flat = format!("SELECT dipper_chain('-{}', b, (a){}) FROM t", "M".repeat(39), ", b".repeat(39));
         assert_eq!(text(&nested), flat);
         let flat = format!("SELECT dipper_chain('{}', -a{}) FROM t", "M".repeat(39), ", 0".repeat(39));
         assert_eq!(text(&format!("SELECT {}a FROM t", "- ".repeat(40))), flat);
