@@ -19,3 +19,4 @@ pub mod statement;
 pub mod topics;
 pub mod tree;
 pub mod walk;
+pub mod wildcards;

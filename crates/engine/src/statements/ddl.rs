@@ -8,6 +8,7 @@ use dipper_dialect::statement::{
     ColumnDef, CreateExternalTable, CreateView, DatabaseAlteration, Literal, Name, ObjectKind, Properties, QueryText,
     RowFormat, StoredAs, TableChange, ViewChange, ViewKind,
 };
+use dipper_dialect::wildcards;
 use dipper_lake::files::define::{self, FORMAT_PARQUET, FORMAT_TEXT, LAZY_SIMPLE_SERDE, hive_spelling};
 use dipper_sql::charter::collations;
 use dipper_store::catalog::{
@@ -339,12 +340,9 @@ fn format_of(stored_as: Option<&StoredAs>) -> Result<(&'static str, Option<Strin
 
 pub(super) async fn create_view(session: &mut Session, create: &CreateView, ddl: &str) -> Result<Outcome> {
     let (database, name) = qualified(session, &create.name)?;
-    let view = View {
-        columns: view_columns(&create.columns),
-        comment: create.comment.clone(),
-        ..view_of(session, &create.query, ddl)
-    };
-    check_view(session, (&database, &name), &create.query, &view.columns).await?;
+    let columns = view_columns(&create.columns);
+    let given = check_view(session, (&database, &name), &create.query, &columns).await?;
+    let view = View { columns, comment: create.comment.clone(), ..view_of(session, &create.query, &given, ddl) };
     match create.kind {
         ViewKind::Plain => {}
         ViewKind::Materialized => {
@@ -369,10 +367,17 @@ fn view_columns(written: &[(String, Option<String>)]) -> Vec<ViewColumn> {
     written.iter().map(|(name, comment)| ViewColumn { name: name.clone(), comment: comment.clone() }).collect()
 }
 
-fn view_of(session: &Session, query: &QueryText, ddl: &str) -> View {
+/// Makes a view of a query, whose columns have the names `given`.
+fn view_of(session: &Session, query: &QueryText, given: &[String], ddl: &str) -> View {
+    let names: Vec<&str> = given.iter().map(String::as_str).collect();
+    // Columns of one name can only be told apart by their places.
+    let written_out = match refuse_duplicates(names.iter().copied()) {
+        Ok(()) => wildcards::written_out(&query.text, &session.variables.parse_options(), &names),
+        Err(_) => None,
+    };
     View {
         columns: Vec::new(),
-        sql: query.text.clone(),
+        sql: written_out.unwrap_or_else(|| query.text.clone()),
         sql_mode: session.variables.get("sql_mode").unwrap_or_default(),
         database: session.database().unwrap_or_default().to_string(),
         comment: None,
@@ -381,13 +386,13 @@ fn view_of(session: &Session, query: &QueryText, ddl: &str) -> View {
 }
 
 /// Checks that the view of this database and name can be read before it is made. Without `names` the view has the column
-/// names of the query.
+/// names of the query, which are returned.
 async fn check_view(
     session: &Session,
     (database, name): (&str, &str),
     query: &QueryText,
     names: &[ViewColumn],
-) -> Result<()> {
+) -> Result<Vec<String>> {
     collations::check_view(&query.ast)?;
     if !crate::catalogs::is_internal(session.catalog()) {
         return Err(EngineError::unsupported(format!(
@@ -400,9 +405,10 @@ async fn check_view(
     let made_view = Some((database.to_string(), name.to_string()));
     let context = Arc::new(QueryContext { made_view, ..context });
     let planned = query::plan_elsewhere(&context, query).await?;
-    let given = planned.columns();
+    let given: Vec<String> = planned.columns().iter().map(|column| column.name.clone()).collect();
     if names.is_empty() {
-        return refuse_duplicates(given.iter().map(|column| column.name.as_str()));
+        refuse_duplicates(given.iter().map(String::as_str))?;
+        return Ok(given);
     }
     if names.len() != given.len() {
         let (names, given) = (names.len(), given.len());
@@ -411,7 +417,8 @@ async fn check_view(
             ..EngineError::invalid(format!("the view names {names} columns, its query gives {given}"))
         });
     }
-    refuse_duplicates(names.iter().map(|column| column.name.as_str()))
+    refuse_duplicates(names.iter().map(|column| column.name.as_str()))?;
+    Ok(given)
 }
 
 pub(super) async fn alter_view(session: &mut Session, name: &Name, change: &ViewChange, ddl: &str) -> Result<Outcome> {
@@ -428,9 +435,9 @@ pub(super) async fn alter_view(session: &mut Session, name: &Name, change: &View
         ViewChange::Comment(comment) => View { comment: Some(comment.clone()), ..before.clone() },
         ViewChange::Query { columns, comment, query } => {
             let columns = if columns.is_empty() { before.columns.clone() } else { view_columns(columns) };
-            check_view(session, (&database, &view), query, &columns).await?;
+            let given = check_view(session, (&database, &view), query, &columns).await?;
             let comment = comment.clone().or_else(|| before.comment.clone());
-            View { columns, comment, ..view_of(session, query, ddl) }
+            View { columns, comment, ..view_of(session, query, &given, ddl) }
         }
     };
     commit(session, &database, vec![redefine(&database, found, TableDef::View(def))]).await?;
