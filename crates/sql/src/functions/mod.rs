@@ -78,7 +78,6 @@ mod ordered;
 mod owned;
 mod partition_names;
 mod percentile;
-mod places;
 mod quantile;
 mod regex;
 mod rewrite;
@@ -102,6 +101,7 @@ mod url;
 mod uuids;
 pub(crate) mod whole;
 mod window_memory;
+mod windows;
 mod xpath;
 mod xxh3;
 
@@ -241,5 +241,5 @@ pub fn register_all(registry: &mut dyn FunctionRegistry) -> Result<()> {
     sketch_aggregate::register(registry)?;
     foreach::register(registry)?;
     states::register(registry)?;
-    places::register(registry)
+    windows::register(registry)
 }

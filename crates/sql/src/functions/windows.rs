@@ -1,8 +1,10 @@
-//! ROW_NUMBER, RANK, DENSE_RANK and NTILE as BIGINT, as Doris has them.
+//! Window functions of DataFusion with other results.
 //!
-//! DataFusion's are unsigned. Whole numbers of both kinds meet in DECIMAL, so that `rank() OVER (..) % 10 / 3` would
-//! have four digits behind the point instead of those of a DOUBLE, and a table that is made of such a column would have
-//! another type.
+//! - ROW_NUMBER, RANK, DENSE_RANK and NTILE are BIGINT, as in Doris. DataFusion's are unsigned. Whole numbers of both
+//!   kinds meet in DECIMAL, so that `rank() OVER (..) % 10 / 3` would have four digits behind the point instead of those
+//!   of a DOUBLE, and a table that is made of such a column would have another type.
+//! - LAG and LEAD with IGNORE NULLS are computed for a whole partition at once. DataFusion's evaluation row by row
+//!   forgets the next value that is not NULL in `LEAD(x, 2) IGNORE NULLS`, and takes the default for `LEAD(x, 0, d)`.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,45 +27,52 @@ use super::whole::LARGEINT;
 use crate::type_text::Sql;
 
 /// The functions that give a row's place in its partition.
-const NAMES: [&str; 4] = ["row_number", "rank", "dense_rank", "ntile"];
+const PLACES: [&str; 4] = ["row_number", "rank", "dense_rank", "ntile"];
+
+/// The functions that give the value of a row before or behind.
+const SHIFTS: [&str; 2] = ["lag", "lead"];
 
 /// Replaces the functions of the registry.
 ///
 /// # Errors
 /// The registry's error if it lacks one of the functions or refuses one.
 pub(super) fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
-    for name in NAMES {
-        let unsigned = registry.udwf(name)?;
-        registry.register_udwf(Arc::new(WindowUDF::from(Place::over(unsigned))))?;
+    for name in PLACES.into_iter().chain(SHIFTS) {
+        let function = registry.udwf(name)?;
+        registry.register_udwf(Arc::new(WindowUDF::from(Changed::over(function))))?;
     }
     Ok(())
 }
 
-/// A function of DataFusion with BIGINT results.
+/// A function of DataFusion with another evaluator.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Place {
-    unsigned: Arc<WindowUDF>,
+struct Changed {
+    function: Arc<WindowUDF>,
     signature: Signature,
 }
 
-impl Place {
-    fn over(unsigned: Arc<WindowUDF>) -> Self {
+impl Changed {
+    fn over(function: Arc<WindowUDF>) -> Self {
         // The number of NTILE may be a LARGEINT, too.
-        let signature = match unsigned.name() {
+        let signature = match function.name() {
             "ntile" => Signature::user_defined(Volatility::Immutable),
-            _ => unsigned.signature().clone(),
+            _ => function.signature().clone(),
         };
-        Place { unsigned, signature }
+        Changed { function, signature }
+    }
+
+    fn is_place(&self) -> bool {
+        PLACES.contains(&self.function.name())
     }
 }
 
-impl WindowUDFImpl for Place {
+impl WindowUDFImpl for Changed {
     fn name(&self) -> &str {
-        self.unsigned.name()
+        self.function.name()
     }
 
     fn aliases(&self) -> &[String] {
-        self.unsigned.aliases()
+        self.function.aliases()
     }
 
     fn signature(&self) -> &Signature {
@@ -71,23 +80,33 @@ impl WindowUDFImpl for Place {
     }
 
     fn expressions(&self, args: ExpressionArgs) -> Vec<Arc<dyn PhysicalExpr>> {
-        self.unsigned.expressions(args)
+        self.function.expressions(args)
     }
 
     fn partition_evaluator(&self, args: PartitionEvaluatorArgs) -> Result<Box<dyn PartitionEvaluator>> {
-        Ok(Box::new(Places(self.unsigned.partition_evaluator_factory(args)?)))
+        let whole = !self.is_place() && args.ignore_nulls();
+        let evaluator = self.function.partition_evaluator_factory(args)?;
+        Ok(match self.is_place() {
+            true => Box::new(Places(evaluator)),
+            false if whole => Box::new(WholePartitions(evaluator)),
+            false => evaluator,
+        })
     }
 
     fn simplify(&self) -> Option<WindowFunctionSimplification> {
-        self.unsigned.simplify()
+        self.function.simplify()
     }
 
     fn field(&self, args: WindowUDFFieldArgs) -> Result<FieldRef> {
-        Ok(Arc::new(self.unsigned.field(args)?.as_ref().clone().with_data_type(DataType::Int64)))
+        let field = self.function.field(args)?;
+        Ok(match self.is_place() {
+            true => Arc::new(field.as_ref().clone().with_data_type(DataType::Int64)),
+            false => field,
+        })
     }
 
     fn sort_options(&self) -> Option<SortOptions> {
-        self.unsigned.sort_options()
+        self.function.sort_options()
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
@@ -100,24 +119,24 @@ impl WindowUDFImpl for Place {
     }
 
     fn reverse_expr(&self) -> ReversedUDWF {
-        match self.unsigned.reverse_expr() {
+        match self.function.reverse_expr() {
             ReversedUDWF::Reversed(function) => {
-                ReversedUDWF::Reversed(Arc::new(WindowUDF::from(Place::over(function))))
+                ReversedUDWF::Reversed(Arc::new(WindowUDF::from(Changed::over(function))))
             }
             other => other,
         }
     }
 
     fn documentation(&self) -> Option<&Documentation> {
-        self.unsigned.documentation()
+        self.function.documentation()
     }
 
     fn limit_effect(&self, args: &[Arc<dyn PhysicalExpr>]) -> LimitEffect {
-        self.unsigned.inner().limit_effect(args)
+        self.function.inner().limit_effect(args)
     }
 }
 
-/// The evaluator of a [`Place`].
+/// The evaluator of a row's place.
 #[derive(Debug)]
 struct Places(Box<dyn PartitionEvaluator>);
 
@@ -161,4 +180,18 @@ impl PartitionEvaluator for Places {
 
 fn signed(places: &ArrayRef) -> Result<ArrayRef> {
     Ok(cast(places, &DataType::Int64)?)
+}
+
+/// An evaluator of LAG or LEAD that sees all rows of a partition.
+#[derive(Debug)]
+struct WholePartitions(Box<dyn PartitionEvaluator>);
+
+impl PartitionEvaluator for WholePartitions {
+    fn evaluate_all(&mut self, values: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+        self.0.evaluate_all(values, rows)
+    }
+
+    fn supports_bounded_execution(&self) -> bool {
+        false
+    }
 }
