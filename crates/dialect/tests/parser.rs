@@ -515,6 +515,16 @@ fn columns_of_dumps_have_types() {
 }
 
 #[test]
+fn a_table_in_place_of_a_query() {
+    let Statement::CreateView(view) = one("create view w as table u order by 1") else { panic!("a view") };
+    assert!(matches!(*view.query.ast.body, sqlparser::ast::SetExpr::Select(_)));
+    for sql in ["create view w as table u u", "select 1 union table u x", "insert into t table u where a"] {
+        assert!(error(sql).code == 1064, "{sql}");
+    }
+    assert!(matches!(one("create table t (table int)"), Statement::CreateTable(_)));
+}
+
+#[test]
 fn explain_and_describe() {
     assert!(matches!(one("explain analyze verbose select 1"), Statement::Explain { analyze: true, verbose: true, .. }));
     assert!(matches!(one("explain format=json select 1"), Statement::Explain { format: Some(f), .. } if f == "JSON"));

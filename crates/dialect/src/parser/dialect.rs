@@ -481,15 +481,6 @@ fn parse_interval(parser: &mut Parser) -> Result<Expr, ParserError> {
         "hour" => DateTimeField::Hour,
         "minute" => DateTimeField::Minute,
         "second" => DateTimeField::Second,
-        // StarRocks' unit.
-        "millisecond" => {
-            value = Expr::BinaryOp {
-                left: Box::new(Expr::Nested(Box::new(value))),
-                op: BinaryOperator::Multiply,
-                right: Box::new(Expr::value(Value::Number("1000".into(), false))),
-            };
-            DateTimeField::Custom(Ident::new("microsecond"))
-        }
         _ if UNITS.contains(&unit.as_str()) => DateTimeField::Custom(Ident::new(unit)),
         _ => return parser.expected("a unit such as DAY behind the value of INTERVAL", token),
     };
@@ -506,6 +497,8 @@ fn parse_interval(parser: &mut Parser) -> Result<Expr, ParserError> {
 /// Units besides the simple ones.
 const UNITS: &[&str] = &[
     "quarter",
+    // StarRocks' unit.
+    "millisecond",
     "microsecond",
     "year_month",
     "day_hour",

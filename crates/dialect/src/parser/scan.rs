@@ -40,8 +40,10 @@ pub(super) fn next_piece(
     let mut blanks: Vec<Range<usize>> = Vec::new();
     let mut hints = Vec::new();
     let mut conditional: Option<usize> = None;
-    // Conditional comments, with their markers.
-    let mut comments: Vec<Range<usize>> = Vec::new();
+    // Whether it has a comment in it that would be a conditional one alone.
+    let mut has_another = false;
+    // Conditional comments, with their markers, and whether they have such another in them.
+    let mut comments: Vec<(Range<usize>, bool)> = Vec::new();
     let mut end = bytes.len();
     let mut next = bytes.len();
     while at < bytes.len() {
@@ -76,6 +78,7 @@ pub(super) fn next_piece(
                     [b'M', b'!', ..] => 4,
                     _ => 0,
                 };
+                has_another |= marker > 0 && conditional.is_some();
                 if marker > 0 && conditional.is_none() {
                     let digits = bytes[at + marker..].iter().take(6).take_while(|c| c.is_ascii_digit()).count();
                     let version = source[at + marker..at + marker + digits].parse().unwrap_or(0);
@@ -97,7 +100,8 @@ pub(super) fn next_piece(
                 continue;
             }
             b'*' if two == Some(b'/') && conditional.is_some() => {
-                comments.extend(conditional.take().map(|start| start..at + 2));
+                let another = std::mem::take(&mut has_another);
+                comments.extend(conditional.take().map(|start| (start..at + 2, another)));
                 blanks.push(at..at + 2);
                 at += 2;
                 continue;
@@ -124,9 +128,11 @@ pub(super) fn next_piece(
         return Err(unterminated(source, start, "comment", "*/"));
     }
     let Some(mut first) = first else { return Ok(None) };
-    // A statement that has one marker of a conditional comment has both: its text alone means the same.
-    for comment in comments {
+    // A statement that has one marker of a conditional comment has both, and so has one whose markers make another
+    // comment a plain one: its text alone means the same.
+    for (comment, has_another) in comments {
         match (comment.start < first, comment.end > last) {
+            (true, true) if has_another => (first, last) = (comment.start, comment.end),
             (true, false) if comment.end > first => first = comment.start,
             (false, true) if comment.start < last => last = comment.end,
             _ => {}
@@ -229,6 +235,7 @@ mod tests {
         assert_eq!(pieces("/*! a */ b /*! c */; /*! d */"), ["    a    b     c   ", "d"]);
         assert_eq!(pieces("select /*! 1 + */ 2"), ["select     1 +    2"]);
         assert_eq!(pieces("select /*M!100100 1 + */ 2"), ["select /*M!100100 1 + */ 2"]);
+        assert_eq!(pieces("/*!40101 SET /*! b */ a = 1 */;"), ["         SET /*! b */ a = 1   "]);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! `TABLE t` where a query may stand: `(TABLE t) UNION ..`, `INSERT INTO u TABLE t`, `CREATE VIEW v AS TABLE t`.
 //!
-//! `sqlparser` reads it in few of these places, and without a catalog. It is rewritten as `SELECT * FROM t`, which is
-//! what it means.
+//! `sqlparser` reads it in few of these places, without a catalog, and takes two more words behind the name, whatever
+//! they are. It is rewritten as `SELECT * FROM t`, which is what it means.
 
 use std::ops::Range;
 
+use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
 use super::cursor::is_word;
@@ -23,12 +24,19 @@ const BEHIND: [&str; 7] = ["UNION", "EXCEPT", "INTERSECT", "MINUS", "ORDER", "LI
 pub(super) fn as_selects(tokens: &mut Vec<TokenWithSpan>, ranges: &mut Vec<Range<usize>>) {
     let mut at = 1;
     while at + 1 < tokens.len() {
-        if is_word(&tokens[at].token, "TABLE") && begins_query(tokens, at) && is_all(tokens, at + 1) {
+        if !is_word(&tokens[at].token, "TABLE") || !begins_query(tokens, at) {
+            at += 1;
+            continue;
+        }
+        if is_all(tokens, at + 1) {
             let span = tokens[at].span;
             let made = [Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM")];
             tokens.splice(at..=at, made.map(|token| TokenWithSpan { token, span }));
             let range = ranges[at].clone();
             ranges.splice(at..=at, std::iter::repeat_n(range, 3));
+        } else if let Token::Word(word) = &mut tokens[at].token {
+            // It is a name, or an error.
+            word.keyword = Keyword::NoKeyword;
         }
         at += 1;
     }
