@@ -27,7 +27,15 @@ pub fn plain(message: &str) -> String {
     if message.starts_with("Aggregate function calls cannot be nested") {
         return format!("{NESTED}; compute the inner one in a query in FROM");
     }
-    if message.starts_with("Argument ") && message.ends_with(" to grouping function is not in grouping columns") {
+    if message.starts_with("Argument ") && message.contains(" to grouping function is not in grouping columns") {
+        return NO_SET.to_string();
+    }
+    if message == "Aggregate ORDER BY is not implemented for window functions" {
+        return "an aggregate with OVER takes no ORDER BY between its parentheses, but for those that make lists or texts; \
+                the order of rows stands in OVER (ORDER BY ..)"
+            .to_string();
+    }
+    if message.starts_with("physical plan is not yet implemented for GROUPING") {
         return NO_SET.to_string();
     }
     if message == "WITHIN GROUP is only supported for ordered-set aggregate functions" {
@@ -104,6 +112,8 @@ fn no_regex(message: &str) -> Option<String> {
     let lines = || message.lines().map(str::trim);
     let reason = lines().find_map(|line| line.strip_prefix("error: ")).unwrap_or("it is too large");
     let pattern = lines().skip_while(|line| !line.starts_with("regex parse error")).nth(1);
+    // The flag that REGEXP puts before each pattern.
+    let pattern = pattern.map(|pattern| pattern.strip_prefix("(?s)").unwrap_or(pattern));
     Some(match pattern {
         Some(pattern) => format!("'{pattern}' is no regular expression: {reason}"),
         None => format!("a pattern is no regular expression: {reason}"),
@@ -133,6 +143,9 @@ fn wrong_arguments(message: &str) -> Option<String> {
     let (_, candidates) = rest.split_once("Candidate functions:")?;
     let takes = candidates.lines().filter_map(|line| line.trim().strip_prefix(name));
     let takes: Vec<&str> = takes.filter(|arguments| *arguments != "(UserDefined)").collect();
+    if takes == ["(NullAry())"] {
+        return Some(format!("function {name} takes no arguments"));
+    }
     let found = match given {
         "" => format!("function {name} does not go without arguments"),
         given => format!("function {name} does not take ({})", in_sql(given)),

@@ -198,6 +198,8 @@ impl AggregateUDFImpl for Typed {
         if self.is_checked(&args.return_field) {
             let data_type = args.return_field.data_type().clone();
             return match args.is_distinct {
+                // DataFusion's set of values that come and go has numbers of 64 bits only.
+                true if *args.expr_fields[0].data_type() != DataType::Int64 => Ok(moving::moving(&self.udaf(), &args)),
                 true => Ok(checked_sum::distinct(self.inner.create_sliding_accumulator(args)?, &data_type)),
                 false => checked_sum::one(&data_type),
             };

@@ -40,8 +40,8 @@ impl Change for Constants<'_> {
     }
 
     fn after_query(&mut self, query: &mut Query) -> Result<(), SqlError> {
-        let (limit, offset) = query.limit_clause.as_ref().map_or((None, None), |clause| match clause {
-            LimitClause::LimitOffset { limit, offset, .. } => (limit.as_ref(), offset.as_ref().map(|o| &o.value)),
+        let (limit, offset) = query.limit_clause.as_mut().map_or((None, None), |clause| match clause {
+            LimitClause::LimitOffset { limit, offset, .. } => (limit.as_mut(), offset.as_mut().map(|o| &mut o.value)),
             LimitClause::OffsetCommaLimit { offset, limit } => (Some(limit), Some(offset)),
         });
         limit.map_or(Ok(()), |limit| whole_number(limit, "LIMIT"))?;
@@ -174,6 +174,13 @@ impl Constants<'_> {
                 Value::Placeholder(name) => placeholder(name)
                     .and_then(|n| self.parameters?.get(n.wrapping_sub(1)))
                     .and_then(VarValue::whole_number),
+                Value::Number(text, _) if text.contains(['e', 'E']) => {
+                    // The planner reads digits and a point only.
+                    if let Ok(number) = text.parse::<f64>() {
+                        **distance = Expr::value(Value::Number(number.to_string(), false));
+                    }
+                    continue;
+                }
                 _ => continue,
             };
             if let Some(number) = whole {
@@ -208,12 +215,18 @@ fn in_plain_units(interval: &ast::Interval) -> Option<String> {
     (!is_native(&text, &unit)).then(|| interval::in_plain_units(&text, &unit)).flatten()
 }
 
-/// Checks that a literal of LIMIT or OFFSET is a whole number. Expressions are left to the planner.
-fn whole_number(expr: &Expr, clause: &str) -> Result<(), SqlError> {
+/// Checks that a literal of LIMIT or OFFSET is a whole number. One that is greater than all BIGINT becomes the greatest
+/// BIGINT: MySQL's manual writes `LIMIT 5, 18446744073709551615` for all rows. Expressions are left to the planner.
+fn whole_number(expr: &mut Expr, clause: &str) -> Result<(), SqlError> {
     let is_whole = match expr {
         Expr::Nested(inner) => return whole_number(inner, clause),
-        Expr::Value(value) => match &value.value {
-            Value::Number(digits, _) => digits.bytes().all(|b| b.is_ascii_digit()),
+        Expr::Value(value) => match &mut value.value {
+            Value::Number(digits, _) if digits.bytes().all(|b| b.is_ascii_digit()) => {
+                if digits.parse::<i64>().is_err() {
+                    *digits = i64::MAX.to_string();
+                }
+                true
+            }
             other => matches!(other, Value::Null | Value::Placeholder(_)),
         },
         Expr::UnaryOp { op: UnaryOperator::Minus, expr } => !matches!(&**expr, Expr::Value(_)),

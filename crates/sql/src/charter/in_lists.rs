@@ -26,20 +26,8 @@ pub fn is_concerned(expr: &Expr) -> bool {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
             [left, right].into_iter().any(|side| members(side).is_some())
         }
-        Expr::BinaryExpr(binary) => is_any_text(binary),
         _ => false,
     }
-}
-
-/// Whether this is `x ~ '.*'`, which DataFusion takes for IS NOT NULL.
-fn is_any_text(expr: &BinaryExpr) -> bool {
-    // Literals are cast before the simplifier checks this.
-    let pattern = match expr.right.as_ref() {
-        Expr::Cast(Cast { expr, .. }) | Expr::TryCast(TryCast { expr, .. }) => expr.as_literal(),
-        other => other.as_literal(),
-    };
-    matches!(expr.op, Operator::RegexMatch | Operator::RegexIMatch)
-        && pattern.is_some_and(|pattern| pattern.try_as_str() == Some(Some(".*")))
 }
 
 /// The part of an expression's value that matters.
@@ -141,7 +129,6 @@ impl Settling<'_> {
                 Expr::InList(list) => split(list, |list| self.simple(list)),
                 other => Ok(other),
             },
-            Expr::BinaryExpr(binary) if is_any_text(&binary) => Ok(always(self.settle(*binary.left, Wanted::Exact)?)),
             Expr::BinaryExpr(ref binary) if compared(binary).is_some() => {
                 let settled = self.inside(expr)?;
                 self.simple(settled)

@@ -62,6 +62,9 @@ pub(super) fn nested(expr: Expr) -> Expr {
     }
 }
 
+/// A flag before a pattern, by which a point matches line ends.
+const POINTS_ARE_ALL: &str = "(?s)";
+
 pub(super) fn string(text: impl Into<String>) -> Expr {
     Expr::value(Value::SingleQuotedString(text.into()))
 }
@@ -215,7 +218,14 @@ impl Rewriter {
             }
             Expr::RLike { negated, expr, pattern, .. } => {
                 let op = if negated { BinaryOperator::PGRegexNotMatch } else { BinaryOperator::PGRegexMatch };
-                Expr::Nested(Box::new(binary(nested(*expr), op, nested(*pattern))))
+                // A point matches line ends, too, as in Doris.
+                let pattern = match pattern.as_ref() {
+                    Expr::Value(value) if let Value::SingleQuotedString(text) = &value.value => {
+                        string(format!("{POINTS_ARE_ALL}{text}"))
+                    }
+                    _ => call("concat", vec![string(POINTS_ARE_ALL.to_string()), *pattern]),
+                };
+                Expr::Nested(Box::new(binary(nested(*expr), op, pattern)))
             }
             Expr::Like { negated, any, expr, pattern, escape_char } => {
                 let (pattern, escape_char) = like_escape(*pattern, escape_char);

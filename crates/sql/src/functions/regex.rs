@@ -1,4 +1,5 @@
-//! Regular expressions, in the syntax of the `regex` crate, which is RE2's, as in Doris.
+//! Regular expressions, in the syntax of the `regex` crate, which is RE2's, as in Doris. A point matches line ends, too,
+//! as in Doris, but for REGEXP_LIKE with match types, which is MySQL's.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -18,7 +19,10 @@ pub const DEFS: &[Def] = &[
     def("regexp", &["rlike"], (2, 2), Ret::Bool, |a| each(a, 1, |patterns| matches(a, patterns))),
     def("regexp_like", &[], (2, 3), Ret::Bool, |a| match a.has(2) {
         false => each(a, 1, |patterns| matches(a, patterns)),
-        true => with(a, Patterns::new(typed_patterns(a)?), |patterns| matches(a, patterns)),
+        true => {
+            let typed = Patterns { points_are_all: false, ..Patterns::new(typed_patterns(a)?) };
+            with(a, typed, |patterns| matches(a, patterns))
+        }
     }),
     def("regexp_extract", &[], (3, 3), Ret::Text, regexp_extract),
     def("regexp_extract_or_null", &[], (3, 3), Ret::Text, regexp_extract),
@@ -133,7 +137,7 @@ struct Patterns {
 
 impl Patterns {
     fn new(column: Col<StringViewArray>) -> Self {
-        Patterns { column, last: None, failure: None, points_are_all: false }
+        Patterns { column, last: None, failure: None, points_are_all: true }
     }
 
     /// Returns the pattern of row `i`; `None` for NULL, and for a text that does not compile, whose error is kept as
@@ -280,7 +284,7 @@ fn check_options(a: &Args, k: usize) -> Result<()> {
 fn split_by_regexp(a: &Args) -> Result<ArrayRef> {
     let s = a.text(0)?;
     let count = a.has(2).then(|| a.int(2)).transpose()?;
-    with(a, Patterns { column: a.text(1)?, last: None, failure: None, points_are_all: true }, |patterns| {
+    with(a, Patterns::new(a.text(1)?), |patterns| {
         text_lists(a, |i, out| {
             let (s, pattern) = (s.at(i)?, patterns.at(i)?);
             let count = match &count {
@@ -327,9 +331,7 @@ fn regexp_replace(a: &Args, limit: usize) -> Result<ArrayRef> {
             if let Some(options) = &options {
                 options.at(i)?;
             }
-            if let (Some(start), Some(known)) = (&start, &mut known)
-                && !s.as_bytes().contains(&b'\n')
-            {
+            if let (Some(start), Some(known)) = (&start, &mut known) {
                 start.replace(known, s, out);
                 return Some(());
             }
@@ -348,9 +350,8 @@ fn regexp_replace(a: &Args, limit: usize) -> Result<ArrayRef> {
 
 /// A pattern `^P.*$` whose match is replaced by pieces of the groups of `P`.
 ///
-/// In a text of one line, `.*$` matches everything after a match of `P`, so it need not be searched: the whole text is
-/// replaced if `P` is found, and the groups are those of `P` alone. The cost of finding them depends only on the length
-/// of the match of `P`.
+/// `.*$` matches everything after a match of `P`, so it need not be searched: the whole text is replaced if `P` is found,
+/// and the groups are those of `P` alone. The cost of finding them depends only on the length of the match of `P`.
 struct Start {
     pattern: Rc<Regex>,
     pieces: Vec<Piece>,
@@ -399,8 +400,8 @@ impl Start {
             return None;
         }
         // The whole pattern has to compile: its error is reported by the code that compiles it.
-        compiled(pattern, false).ok()?;
-        let pattern = compiled(start, false).ok()?;
+        compiled(pattern, true).ok()?;
+        let pattern = compiled(start, true).ok()?;
         let mut pieces = Vec::new();
         let mut rest = with;
         while let Some(at) = rest.find('$') {
@@ -425,7 +426,7 @@ impl Start {
         Some(Start { pattern, pieces, by_match })
     }
 
-    /// Appends a text of one line with its match replaced.
+    /// Appends a text with its match replaced.
     fn replace(&self, known: &mut Known, s: &str, out: &mut String) {
         let matched = match self.by_match && known.is_useful() {
             true => match self.pattern.find(s) {
@@ -506,9 +507,9 @@ mod tests {
                 let with = replacement(with);
                 let Some(start) = Start::of(pattern, &with) else { continue };
                 taken += 1;
-                let whole = Regex::new(pattern).unwrap();
+                let whole = RegexBuilder::new(pattern).dot_matches_new_line(true).build().unwrap();
                 let mut known = Known::new(&start);
-                for text in texts.iter().chain(&texts).filter(|t| !t.contains('\n')) {
+                for text in texts.iter().chain(&texts) {
                     let mut found = String::new();
                     start.replace(&mut known, text, &mut found);
                     assert_eq!(found, whole.replace_all(text, with.as_str()), "{pattern} in {text} by {with}");

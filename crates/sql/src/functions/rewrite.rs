@@ -626,6 +626,14 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
                 None => known,
             }));
             rename(function, "array_agg");
+            if function.over.is_some() {
+                return ordered_over(function);
+            }
+        }
+        "string_agg" if list.args.len() == 2 && function.over.is_some() => return ordered_group_concat(function),
+        // The planner refuses the ORDER BY inside a call over a window. These do not depend on it.
+        "sum" | "avg" | "count" | "min" | "max" if function.over.is_some() => {
+            list.clauses.retain(|clause| !matches!(clause, FunctionArgumentClause::OrderBy(_)));
         }
         "count_if" if list.args.len() == 1 => {
             let condition = take(arg_mut(list, 0)?);
