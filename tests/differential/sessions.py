@@ -14,7 +14,7 @@ from server import AUTHORIZATION, Server  # noqa: E402
 
 # Settings of the sessions that a statement is tried in.
 SESSIONS = {
-    "1 worker": ["SET parallel_pipeline_task_num = 1", "SET enable_radix_aggregation = false"],
+    "1 worker": ["SET parallel_pipeline_task_num = 1", "SET enable_radix_aggregation = false", "SET runtime_filter_mode = 'OFF'"],
     "2 workers": ["SET parallel_pipeline_task_num = 2"],
     # GROUP BY by dipper's own operator, whose tables hold so few groups that all its parts run.
     "8 workers": [

@@ -198,6 +198,7 @@ impl QueryContext {
         options.execution.parquet.schema_force_view_types = self.variables.string_view();
         options.execution.time_zone = Some(self.variables.time_zone());
         options.extensions.insert(self.variables.aggregation_settings());
+        options.extensions.insert(self.variables.join_filter_settings());
         options.extensions.insert(self.variables.recursion_settings());
         options.extensions.insert(SessionInfo {
             version: self.variables.get("version").unwrap_or_default(),

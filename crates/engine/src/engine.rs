@@ -384,6 +384,8 @@ fn template(runtime: Arc<RuntimeEnv>, locks: &Arc<UserLocks>) -> Result<SessionS
     options.execution.parquet.reorder_filters = true;
     // The filter that MIN(a) and MAX(a) give the scan would also drop rows that MAX(b + 1) beside them needs.
     options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
+    // Joins have filters of dipper's own.
+    options.optimizer.enable_join_dynamic_filter_pushdown = false;
     let builder = SessionStateBuilder::new_with_default_features()
         .with_config(config)
         .with_runtime_env(runtime)

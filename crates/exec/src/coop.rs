@@ -40,12 +40,10 @@ use futures::future::BoxFuture;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::block_in_place;
 
-use crate::rules::reports::with_reports;
 use crate::rules::reread::with_left_reread;
 
-/// Puts [`CooperativeExec`] above joins and UNNEST, up to [`YIELDING_MAX`] from below, and [`WhileItRuns`] around the conditions of joins. Lets nested
-/// loop joins [read](crate::rules::reread) their left side again, and makes hash joins [report](crate::rules::reports)
-/// for partitions that nobody polls.
+/// Puts [`CooperativeExec`] above joins and UNNEST, up to [`YIELDING_MAX`] from below, and [`WhileItRuns`] around the
+/// conditions of joins. Lets nested loop joins [read](crate::rules::reread) their left side again.
 #[derive(Debug)]
 pub struct GiveWay;
 
@@ -67,7 +65,6 @@ impl PhysicalOptimizerRule for GiveWay {
                 return Ok(Transformed::no(node));
             }
             let yields = yielding(&node) < YIELDING_MAX;
-            let node = with_reports(node);
             Ok(Transformed::yes(if yields { Arc::new(CooperativeExec::new(node)) } else { node }))
         })
         .data()

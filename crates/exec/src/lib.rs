@@ -7,6 +7,7 @@
 //! | [`shape`], [`stored`] | how do rows of a query become rows of a table? |
 //! | [`rules`] | which of DataFusion's plans are changed, and why? |
 //! | [`joins`] | which side of a join is collected for all workers? |
+//! | [`join_filter`] | which rows of a join's probe side does a scan leave out? |
 //! | [`aggregate`] | how does GROUP BY run? |
 //! | [`planner`] | how do wide select lists run? |
 //! | [`shared`] | which common table expressions run once for all places that read them? |
@@ -29,6 +30,7 @@ pub mod coop;
 pub mod cost;
 pub mod hours;
 pub mod io;
+pub mod join_filter;
 pub mod joins;
 pub mod native;
 pub mod on_cpu;

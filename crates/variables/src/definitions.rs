@@ -262,6 +262,12 @@ const ACTING: &[Definition] = &[
         Int(0, 1 << 24),
         "groups in a worker's table of GROUP BY before they go to partitions; 0 = as many as fit in the cache",
     ),
+    acts(
+        "runtime_filter_mode",
+        "GLOBAL",
+        OneOf(&["OFF", "LOCAL", "REMOTE", "GLOBAL"]),
+        "OFF = joins give no filters to the scans of their larger side; others = they do",
+    ),
     acts("parallel_pipeline_task_num", "0", Int(0, 4096), "workers of a query; 0 = one per core"),
     acts(
         "schema_force_string_view",
@@ -685,7 +691,6 @@ const FOREIGN: &[Definition] = &[
     inert("runtime_bloom_filter_min_size", "2048", COUNT),
     inert("runtime_bloom_filter_size", "2097152", COUNT),
     inert("runtime_filter_max_in_num", "1024", COUNT),
-    inert("runtime_filter_mode", "GLOBAL", Text),
     inert("runtime_filter_prune_for_external", "true", TrueFalse),
     inert("runtime_filter_type", "IN_OR_BLOOM_FILTER,MIN_MAX", Text),
     inert("runtime_filter_wait_infinitely", "false", TrueFalse),

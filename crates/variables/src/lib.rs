@@ -34,6 +34,7 @@ use dipper_base::client::{Level, Warning};
 use dipper_dialect::parser::ParseOptions;
 use dipper_dialect::statement::Scope;
 use dipper_exec::aggregate::AggregationSettings;
+use dipper_exec::join_filter::JoinFilterSettings;
 use dipper_exec::native::ScanSettings;
 use dipper_exec::rules::recursion::RecursionSettings;
 use dipper_text::hive::EXTENDED_BOOLEAN;
@@ -227,6 +228,11 @@ impl Variables {
             enabled: self.flag("enable_radix_aggregation"),
             table_groups: self.number("radix_aggregation_table_groups") as usize,
         }
+    }
+
+    /// Settings of the filters that joins give scans.
+    pub fn join_filter_settings(&self) -> JoinFilterSettings {
+        JoinFilterSettings { enabled: !self.text("runtime_filter_mode").eq_ignore_ascii_case("off") }
     }
 
     /// Settings of WITH RECURSIVE.

@@ -23,7 +23,6 @@ mod pull_up;
 pub mod pushdown;
 pub mod recursion;
 mod repeatable;
-pub(crate) mod reports;
 pub(crate) mod reread;
 mod top_rows;
 pub mod windows;

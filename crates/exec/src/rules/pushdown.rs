@@ -5,8 +5,7 @@
 //! table's column. The same happens where a column of the hidden side of a semi join has the name of a key of the other
 //! side. The rule here replaces DataFusion's and keeps a filter back where names do not say which column is meant.
 //!
-//! The filter that a join learns from its build side is a range and a list of keys that are compared bit by bit: -0.0
-//! would not meet 0.0, nor an array with NULL in it an equal array. Joins by such keys pass no learned filter down.
+//! Hash joins offer filters of dipper's own to their probe side ([`crate::join_filter`]).
 
 use std::sync::Arc;
 
@@ -20,19 +19,16 @@ use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::aggregates::AggregateExec;
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::filter_pushdown::{
     ChildFilterPushdownResult, ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation, PushedDown,
 };
-use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode, SortMergeJoinExec};
-use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
-use datafusion::physical_plan::repartition::RepartitionExec;
-use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
 
-use crate::aggregate::{GroupByRadix, RadixAggregateExec};
+use crate::aggregate::GroupByRadix;
+use crate::join_filter::{CollectKeysExec, KeyFilter, filters_of};
 use crate::rules::build_sides::ForgetOrdersOfBuildSides;
 use crate::rules::grouping::ForgetBelowGroupingSets;
 use crate::rules::orders::SortWhatIsUnsorted;
@@ -105,6 +101,10 @@ impl PhysicalOptimizerRule for FewGroupsAtOnce {
     }
 }
 
+/// The places of a hash join's sides among its children.
+const BUILD_SIDE: usize = 0;
+const PROBE_SIDE: usize = 1;
+
 /// Passes filters down to the operators that can use them.
 #[derive(Debug)]
 struct PushFilters {
@@ -113,7 +113,7 @@ struct PushFilters {
 
 impl PhysicalOptimizerRule for PushFilters {
     fn optimize(&self, plan: Plan, config: &ConfigOptions) -> Result<Plan> {
-        Ok(self.push(&plan, Vec::new(), false, config)?.updated_node.unwrap_or(plan))
+        Ok(self.push(&plan, Vec::new(), config)?.updated_node.unwrap_or(plan))
     }
 
     fn name(&self) -> &str {
@@ -129,13 +129,11 @@ impl PhysicalOptimizerRule for PushFilters {
 }
 
 impl PushFilters {
-    /// Offers `filters`, which are over the output of `node`, to the node and to the plan below it. `skipped` says
-    /// whether some partitions of `node` may never be asked for a row.
+    /// Offers `filters`, which are over the output of `node`, to the node and to the plan below it.
     fn push(
         &self,
         node: &Plan,
         filters: Vec<Filter>,
-        skipped: bool,
         config: &ConfigOptions,
     ) -> Result<FilterPushdownPropagation<Plan>> {
         let children: Vec<Plan> = node.children().into_iter().cloned().collect();
@@ -152,31 +150,39 @@ impl PushFilters {
         let mut taken = vec![vec![PushedDown::No; children.len()]; filters.len()];
         let mut own_results = Vec::with_capacity(children.len());
         let mut below = Vec::with_capacity(children.len());
+        let join = node.downcast_ref::<HashJoinExec>().filter(|_| self.phase == FilterPushdownPhase::Post);
+        let mut of_keys = join.map(|join| filters_of(join, config)).transpose()?.unwrap_or_default();
         for (place, child) in children.into_iter().enumerate() {
-            let own: Vec<usize> = match compares_bits(node) || (skipped && learns_from_all_partitions(node)) {
-                true => Vec::new(),
-                false => (0..of_node[place].len()).filter(|f| !is_volatile(&of_node[place][*f])).collect(),
-            };
+            let own: Vec<usize> = (0..of_node[place].len()).filter(|f| !is_volatile(&of_node[place][*f])).collect();
             let passed: Vec<usize> = (0..offered.len())
                 .filter(|f| matches!(of_parent[place].get(*f).map(|p| p.discriminant), Some(PushedDown::Yes)))
                 .filter(|f| is_of_keys(node, place, &filters[offered[*f]]))
                 .collect();
             let own_filters = own.iter().map(|f| Arc::clone(&of_node[place][*f]));
             let passed_filters = passed.iter().map(|f| Arc::clone(&of_parent[place][*f].predicate));
-            let offers = own_filters.chain(passed_filters).collect();
-            let result = self.push(&child, offers, may_skip(node, place, skipped), config)?;
-            let (results_of_own, results_of_passed) = result.filters.split_at(own.len());
+            let offered_keys = of_keys.iter().filter(|_| place == PROBE_SIDE).map(KeyFilter::filter);
+            let offers = own_filters.chain(passed_filters).chain(offered_keys).collect();
+            let result = self.push(&child, offers, config)?;
+            let (results_of_own, rest) = result.filters.split_at(own.len());
+            let (results_of_passed, results_of_keys) = rest.split_at(passed.len());
+            if place == PROBE_SIDE {
+                let mut taken = results_of_keys.iter();
+                of_keys.retain(|_| matches!(taken.next(), Some(PushedDown::Yes)));
+            }
             let mut results = vec![PushedDown::No; of_node[place].len()];
             for (f, result) in own.into_iter().zip(results_of_own) {
                 results[f] = *result;
             }
             let wrapped = results.into_iter().zip(&of_node[place]).map(|(r, f)| r.wrap_expression(Arc::clone(f)));
-            // A join that is told of no result for its own filter builds none.
-            own_results.push(if compares_bits(node) { Vec::new() } else { wrapped.collect() });
+            own_results.push(wrapped.collect());
             for (f, result) in passed.into_iter().zip(results_of_passed) {
                 taken[offered[f]][place] = *result;
             }
             below.push(result.updated_node.unwrap_or(child));
+        }
+        if let Some(join) = join.filter(|_| !of_keys.is_empty()) {
+            let build = &mut below[BUILD_SIDE];
+            *build = Arc::new(CollectKeysExec::new(join, Arc::clone(build), of_keys));
         }
         let updated = replace_children_if_necessary(Arc::clone(node), below)?;
         let parent_filters = filters.into_iter().zip(taken);
@@ -192,14 +198,6 @@ impl PushFilters {
         }
         Ok(result)
     }
-}
-
-/// Returns whether a node is a join by keys whose bits do not say whether they are equal.
-fn compares_bits(node: &Plan) -> bool {
-    let Some(join) = node.downcast_ref::<HashJoinExec>() else { return false };
-    join.on()
-        .iter()
-        .any(|(left, _)| left.data_type(&join.left().schema()).map_or(true, |t| t.is_floating() || t.is_nested()))
 }
 
 /// Returns whether a filter may go to a child of a semi join. It may go to the side that is not shown only if all its
@@ -227,26 +225,6 @@ fn is_of_keys(node: &Plan, place: usize, filter: &Filter) -> bool {
         })
     };
     collect_columns(filter).iter().all(is_key)
-}
-
-/// Returns whether a join learns its filter only after all of its partitions have seen the build side that they share.
-/// A partition that is never asked for a row does not report that it has seen it, and the others would wait forever.
-fn learns_from_all_partitions(node: &Plan) -> bool {
-    node.downcast_ref::<HashJoinExec>().is_some_and(|join| *join.partition_mode() == PartitionMode::CollectLeft)
-}
-
-/// Returns whether some partitions of the child at `place` of `node` may never be asked for a row; `skipped` says
-/// whether some of `node` itself may not. A join of a partition without rows on its build side does not poll its probe
-/// side.
-fn may_skip(node: &Plan, place: usize, skipped: bool) -> bool {
-    let exchanges = node.is::<RepartitionExec>()
-        || node.is::<CoalescePartitionsExec>()
-        || node.is::<SortPreservingMergeExec>()
-        || node.is::<RecursiveQueryExec>()
-        || node.is::<RadixAggregateExec>();
-    let builds_first =
-        node.downcast_ref::<HashJoinExec>().is_some_and(|join| *join.partition_mode() == PartitionMode::Partitioned);
-    !exchanges && (skipped || node.is::<SortMergeJoinExec>() || (builds_first && place == 1))
 }
 
 /// Returns whether the names of the filter's columns identify the columns of `node` and of its children.

@@ -4,8 +4,7 @@
 //! The tests that reject most rows for their time run first, except that tests which may fail on a row keep the order
 //! of the statement. Filters that joins and TopKs learn while the query runs are optional: while nearly all rows pass
 //! one, it is not evaluated. For a column of integers with known bounds, any test can be evaluated once for each
-//! integer between them ([`ValueTable`]), once more rows than that have been tested: a join's hash table becomes a
-//! bitmap.
+//! integer between them ([`ValueTable`]), once more rows than that have been tested.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,7 +29,7 @@ use parking_lot::Mutex;
 
 use super::filter::{ScanFilter, as_bools};
 use super::like;
-use super::routed::Routed;
+use crate::join_filter::InKeys;
 use crate::rules::conditions::{all_of, parts};
 
 /// Rows that must have been tested before the share of passing rows is judged.
@@ -81,8 +80,8 @@ struct Standing {
     generation: u64,
     /// Whether the predicate lets every row pass.
     always: bool,
-    /// The predicate, if it has a condition for each number of a row.
-    routed: Option<Routed>,
+    /// The keys of a join that the predicate lets pass. They imply its other parts, which are bounds for pruning.
+    keys: Option<InKeys>,
     asked: AtomicU64,
     passed: AtomicU64,
     nanoseconds: AtomicU64,
@@ -102,7 +101,7 @@ impl Standing {
         Arc::new(Standing {
             generation,
             always: current.is_some_and(is_true),
-            routed: current.and_then(Routed::of),
+            keys: current.and_then(|e| parts(e).into_iter().find_map(|part| part.downcast_ref::<InKeys>()).cloned()),
             asked: AtomicU64::new(0),
             passed: AtomicU64::new(0),
             nanoseconds: AtomicU64::new(0),
@@ -249,11 +248,12 @@ impl Alone {
         if let Some(passed) = self.pattern.as_ref().and_then(|pattern| like::passing(pattern, values)) {
             return Ok(passed);
         }
-        let batch = RecordBatch::try_from_iter_with_nullable([("value", Arc::clone(values), true)])?;
-        let routed = standing.routed.as_ref().map(|routed| routed.evaluate(&batch)).transpose()?.flatten();
-        let passed = match routed {
-            Some(passed) => passed,
-            None => as_bools(&self.predicate.evaluate(&batch)?.into_array(values.len())?)?,
+        let passed = match &standing.keys {
+            Some(keys) if keys.is_of_column() => keys.contain(values)?,
+            _ => {
+                let batch = RecordBatch::try_from_iter_with_nullable([("value", Arc::clone(values), true)])?;
+                as_bools(&self.predicate.evaluate(&batch)?.into_array(values.len())?)?
+            }
         };
         assert_eq!(passed.len(), values.len(), "a predicate says something of every value");
         Ok(passed)
@@ -262,7 +262,7 @@ impl Alone {
     /// Returns the table of the predicate. It is made once as many rows have been evaluated as it covers integers, so
     /// it never costs more than was spent already.
     fn table(&self, standing: &Standing, rows: usize) -> Option<Arc<ValueTable>> {
-        let (least, greatest) = self.bounds?;
+        let (least, greatest) = self.bounds.filter(|_| standing.keys.is_none())?;
         let width = greatest.checked_sub(least)?.checked_add(1).filter(|w| (1..=TABLE_VALUES as i64).contains(w))?;
         // Callers that come while the table is being made evaluate the predicate.
         let mut made = standing.table.try_lock()?;

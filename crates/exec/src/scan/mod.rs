@@ -20,7 +20,6 @@ mod morsels;
 mod parquet;
 pub mod profile;
 pub mod prune;
-mod routed;
 pub mod worker;
 
 pub use bare::bare;

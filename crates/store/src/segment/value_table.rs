@@ -59,18 +59,31 @@ impl ValueTable {
         if values.null_count() > 0 {
             return None;
         }
+        let (found, outside) = self.answers(values)?;
+        (!outside).then(|| BooleanArray::new(found, None))
+    }
+
+    /// Returns the answer for each of the values, where the answer for numbers out of the range is false, and that for
+    /// NULL is NULL; `None` if the type is not supported.
+    pub fn members(&self, values: &ArrayRef) -> Option<BooleanArray> {
+        let (found, _) = self.answers(values)?;
+        Some(BooleanArray::new(found, values.nulls().cloned()))
+    }
+
+    /// Returns a bit for each of the values, unset for numbers out of the range, and whether there is such a number.
+    fn answers(&self, values: &ArrayRef) -> Option<(BooleanBuffer, bool)> {
         match values.data_type() {
-            DataType::Int8 => self.of::<Int8Type>(values),
-            DataType::Int16 => self.of::<Int16Type>(values),
-            DataType::Int32 => self.of::<Int32Type>(values),
-            DataType::Date32 => self.of::<Date32Type>(values),
-            DataType::Int64 => self.of::<Int64Type>(values),
-            DataType::Timestamp(TimeUnit::Microsecond, None) => self.of::<TimestampMicrosecondType>(values),
+            DataType::Int8 => Some(self.of::<Int8Type>(values)),
+            DataType::Int16 => Some(self.of::<Int16Type>(values)),
+            DataType::Int32 => Some(self.of::<Int32Type>(values)),
+            DataType::Date32 => Some(self.of::<Date32Type>(values)),
+            DataType::Int64 => Some(self.of::<Int64Type>(values)),
+            DataType::Timestamp(TimeUnit::Microsecond, None) => Some(self.of::<TimestampMicrosecondType>(values)),
             _ => None,
         }
     }
 
-    fn of<T: ArrowPrimitiveType>(&self, values: &ArrayRef) -> Option<BooleanArray>
+    fn of<T: ArrowPrimitiveType>(&self, values: &ArrayRef) -> (BooleanBuffer, bool)
     where
         i64: From<T::Native>,
     {
@@ -88,8 +101,7 @@ impl ValueTable {
             }
             found.push(word);
         }
-        let found = BooleanBuffer::new(Buffer::from_vec(found), 0, values.len());
-        (!outside).then(|| BooleanArray::new(found, None))
+        (BooleanBuffer::new(Buffer::from_vec(found), 0, values.len()), outside)
     }
 }
 
@@ -119,6 +131,10 @@ mod tests {
         assert_eq!(table.look_up(&small).unwrap(), BooleanArray::from(vec![true, false, true, true]));
         let nulls: ArrayRef = Arc::new(Int32Array::from(vec![Some(0), None]));
         assert!(table.look_up(&nulls).is_none());
+        let all: ArrayRef =
+            Arc::new(Int64Array::from(vec![Some(-1), Some(0), None, Some(2), Some(i64::MIN), Some(70)]));
+        let members = BooleanArray::from(vec![Some(true), Some(false), None, Some(false), Some(false), Some(false)]);
+        assert_eq!(table.members(&all).unwrap(), members);
         assert!(ValueTable::values(&DataType::Int8, 120, 10).is_none(), "128 is no TINYINT");
     }
 }
