@@ -12,6 +12,7 @@ mod provider;
 mod prune;
 mod run;
 mod scan;
+mod selectivity;
 mod settings;
 mod statistics;
 

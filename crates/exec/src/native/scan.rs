@@ -32,6 +32,7 @@ use tokio::runtime::Handle;
 use super::morsels::{Morsels, Split};
 use super::prune::Tablets;
 use super::run::Run;
+use super::selectivity::{Known, share};
 use super::settings::ScanSettings;
 use super::{ROW_COLUMN, SEGMENT_COLUMN};
 use crate::io::ScanRequests;
@@ -470,14 +471,19 @@ impl NativeScanExec {
         (rows, bytes / columns.len().max(1) as u64 * read)
     }
 
-    /// The row count is exact as long as nothing filters. Bounds of columns hold for every row; their counts are those
+    /// The row count is exact as long as nothing filters, and [estimated](super::selectivity) otherwise. Bounds of columns hold for every row; their counts are those
     /// of all rows ever loaded. Where all of these are returned, both are exact. The size is that of the returned
     /// columns in memory, by which joins choose the side that they keep.
     fn statistics(&self) -> Statistics {
         let spec = &self.spec;
         let rows = spec.rows as usize;
         let filtered = !self.predicates.is_empty();
-        let fetched = self.fetch.map_or(rows, |n| n.min(rows));
+        // At least one row: no estimate shows that there is none.
+        let passing = match filtered {
+            true => ((rows as f64 * share(&self.predicates, spec.as_ref())).ceil() as usize).max(1).min(rows),
+            false => rows,
+        };
+        let fetched = self.fetch.map_or(passing, |n| n.min(passing));
         let is_exact = spec.is_described && !filtered && self.fetch.is_none();
         let columns = (self.projection.iter())
             .map(|&at| match spec.known(at).clone() {
@@ -492,6 +498,16 @@ impl NativeScanExec {
             total_byte_size: Precision::Inexact(fetched.saturating_mul(row_bytes)),
             column_statistics: columns,
         }
+    }
+}
+
+impl Known for NativeScanSpec {
+    fn column(&self, at: usize) -> &ColumnStatistics {
+        self.known(at)
+    }
+
+    fn rows(&self) -> u64 {
+        self.rows
     }
 }
 
