@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::expr::InList;
-use datafusion::logical_expr::{BinaryExpr, Cast, Expr, Operator, TryCast, Volatility, lit};
+use datafusion::logical_expr::{BinaryExpr, Cast, Expr, Operator, Volatility, lit};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::scalar::ScalarValue;
 
