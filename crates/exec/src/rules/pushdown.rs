@@ -43,9 +43,10 @@ type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
 /// Returns DataFusion's rules with [`PushFilters`] and [`EnsureOrders`] in place of its own, and with [`PushProjections`]
 /// and [`LimitBelowWindows`] around its own.
-/// [`ForgetBelowGroupingSets`] and [`ForgetAboveOuterJoins`] run first, [`GroupByRadix`] and
-/// [`ForgetOrdersOfBuildSides`] before orders and partitions are ensured; [`CountSteps`], [`FewGroupsAtOnce`] and
-/// [`SortWhatIsUnsorted`] run right before plans are checked, in this order.
+/// [`ForgetBelowGroupingSets`] and [`ForgetAboveOuterJoins`] run first. Filters are pushed down before the sides of joins
+/// are chosen, because scans estimate how many rows pass them. [`GroupByRadix`] and [`ForgetOrdersOfBuildSides`] run
+/// before orders and partitions are ensured; [`CountSteps`], [`FewGroupsAtOnce`] and [`SortWhatIsUnsorted`] run right
+/// before plans are checked, in this order.
 pub fn rules() -> Vec<Rule> {
     let ours = |rule: Rule| -> Rule {
         match rule.name() {
@@ -59,10 +60,17 @@ pub fn rules() -> Vec<Rule> {
     };
     let mut rules: Vec<Rule> = vec![Arc::new(ForgetBelowGroupingSets), Arc::new(ForgetAboveOuterJoins)];
     rules.extend(PhysicalOptimizer::new().rules.into_iter().map(ours));
-    let ensure = rules.iter().position(|rule| rule.name() == "EnsureRequirements").unwrap_or(rules.len());
+    let place = |rules: &[Rule], name: &str| rules.iter().position(|rule| rule.name() == name);
+    if let (Some(chosen), Some(pushed)) = (place(&rules, "join_selection"), place(&rules, "FilterPushdown"))
+        && chosen < pushed
+    {
+        let push = rules.remove(pushed);
+        rules.insert(chosen, push);
+    }
+    let ensure = place(&rules, "EnsureRequirements").unwrap_or(rules.len());
     rules.insert(ensure, Arc::new(ForgetOrdersOfBuildSides));
     rules.insert(ensure, Arc::new(GroupByRadix));
-    let check = rules.iter().position(|rule| rule.name() == "SanityCheckPlan").unwrap_or(rules.len());
+    let check = place(&rules, "SanityCheckPlan").unwrap_or(rules.len());
     rules.insert(check, Arc::new(SortWhatIsUnsorted));
     rules.insert(check, Arc::new(FewGroupsAtOnce));
     rules.insert(check, Arc::new(CountSteps));
