@@ -18,6 +18,8 @@ use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use dipper_sql::charter::wide_groups::GroupColumns;
 use dipper_sql::charter::wide_windows::WindowColumns;
 
+use crate::shared::is_shared_node;
+
 /// DataFusion's rule, given only the conditions that it may move, each in the form of [`literal_right`].
 #[derive(Debug)]
 pub struct KeepAbove(pub Arc<dyn OptimizerRule + Send + Sync>);
@@ -117,9 +119,12 @@ fn stays_above(condition: &Expr, plan: &LogicalPlan) -> bool {
             condition.is_volatile() || has_row_of_nothing(aggregate) && condition.column_refs().is_empty()
         }
         LogicalPlan::Join(join) => condition.is_volatile() || has_volatile_condition(join),
-        // All conditions: DataFusion moves those without columns below any node.
+        // All conditions: DataFusion moves those without columns below any node. Rows that several places share must be
+        // those of all of them.
         LogicalPlan::Extension(extension)
-            if extension.node.as_any().is::<GroupColumns>() || extension.node.as_any().is::<WindowColumns>() =>
+            if extension.node.as_any().is::<GroupColumns>()
+                || extension.node.as_any().is::<WindowColumns>()
+                || is_shared_node(plan) =>
         {
             true
         }
