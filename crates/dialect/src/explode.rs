@@ -279,16 +279,7 @@ fn columns(function: &str, args: Vec<AstExpr>, named: usize) -> Result<Vec<(&'st
             let values = call("json_extract", vec![args[0].clone(), of_all]);
             vec![("key", rows(call("json_keys", args))), ("value", json(vec![values], true))]
         }
-        "explode_split" => {
-            // The empty text has one part, although SPLIT_BY_STRING makes an empty array of it.
-            let is_empty = AstExpr::BinaryOp {
-                left: Box::new(call("length", vec![args[0].clone()])),
-                op: ast::BinaryOperator::Eq,
-                right: Box::new(AstExpr::value(Value::Number("0".into(), false))),
-            };
-            let one = call("array", vec![AstExpr::value(Value::SingleQuotedString(String::new()))]);
-            vec![("col", rows(call("if", vec![is_empty, one, call("split_by_string", args)])))]
-        }
+        "explode_split" => vec![("col", rows(call("split_by_string", args)))],
         "explode_numbers" => vec![("col", rows(call("array_range", args)))],
         "explode_bitmap" => vec![("col", rows(call("bitmap_to_array", args)))],
         // The elements of a VARIANT are shown by their characters.
